@@ -1,0 +1,61 @@
+"""The command line: one group a module, nothing imported before it is needed.
+
+A group is a file here that holds a ``typer.Typer`` and imports the mathematics inside its functions,
+so that ``regard --help`` answers at once. Verbs return through :func:`regard.cli.output.show`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from regard.cli import claims, design, subspace
+from regard.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
+    'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'
+    "Keys are counted from 0. Every verb takes --json. Exit codes: 0 yes or done, 1 answered no, "
+    "2 bad input, 3 could not find out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(design.app, name="design")
+app.add_typer(subspace.app, name="subspace")
+app.command(name="claims")(claims.claims)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        from regard import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit()
+
+
+def main() -> None:
+    """Run the command line; every failure is one sentence on standard error, never a traceback."""
+    try:
+        app()
+    except RegardError as error:
+        _leave(str(error), error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except MemoryError:
+        _leave(
+            "This needs more memory than the machine has: pass fewer rows, or a smaller part of the file.", 3
+        )
+    except OSError as error:
+        _leave(f"The system refused {error.filename or 'an operation'}: {error.strerror or error}.", 2)
+
+
+def _leave(message: str, code: int) -> None:
+    print(f"regard: {message}", file=sys.stderr)
+    sys.exit(code)

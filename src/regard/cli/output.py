@@ -1,0 +1,49 @@
+"""How the command line speaks: a paragraph or JSON on standard output, notes and progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.results import Result
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
+
+
+def show(result: Result, *, as_json: bool) -> NoReturn:
+    """Print a result and leave with 0 (yes, done) or 1 (answered no)."""
+    typer.echo(result.to_json() if as_json else str(result))
+    raise typer.Exit(0 if result.answer else 1)
+
+
+def note(message: str) -> None:
+    """Something worth knowing that is not part of the answer."""
+    print(f"note: {message}", file=sys.stderr)
+
+
+class Progress:
+    """A line on standard error, once two seconds have passed, with the time left; silent when it is not a terminal
+    for all but every tenth of the way."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.start, self.shown = what, time.monotonic(), 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        elapsed, terminal = now - self.start, sys.stderr.isatty()
+        pause = 0.2 if terminal else max(5.0, elapsed / 5)
+        if elapsed < 2 or (now - self.shown < pause and done < total):
+            return
+        self.shown = now
+        left = elapsed * (total - done) / max(done, 1)
+        end = "\r" if terminal and done < total else "\n"
+        print(
+            f"{self.what}: {done:,} of {total:,}, about {left:.0f} s left ",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,27 @@
+"""The query that does what you ask of arbitrary keys, the shortest one, or the proof that none does."""
+
+from __future__ import annotations
+
+from regard.design.answer import Ceiling, Ceilings, Design
+from regard.design.ceiling import ceiling, ceilings
+from regard.design.certificate import Verification, verify
+from regard.design.textbook import copying_query, sharing_query, shortest_for_orthonormal, textbook_query
+from regard.design.verbs import copy, copy_many, match, share
+
+__all__ = [
+    "Ceiling",
+    "Ceilings",
+    "Design",
+    "Verification",
+    "ceiling",
+    "ceilings",
+    "copy",
+    "copy_many",
+    "copying_query",
+    "match",
+    "share",
+    "sharing_query",
+    "shortest_for_orthonormal",
+    "textbook_query",
+    "verify",
+]

@@ -1,0 +1,123 @@
+"""The four quantities that certificates are made of, each bounded from the safe side.
+
+`sum_exp`, `entropy`, `norm_above` and `slack_above` take stored float64 numbers and return a number (or a ball) that is
+proved to be on the stated side of the exact value. With ``strict`` sums of exponentials and logarithms run in
+arbitrary-precision balls (python-flint's Arb): nothing is assumed but IEEE arithmetic. Without it they run in NumPy,
+which is a hundred times faster for long vectors and assumes that its exp and log are within 8 units in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.design.rigor import U, dot_enclosure
+
+Array = NDArray[np.float64]
+
+LIBRARY_ULPS = 8  # what the quick tier grants NumPy's exp and log
+
+
+def above(value: flint.arb) -> float:
+    """A float that is at least every number in the ball."""
+    top = value.upper()
+    guess = float(top)
+    while flint.arb(guess) < top:
+        guess = math.nextafter(guess, math.inf)
+    return math.nextafter(guess, math.inf)
+
+
+def below(value: flint.arb) -> float:
+    """A float that is at most every number in the ball."""
+    return -above(-value)
+
+
+def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
+    """A number at or above sum_i exp(x_i) for all x_i in [mid_i - rad_i, mid_i + rad_i].
+
+    >>> 2.0 <= above(sum_exp(np.zeros(2), np.zeros(2), strict=True)) < 2.0 + 1e-14
+    True
+    """
+    highest = np.nextafter(mid + rad, np.inf)
+    if strict:
+        return sum((flint.arb(float(x)).exp() for x in highest), flint.arb(0))
+    if len(highest) and highest.max() > 700:
+        return flint.arb(math.inf)
+    return flint.arb(math.fsum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
+
+
+def entropy(weights: Array, *, strict: bool) -> flint.arb:
+    """A number at or below the entropy of weights / sum(weights): ln W - (sum w ln w) / W with W = sum w.
+
+    >>> 1.0986122886 < below(entropy(np.ones(3), strict=False)) <= math.log(3)
+    True
+    """
+    positive = weights[weights > 0]
+    if not len(positive):
+        return flint.arb(-math.inf)  # nothing competes
+    if strict:
+        return entropy_ball(positive)
+    total = math.fsum(positive)
+    logs = np.log(positive / total)
+    value = -math.fsum(positive * logs) / total
+    size = math.fsum(positive * (np.abs(logs) + 1)) / total
+    return flint.arb(value - 2 * (LIBRARY_ULPS + 6) * U * size)
+
+
+def entropy_ball(positive: Array) -> flint.arb:
+    """The entropy of positive weights / their sum, enclosed."""
+    total, sum_w_log_w = flint.arb(0), flint.arb(0)
+    for weight in positive:
+        ball = flint.arb(float(weight))
+        total += ball
+        sum_w_log_w += ball * ball.log()
+    return total.log() - sum_w_log_w / total
+
+
+def norm_above(vector: Array) -> float:
+    """An upper bound of the Euclidean length; exact sums, so only a few roundings to allow for."""
+    top = float(np.abs(vector).max(initial=0.0))
+    if top == 0:
+        return 0.0
+    unit = math.ldexp(1.0, math.frexp(top)[1])  # a power of two, so that scaling is exact and nothing overflows
+    return unit * math.sqrt(math.fsum((vector / unit) ** 2)) * (1 + 8 * U)
+
+
+def slack_above(keys: Array, weights: Array, anchors: Array, mixture: Array, *, refine: bool) -> float:
+    """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
+
+    mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
+    changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
+    Where the mixture is prescribed, pass a single anchor.
+    """
+    total = math.fsum(weights)
+    if total == 0:
+        return 0.0  # nothing competes
+    scaled = mixture * (total / math.fsum(mixture))
+    rest = math.fsum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
+    largest = int(np.argmax(scaled))
+    if scaled[largest] + rest <= 0:
+        return math.inf
+    rows = np.concatenate([keys, anchors, anchors[largest : largest + 1]])
+    coefficients = np.concatenate([weights, -scaled, [-rest]])
+    return _length_above(rows, coefficients, total, refine=refine)
+
+
+def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine: bool) -> float:
+    """An upper bound of || sum_i (w_i / W - p_i / P) k_i || for a prescribed distribution p."""
+    total = math.fsum(weights)
+    # W / P = 1 + (W - P) / P, to a few roundings of the small second part
+    excess = math.fsum(np.concatenate([weights, -target])) / math.fsum(target)
+    rows = np.concatenate([keys, keys, keys])
+    coefficients = np.concatenate([weights, -target, -excess * target])
+    size = float(np.abs(keys).max(initial=0.0)) * math.sqrt(keys.shape[1])
+    return _length_above(rows, coefficients, total, refine=refine) + 8 * U * (U + abs(excess)) * size
+
+
+def _length_above(rows: Array, coefficients: Array, total: float, *, refine: bool) -> float:
+    mid, rad = dot_enclosure(np.ascontiguousarray(rows.T), coefficients, refine=refine)
+    rounding = 4 * U * U * float(np.abs(rows).max(initial=0.0)) * math.sqrt(rows.shape[1]) * total
+    return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)

@@ -1,0 +1,283 @@
+"""Several constraints at once, and norm budgets: Newton along the path of ½||q||² + L F(q).
+
+F(q) = max_m ( LSE(P q) - a_m.q - b_m ), with the competing points P, the anchors a_m and the bounds b_m. Sharing keys
+S within eps takes one anchor a key of S. For L > 0 the minimiser of ½||q||² + L F(q) is unique; as L grows it runs
+from 0 through the best query of every norm. So one path answers two questions:
+
+- `shortest_minimax`: the first point with F <= 0, that is, the shortest query that meets every constraint;
+- `strongest`: the point of norm R, the most that a query of that norm can do (with a huge R: of any norm).
+
+Each step solves a quadratic model with the exact Hessian I + L Cov_w(P); its dual has one variable a constraint and
+is solved by non-negative least squares. Bounds: with w = softmax(P q) and mu the normalised multipliers,
+F >= H(w) - mu.b - ||q|| ||P^T w - A^T mu|| for every q. Nothing here is trusted afterwards: see `certificate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
+
+Array = NDArray[np.float64]
+
+MOST_ITERATIONS = 300
+PATIENCE = 25  # iterations without any better bound, after which rounding has the last word
+
+
+@dataclass(frozen=True, eq=False)
+class Minimax:
+    """A query, dual weights over points and anchors, and the bounds they give on what was asked (norm or value)."""
+
+    query: Array
+    weights: Array
+    mixture: Array  # mu, a distribution over the anchors
+    lower: float
+    upper: float
+    iterations: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Everything known at one query."""
+
+    query: Array
+    value: float  # F(q)
+    excess: Array  # each constraint's value
+    weights: Array
+    mean: Array  # P^T w
+    entropy: float
+
+
+class _Path:
+    """The quadratic model along the path, for fixed points, anchors and bounds."""
+
+    def __init__(self, points: Array, anchors: Array, bounds: Array) -> None:
+        self.points, self.anchors, self.bounds = points, anchors, bounds
+        self.now = self.at(np.zeros(points.shape[1]))
+        self.penalty = 0.0  # L
+        self.mixture = np.full(len(bounds), 1 / len(bounds))
+        self.cut = False
+        self.off_path = 0.0
+
+    def at(self, query: Array, scores: Array | None = None) -> _Point:
+        scores = self.points @ query if scores is None else scores
+        level, weights = log_sum_exp(scores)
+        excess = level - self.anchors @ query - self.bounds
+        return _Point(
+            query=query,
+            value=float(excess.max()),
+            excess=excess,
+            weights=weights,
+            mean=weights @ self.points,
+            entropy=level - float(weights @ scores),
+        )
+
+    def slack(self, mixture: Array) -> Array:
+        """P^T w - A^T mu, the vector whose length limits what any query can gain."""
+        return self.now.mean - mixture @ self.anchors
+
+    def dual_numerator(self, mixture: Array) -> float:
+        return self.now.entropy - float(mixture @ self.bounds)
+
+    def model(self) -> bool:
+        """Factor the Hessian and set the dual of the quadratic model, min ½ l^T A l - r^T l over l >= 0.
+
+        False where the path has become too stiff for that.
+        """
+        now, d = self.now, self.points.shape[1]
+        if not self.penalty < STIFFEST:
+            return False
+        centred = self.points - now.mean
+        centred *= np.sqrt(now.weights * self.penalty)[:, None]
+        hessian = centred.T @ centred
+        hessian.flat[:: d + 1] += 1.0
+        try:
+            self.factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return False
+        self.slopes = now.mean - self.anchors  # gradients of the constraints
+        self.back_query = cho_solve(self.factor, now.query, check_finite=False)
+        self.back_slopes = cho_solve(self.factor, self.slopes.T, check_finite=False)
+        self.gram = self.slopes @ self.back_slopes
+        self.right = now.excess - self.slopes @ self.back_query
+        return True
+
+    def multipliers(self, total: float | None = None) -> Array:
+        """The model's multipliers; with `total` their sum is prescribed (a point of the path, not its end)."""
+        gram, right = self.gram, self.right
+        if len(right) == 1:
+            return np.array([right[0] / gram[0, 0] if total is None else total])
+        if total is not None:
+            weight = 1e4 * np.trace(gram) / len(right)
+            found = _non_negative(gram + weight, right + weight * total)
+            return np.asarray(found * (total / found.sum()))
+        return _non_negative(gram, right)
+
+    def advance(self, multipliers: Array) -> None:
+        """One step with these multipliers, shortened until ½||q||² + L F(q) has fallen enough."""
+        self.penalty = float(multipliers.sum())
+        self.mixture = multipliers / self.penalty
+        step = -(self.back_query + self.back_slopes @ multipliers)
+        now, scores, change = self.now, self.points @ self.now.query, self.points @ step
+        start = 0.5 * float(now.query @ now.query) + self.penalty * now.value
+        # what the model promises; its own quadratic term is left out, so a fraction of it is a safe demand
+        linear = 0.5 * float((now.query + step) @ (now.query + step)) + self.penalty * float(
+            (now.excess + self.slopes @ step).max()
+        )
+        promised = max(start - linear, 0.0)
+        length = 1.0
+        while True:
+            trial = self.at(now.query + length * step, scores + length * change)
+            merit = 0.5 * float(trial.query @ trial.query) + self.penalty * trial.value
+            if merit <= start - 1e-4 * length * promised + 1e-12 * abs(start) or length < 1e-9:
+                break
+            length *= 0.5
+        self.now, self.cut = trial, length < 1
+        residual = trial.query + self.penalty * self.slack(self.mixture)
+        self.off_path = sqrt(residual @ residual) / max(sqrt(trial.query @ trial.query), 1e-300)
+
+
+def _non_negative(gram: Array, right: Array) -> Array:
+    """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A, as non-negative least squares."""
+    from scipy.optimize import nnls
+
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    scaled = gram / np.outer(size, size)
+    scaled.flat[:: len(size) + 1] += 1e-14 * len(size)
+    for ridge in (0.0, 1e-12, 1e-9):
+        try:
+            root = cholesky(scaled + ridge * np.eye(len(size)), lower=True, check_finite=False)
+            break
+        except np.linalg.LinAlgError:
+            continue
+    target = solve_triangular(root, right / size, lower=True, check_finite=False)
+    try:
+        found, _ = nnls(root.T, target, maxiter=20 * len(size))
+    except RuntimeError:  # out of iterations: any positive direction will do, the line search looks after descent
+        found = np.maximum(right / size, 0.0)
+    if not found.any():
+        found = np.ones(len(size)) * 1e-300
+    return np.asarray(found / size)
+
+
+def shortest_minimax(points: Array, anchors: Array, bounds: Array, *, gap: float = 2e-10) -> Minimax:
+    """min ||q|| subject to F(q) <= 0, to a relative gap, or the best bounds that were reached."""
+    path = _Path(points, anchors, bounds)
+    best = Minimax(
+        query=path.now.query,
+        weights=path.now.weights,
+        mixture=path.mixture,
+        lower=0.0,
+        upper=inf,
+        iterations=0,
+    )
+    patience = PATIENCE
+    for iteration in range(1, MOST_ITERATIONS):
+        if not path.model():
+            break
+        if path.cut and path.off_path > 0.1:
+            multipliers = path.multipliers(path.penalty)
+        else:
+            multipliers = path.multipliers()
+            if path.penalty > 0:
+                total = float(np.clip(multipliers.sum(), path.penalty / 4, path.penalty * 30))
+                multipliers = path.multipliers(total) if total != multipliers.sum() else multipliers
+        path.advance(multipliers)
+        before, best = best, _closer(path, replace(best, iterations=iteration))
+        patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
+        if best.upper <= best.lower * (1 + gap) or best.lower > HOPELESS or not patience:
+            break
+    return best
+
+
+def _closer(path: _Path, best: Minimax) -> Minimax:
+    """Both bounds on the norm at the current point: the dual one, and a feasible point on the ray through q."""
+    now, slack = path.now, path.slack(path.mixture)
+    length = sqrt(slack @ slack)
+    lower = max(path.dual_numerator(path.mixture), 0.0) / length if length > 0 else inf
+    if lower > best.lower:
+        best = replace(best, lower=lower, weights=now.weights, mixture=path.mixture)
+    if sqrt(now.query @ now.query) > 1.01 * best.lower:
+        return best
+    for query in (now.query, _levelled(path)):
+        size = sqrt(query @ query)
+        factor = _factor_to_feasible(path, query, min(best.upper, 1.01 * best.lower) / max(size, 1e-300))
+        if factor * size < best.upper:
+            best = replace(best, upper=factor * size, query=factor * query)
+    return best
+
+
+def _levelled(path: _Path) -> Array:
+    """The current query, moved as little as possible so that the active anchors score alike to the last digit.
+
+    The smaller eps, the sharper the demand that they do: an unevenness of x costs x / eps of the norm.
+    """
+    active = path.anchors[path.mixture > 1e-9]
+    uneven = active - active.mean(axis=0)
+    query = path.now.query
+    for _ in range(2):
+        query = query - np.linalg.lstsq(uneven, uneven @ query, rcond=1e-12)[0]
+    return np.asarray(query)
+
+
+def _factor_to_feasible(path: _Path, query: Array, most: float) -> float:
+    """t with F(t q) <= 0, tried from 1 up to `most` in growing steps; inf if there is none."""
+    factor, step = 1.0, 1e-15
+    while factor < most:
+        if path.at(factor * query).value <= 2e-15:  # the check finds the last digits
+            return factor
+        factor, step = factor + step, step * 4
+    return inf
+
+
+def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, gap: float = 2e-10) -> Minimax:
+    """min F(q) over ||q|| <= radius, to an absolute gap in nats; `lower` and `upper` bound that minimum."""
+    path = _Path(points, anchors, bounds)
+    best = Minimax(
+        query=path.now.query,
+        weights=path.now.weights,
+        mixture=path.mixture,
+        lower=-inf,
+        upper=path.now.value,
+        iterations=0,
+    )
+    straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
+    path.penalty = min(straight, 1.0 / max(float(np.var(points, axis=0).max()), 1e-12))
+    patience = PATIENCE
+    for iteration in range(1, MOST_ITERATIONS):
+        if not path.model():
+            break
+        steady = iteration == 1 or (path.cut and path.off_path > 0.1)
+        path.advance(path.multipliers(path.penalty if steady else _next_penalty(path, radius)))
+        before, best = best, _stronger(path, radius, replace(best, iterations=iteration))
+        patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
+        if best.upper - best.lower <= gap or not patience:
+            break
+    return best
+
+
+def _next_penalty(path: _Path, radius: float) -> float:
+    """Newton in logarithms for ||q(L)|| = radius, with limits; where the norm has stopped growing, L still does."""
+    size_square = float(path.now.query @ path.now.query)
+    drift = -(path.back_slopes @ path.mixture)
+    growth = path.penalty * float(path.now.query @ drift) / max(size_square, 1e-300)
+    ratio = radius / max(sqrt(size_square), 1e-300)
+    exponent = 1 / min(max(growth, 0.1), 1.0)
+    return float(path.penalty * min(max(ratio**exponent, 1 / 8), 30.0))
+
+
+def _stronger(path: _Path, radius: float, best: Minimax) -> Minimax:
+    slack = path.slack(path.mixture)
+    lower = path.dual_numerator(path.mixture) - radius * sqrt(slack @ slack)
+    if lower > best.lower:
+        best = replace(best, lower=lower, weights=path.now.weights, mixture=path.mixture)
+    size = sqrt(path.now.query @ path.now.query)
+    point = path.now if size <= radius else path.at(path.now.query * (radius / size * (1 - 2e-16)))
+    if point.value < best.upper:
+        best = replace(best, upper=point.value, query=point.query)
+    return best

@@ -1,0 +1,187 @@
+"""What is asked of which keys: the checks on the way in, and the geometry that the solvers work on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.arrays import check_array
+from regard.errors import InputError
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Keys, which of them may be attended to, what is wanted of which, and the factor on all scores."""
+
+    verb: str  # copy, share or match
+    keys: Array
+    rows: Rows  # the allowed keys
+    chosen: tuple[int, ...]  # the keys to copy or share, counted from 0
+    target: Array | None
+    scale: float
+    eps: float | None = None
+    kl: float | None = None
+    max_norm: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question as a certificate states it."""
+        said: dict[str, Any] = {"verb": self.verb}
+        if self.verb == "match":
+            said["target"] = self.target.tolist() if self.target is not None else None
+        else:
+            said["keys"] = list(self.chosen)
+        for name in ("eps", "kl", "max_norm"):
+            if getattr(self, name) is not None:
+                said[name] = getattr(self, name)
+        return said
+
+    @property
+    def competing(self) -> Rows:
+        """The keys that compete: all allowed ones, for copying without the chosen one."""
+        return np.setdiff1d(self.rows, self.chosen) if self.verb == "copy" else self.rows
+
+    def anchors(self) -> Array:
+        if self.target is not None:
+            allowed = self.target[self.rows]
+            return np.asarray((allowed / allowed.sum()) @ self.keys[self.rows])[None, :]
+        return self.keys[list(self.chosen)]
+
+    def limit(self) -> float:
+        """The F that is asked for, in nats: ln eps, ln(s + eps), or KL + H(p)."""
+        if self.verb == "match" and self.kl is not None:
+            return self.kl + self.target_entropy()
+        if self.eps is None:
+            return 0.0
+        return math.log(self.eps) if self.verb == "copy" else math.log(len(self.chosen) + self.eps)
+
+    def target_entropy(self) -> float:
+        if self.target is None:
+            return 0.0
+        p = self.target[self.target > 0] / self.target.sum()
+        return float(-(p @ np.log(p)))
+
+    def value(self, query: Array) -> float:
+        """F(q) in plain floating point; copying: ln of the others' total relative to the key's own."""
+        from scipy.special import logsumexp
+
+        points, anchors = self.keys[self.competing], self.anchors()
+        if not len(points):
+            return -math.inf
+        origin = anchors.mean(axis=0)
+        scores = self.scale * ((points - origin) @ query)
+        return float(logsumexp(scores) - (self.scale * ((anchors - origin) @ query)).min())
+
+    def weights(self, query: Array) -> Array:
+        """The attention weights of all keys under a query; forbidden ones get 0."""
+        from scipy.special import softmax
+
+        full = np.zeros(len(self.keys))
+        origin = self.keys[self.rows[0]]
+        full[self.rows] = softmax(self.scale * ((self.keys[self.rows] - origin) @ query))
+        return full
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Points and anchors moved to the anchors' mean, scaled to size 1, and in as few dimensions as they span."""
+
+    points: Array
+    anchors: Array
+    unit: float
+    frame: Array | None  # columns: the coordinates' directions in the original space
+
+    def query(self, found: Array, scale: float) -> Array:
+        """A query of the solver's in the original space."""
+        direction = found if self.frame is None else self.frame @ found
+        return np.asarray(direction / (self.unit * scale))
+
+    def radius(self, max_norm: float, scale: float) -> float:
+        return max_norm * self.unit * abs(scale)
+
+
+def geometry(question: Question) -> Geometry:
+    """The geometry of a question; unit is 0 where all keys involved are the same."""
+    points, anchors = question.keys[question.competing], question.anchors()
+    origin = anchors.mean(axis=0)
+    points, anchors = points - origin, anchors - origin
+    both = np.concatenate([points, anchors])
+    unit = float(np.sqrt(np.einsum("nd,nd->n", both, both).max()))
+    if not math.isfinite(unit):
+        raise InputError("The keys are too large: their squared lengths overflow float64; scale them down.")
+    if unit == 0:
+        return Geometry(points, anchors, 0.0, None)
+    points, anchors, both = points / unit, anchors / unit, both / unit
+    if both.shape[1] <= len(both):
+        return Geometry(points, anchors, unit, None)
+    frame, coordinates = np.linalg.qr(both.T)
+    return Geometry(coordinates.T[: len(points)], coordinates.T[len(points) :], unit, frame)
+
+
+def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows]:
+    """Keys as float64, and the rows that may be attended to."""
+    array = check_array(keys, what="keys", ndim=2)
+    if not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale > 0):
+        raise InputError(f"The scale multiplies every score and must be a positive number; it is {scale!r}.")
+    if allowed is None:
+        return array, np.arange(len(array))
+    mask = np.asarray(allowed)
+    if mask.shape != (len(array),) or mask.dtype != np.bool_:
+        raise InputError(
+            f"allowed must be one True or False a key, {len(array)} in all; it is {mask.dtype} of shape {mask.shape}."
+        )
+    if not mask.any():
+        raise InputError("allowed forbids every key, so there is nothing to attend to; allow at least one.")
+    return array, np.flatnonzero(mask)
+
+
+def checked_indices(indices: Sequence[int] | int, count: int, rows: Rows) -> tuple[int, ...]:
+    """Key numbers, counted from 0, distinct, and allowed."""
+    given = [indices] if isinstance(indices, (int, np.integer)) else list(indices)
+    if not given:
+        raise InputError("No key was chosen: name at least one, counted from 0.")
+    for index in given:
+        if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+            raise InputError(f"A key is named by a whole number counted from 0; {index!r} is not one.")
+        if not 0 <= index < count:
+            raise InputError(
+                f"Key {index} does not exist: there are {count} keys, counted from 0, so the last is {count - 1}."
+            )
+        if index not in rows:
+            raise InputError(f"Key {index} is forbidden by the mask, so it cannot get attention; allow it.")
+    if len(set(given)) < len(given):
+        raise InputError(f"A key is named twice in {given}; name each once.")
+    return tuple(int(i) for i in given)
+
+
+def checked_positive(value: float | None, name: str, meaning: str) -> float | None:
+    """A positive finite number, or None where it was not given."""
+    if value is None:
+        return None
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a positive number ({meaning}); it is {value!r}.")
+    return float(value)
+
+
+def checked_target(target: ArrayLike, count: int, rows: Rows) -> Array:
+    """A distribution over the keys: non-negative, summing to 1 within 1e-6, nothing on forbidden keys."""
+    p = check_array(target, what="target", ndim=1)
+    if len(p) != count:
+        raise InputError(f"The target must give each of the {count} keys its share; it has {len(p)} numbers.")
+    if p.min() < 0:
+        place = int(np.argmin(p))
+        raise InputError(f"The target's shares must not be negative; key {place} has {p[place]:g}.")
+    if abs(p.sum() - 1) > 1e-6:
+        raise InputError(f"The target's shares must sum to 1; they sum to {p.sum():.9g}: divide them by that.")
+    forbidden = np.setdiff1d(np.arange(count), rows)
+    if p[forbidden].any():
+        raise InputError("The target gives attention to a key that the mask forbids; set that share to 0.")
+    return p

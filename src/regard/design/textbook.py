@@ -1,0 +1,95 @@
+"""The coursework's closed forms, each with the assumption it needs and the bound it promises.
+
+They hold for special keys only, and are seldom the shortest: `shortest_for_orthonormal` is, for orthonormal keys. The
+functions take the assumption as given; `textbook_query` checks it and picks the form that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-9  # how far products of keys may be from 0 and 1 and still count as orthonormal or unit
+
+
+@dataclass(frozen=True, eq=False)
+class Textbook:
+    """A closed form, where it comes from, its query and norm, and the norm its statement promises."""
+
+    name: str
+    query: Array
+    norm: float
+    promised_norm: float
+
+
+def copying_query(keys: Array, index: int, eps: float) -> Array:
+    """q = 2 ln(n/eps) k_j: for unit keys with every other key at distance >= 1 from k_j.
+
+    Then k_j.k_j - k_i.k_j = ||k_i - k_j||² / 2 >= 1/2, so the others' total is at most (n-1) eps/n < eps.
+
+    >>> copying_query(np.eye(3), 0, 0.03).round(4).tolist()
+    [9.2103, 0.0, 0.0]
+    """
+    return np.asarray(2 * log(len(keys) / eps) * keys[index])
+
+
+def sharing_query(keys: Array, indices: Sequence[int], eps: float) -> Array:
+    """q = T sum_S k with T = ln((n-s)/eps): for orthonormal keys; norm T sqrt(s).
+
+    Scores are T on S and 0 elsewhere, so each of S gets 1/(s + (n-s) e^-T) = 1/(s + eps), exactly.
+
+    >>> sharing_query(np.eye(4), [0, 1], 0.02).round(4).tolist()
+    [4.6052, 4.6052, 0.0, 0.0]
+    """
+    rest = len(keys) - len(indices)
+    if rest == 0:
+        return np.zeros(keys.shape[1])
+    return np.asarray(max(log(rest / eps), 0.0) * keys[list(indices)].sum(axis=0))
+
+
+def shortest_for_orthonormal(keys: Array, indices: Sequence[int], eps: float) -> Array:
+    """The shortest query that gives each of S at least 1/(s+eps), for orthonormal keys.
+
+    q = T [ ((n-s)/n) sum_S k - (s/n) sum_rest k ], of norm T sqrt(s (n-s) / n): the same scores less their mean,
+    since adding a constant to all scores changes no weight.
+
+    >>> q = shortest_for_orthonormal(np.eye(4), [0, 1], 0.02)
+    >>> q.round(4).tolist()
+    [2.3026, 2.3026, -2.3026, -2.3026]
+    """
+    chosen = np.zeros(len(keys), dtype=bool)
+    chosen[list(indices)] = True
+    n, s = len(keys), int(chosen.sum())
+    if s == n:
+        return np.zeros(keys.shape[1])
+    strength = max(log((n - s) / eps), 0.0)
+    return np.asarray(strength * (((n - s) / n) * keys[chosen].sum(axis=0) - (s / n) * keys[~chosen].sum(axis=0)))
+
+
+def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook | None:
+    """The closed form whose assumption these keys meet (to 1e-9), or None."""
+    if len(keys) > keys.shape[1] and len(indices) > 1:
+        return None  # more keys than dimensions: not orthonormal, and sharing has no other closed form
+    n, s = len(keys), len(indices)
+    if n <= keys.shape[1] and np.abs(keys @ keys.T - np.eye(n)).max() <= TOLERANCE:
+        query = sharing_query(keys, indices, eps)
+        promised = log(max(n - s, 1) / eps) * sqrt(s) if n > s else 0.0
+        return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
+    if s == 1:
+        others = np.delete(keys, indices[0], axis=0) - keys[indices[0]]
+        apart = bool((np.einsum("nd,nd->n", others, others) >= 1 - TOLERANCE).all())
+        if apart and np.abs(np.einsum("nd,nd->n", keys, keys) - 1).max() <= TOLERANCE:
+            query = copying_query(keys, indices[0], eps)
+            name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
+            return Textbook(name, query, _norm(query), 2 * log(n / eps))
+    return None
+
+
+def _norm(query: Array) -> float:
+    return float(np.linalg.norm(query))

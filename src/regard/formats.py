@@ -1,0 +1,253 @@
+"""The file formats, read defensively: a hostile header can neither allocate memory nor run code.
+
+Every size a header claims is compared with the bytes that are there before anything is allocated, and no
+reader ever unpickles. :mod:`regard.arrays` is the front door.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import itertools
+import json
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import InputError
+
+Float = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+
+NPY_MAGIC = b"\x93NUMPY"
+_NPY_HEADER = 1 << 14  # bytes read for a header; arrays of plain numbers need about 128
+_SAFETENSORS_HEADER = 100_000_000  # the format's own limit
+_SAFETENSORS = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1",
+}  # fmt: skip
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The name probably meant and the names there are, as the end of an error message.
+
+    >>> nearest("kyes", ["keys", "values"])
+    "did you mean 'keys'? There are: keys, values."
+    """
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return (f"did you mean {close[0]!r}? " if close else "") + f"There are: {listed or 'none'}."
+
+
+def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+    """The array in the bytes of a .npy file, as a view of them."""
+    shape, order, dtype, offset = _npy_header(data[:_NPY_HEADER].tobytes(), thing)
+    return _view(data, shape, order, dtype, offset, thing, notes)
+
+
+def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+    """One array of a .npz archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
+            info = members[_chosen(name, list(members), thing)]
+            with archive.open(info) as stream:
+                return _from_member(stream, info, thing, notes)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{thing} is not a readable .npz archive ({error}); write it again with numpy.savez."
+        ) from None
+
+
+def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+    """One tensor of a .safetensors file, as a view of its bytes where NumPy has the type."""
+    header, start = _safetensors_header(data, thing)
+    tensors = {key: value for key, value in header.items() if key != "__metadata__"}
+    entry = tensors[_chosen(name, list(tensors), thing)]
+    try:
+        kind, shape, (begin, end) = str(entry["dtype"]), tuple(entry["shape"]), entry["data_offsets"]
+        sizes_fit = all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end
+    except (TypeError, KeyError, ValueError):
+        sizes_fit = False
+    if not sizes_fit:
+        raise InputError(f"{thing} has a damaged header: the entry lacks a valid dtype, shape or data_offsets.")
+    if kind not in _SAFETENSORS:
+        raise InputError(f"{thing} is stored as {kind}; convert it to one of {', '.join(_SAFETENSORS)}.")
+    dtype = np.dtype(_SAFETENSORS[kind])
+    if math.prod(shape) * dtype.itemsize != end - begin:
+        raise InputError(f"{thing} has a damaged header: shape {shape} as {kind} does not fill {end - begin} bytes.")
+    raw = _view(data, shape, "C", dtype, start + begin, thing, None)
+    if kind == "BF16":  # the upper half of a float32
+        notes.append(f"{thing}: bfloat16 read exactly as float32")
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    return raw != 0 if kind == "BOOL" else raw
+
+
+def _npy_header(head: bytes, thing: str) -> tuple[tuple[int, ...], str, np.dtype[Any], int]:
+    if not head.startswith(NPY_MAGIC):
+        hint = "it looks like text, so name it .csv" if _looks_like_text(head) else "write it with numpy.save"
+        raise InputError(f"{thing} is named .npy but is not such a file; {hint}.")
+    stream = io.BytesIO(head)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers written by Python 2 are fine
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(stream)
+    except Exception as error:  # NumPy parses the header as Python source: damage there can surface as anything
+        raise InputError(
+            f"{thing} has a damaged .npy header ({_line(error)}); write it again with numpy.save."
+        ) from None
+    return tuple(map(int, shape)), "F" if fortran else "C", dtype, stream.tell()
+
+
+def _view(
+    data: Bytes,
+    shape: tuple[int, ...],
+    order: str,
+    dtype: np.dtype[Any],
+    offset: int,
+    thing: str,
+    notes: list[str] | None,
+) -> npt.NDArray[Any]:
+    """``data[offset:]`` as an array, once the claimed shape is known to fit into the bytes there are."""
+    if dtype.hasobject or dtype.kind not in "biufcSU":
+        raise InputError(f"{thing} holds Python objects or records, which are never unpickled; save it as float64.")
+    if min(shape, default=1) < 0 or len(shape) > 32:
+        raise InputError(f"{thing} has a damaged header: shape {str(shape)[:60]} is impossible.")
+    if 0 in shape or dtype.itemsize == 0:
+        raise InputError(f"{thing} has shape {str(shape)[:60]}: it needs at least one number along every axis.")
+    need, have = math.prod(shape) * dtype.itemsize, data.size - offset
+    if need > have:
+        raise InputError(
+            f"{thing} is cut short: shape {str(shape)[:60]} needs {need} bytes and {max(have, 0)} are there."
+        )
+    if notes is not None and need < have:
+        notes.append(f"{thing}: {have - need} bytes after the array were ignored")
+    return np.ndarray(shape, dtype, buffer=data, offset=offset, order="F" if order == "F" else "C")
+
+
+def _from_member(stream: IO[bytes], info: zipfile.ZipInfo, thing: str, notes: list[str]) -> npt.NDArray[Any]:
+    # Deflate shrinks at most 1032-fold: a member that claims more is damaged, and would only eat memory.
+    if info.file_size > 1032 * info.compress_size + 4096:
+        raise InputError(f"{thing} is damaged: {info.compress_size} bytes cannot unpack to {info.file_size}.")
+    head = stream.read(_NPY_HEADER)
+    _npy_header(head, thing)
+    data = head + stream.read()  # to the end, so that the checksum is compared
+    return from_npy(np.frombuffer(data, np.uint8), thing, notes)
+
+
+def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if data.size < 8 or length > min(data.size - 8, _SAFETENSORS_HEADER):
+        raise InputError(f"{thing} is not a .safetensors file, or is cut short: its header does not fit into the file.")
+    try:
+        header = json.loads(data[8 : 8 + length].tobytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{thing} has a damaged .safetensors header ({_line(error)}); write it again.") from None
+    if not isinstance(header, dict):
+        raise InputError(f"{thing} has a damaged .safetensors header (not a table of tensors); write it again.")
+    return header, 8 + length
+
+
+def _chosen(name: str | None, names: list[str], thing: str) -> str:
+    if name is None and len(names) == 1:
+        return names[0]
+    if not name:
+        raise InputError(f"{thing} holds {len(names)} arrays; say which with ':NAME'. {nearest('', names)}")
+    if name not in names:
+        raise InputError(f"{thing} has no array {name!r}; {nearest(name, names)}")
+    return name
+
+
+def _looks_like_text(head: bytes) -> bool:
+    try:
+        return head[:64].decode("ascii").isprintable() or b"\n" in head[:64]
+    except UnicodeDecodeError:
+        return False
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).partition("\n")[0][:80].rstrip(". ")
+
+
+def from_inline(spec: str, thing: str) -> Float:
+    """Numbers written out, rows separated by semicolons."""
+    rows = [row.split(",") for row in spec.rstrip("; ").split(";")]
+    return _stack(((f"row {i}", row) for i, row in enumerate(rows)), thing)
+
+
+def from_text(data: bytes, suffix: str, thing: str, notes: list[str]) -> Float:
+    """Rows of numbers as text; :mod:`regard.arrays` states what counts as a header."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{thing} is not UTF-8 text (byte {error.start}); save it again as UTF-8.") from None
+    lines = _lines(text, suffix)
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{thing} has no numbers in it; it needs at least one row.")
+    if not any(_is_number(field) for field in first[1]):
+        second = next(lines, None)
+        if second is None or not _is_number(second[1][0]):
+            raise InputError(f"{thing}: {first[0]}, field 1 is {_quoted(first[1][0])}, which is not a number.")
+        notes.append(f"{thing}: the header on {first[0]} was skipped")
+        first = second
+    return _stack(itertools.chain([first], lines), thing)
+
+
+def _lines(text: str, suffix: str) -> Iterator[tuple[str, list[str]]]:
+    """Where each row is, and its fields."""
+    delimiter = {".csv": ",", ".tsv": "\t"}.get(suffix) or ("," if "," in text else None)
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
+        if line.strip() and not line.startswith("#"):
+            yield f"line {number}", line.strip("\n").split(delimiter)
+
+
+def _stack(rows: Iterator[tuple[str, list[str]]], thing: str) -> Float:
+    parsed: list[Float] = []
+    where_first = ""
+    for where, fields in rows:
+        if parsed and len(fields) != len(parsed[0]):
+            counts = f"{_count(len(fields))} where {where_first} has {len(parsed[0])}"
+            raise InputError(f"{thing}: {where} has {counts}; give every row as many.")
+        where_first = where_first or where
+        parsed.append(_numbers(fields, where, thing))
+    return np.stack(parsed)
+
+
+def _numbers(fields: list[str], where: str, thing: str) -> Float:
+    try:
+        if "_" not in ",".join(fields):  # Python would read 1_0 as ten
+            return np.array(list(map(float, fields)))
+    except ValueError:
+        pass
+    wrong = next(i for i, field in enumerate(fields) if not _is_number(field))
+    came = _quoted(fields[wrong])
+    raise InputError(f"{thing}: {where}, field {wrong + 1} is {came}, which is not a number.")
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field
+
+
+def _quoted(field: str) -> str:
+    field = field.strip()
+    return repr(field if len(field) <= 24 else field[:24] + "...") if field else "empty"
+
+
+def _count(number: int) -> str:
+    return "1 number" if number == 1 else f"{number} numbers"

@@ -1,0 +1,307 @@
+"""A vector out of a sum: the matrix M with M (v_a + v_b) = v_a for all v_a in span(A) and v_b in span(B).
+
+It exists exactly when the two spans meet only in 0. For orthonormal bases of orthogonal spans it is the
+coursework's M = A A^T; for any other bases it is the oblique projector onto span(A) along span(B), and it
+amplifies noise by its spectral norm, 1 / sin(smallest principal angle).
+
+Basis vectors are the *columns* of A and B, as in the coursework. They need not be independent, orthogonal or of
+length 1: the span is what counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.arrays import check_array
+from regard.errors import CouldNotFindOut, InputError
+from regard.results import Result
+from regard.subspace import exact
+
+Float = npt.NDArray[np.float64]
+
+# Below this sine of an angle, or relative singular value of a basis, float64 loses digits that exact arithmetic keeps.
+DELICATE = 1e-5
+USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless
+SMALL = 6  # up to so many columns exact arithmetic costs nothing: M is then the true one, rounded once
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Witness:
+    """A vector in both spans, which no matrix can send both to itself and to 0."""
+
+    vector: Float  # its largest entry is 1
+    from_a: Float  # coefficients: A @ from_a is the vector
+    from_b: Float  # and so is B @ from_b
+    residual: float  # largest entry of A @ from_a - B @ from_b; 0 where the coefficients are exact
+    exact_from_a: tuple[str, ...] = ()  # the coefficients as fractions, where the decision was exact
+    exact_from_b: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Extraction(Result):
+    """What :func:`extract` found; ``answer`` is False where the spans intersect."""
+
+    exists: bool
+    matrix: Float | None  # M; zero on whatever is orthogonal to both spans
+    dimension: int  # of the space the vectors live in
+    ranks: tuple[int, int]  # dimensions of span(A), span(B)
+    common: int  # dimension of their intersection
+    angles: Float  # principal angles in radians, smallest first
+    amplification: float  # the spectral norm of M: the most by which noise can grow
+    residual: float  # largest entry of M A - A and M B, for columns of length 1
+    witness: Witness | None
+    tolerance: float | None  # None: ranks and intersection decided exactly on the stored numbers
+    coursework: bool  # orthonormal bases of orthogonal spans: M = A A^T
+
+    @property
+    def answer(self) -> bool:
+        return self.exists
+
+    def __str__(self) -> str:
+        a, b = self.ranks
+        spans = f"A spans {a} and B spans {b} of {self.dimension} dimensions."
+        how = (
+            "Decided in exact arithmetic on the stored numbers."
+            if self.tolerance is None
+            else f"Decided in float64: what is below {self.tolerance:.3g} counts as zero, which is not a proof."
+        )
+        return " ".join([spans, self._yes() if self.exists else self._no(), how])
+
+    def _yes(self) -> str:
+        formula = " It is A A^T, the coursework's." if self.coursework else ""
+        if self.dimension <= 4 and self.matrix is not None:
+            formula += f" M = {np.array2string(self.matrix + 0.0, precision=6, separator=', ').replace(chr(10), '')}."
+        angle = f", smallest angle {np.degrees(self.angles[0]):.6g} degrees" if len(self.angles) else ""
+        found = (
+            f"Yes: M recovers v_a from v_a + v_b.{formula} It amplifies noise by at most "
+            f"{self.amplification:.6g}{angle}. Largest error of M A = A and M B = 0 in float64: {self.residual:.2g}."
+        )
+        if self.residual < USELESS:
+            return found
+        return f"{found} So this M is of no practical use: the spans all but intersect."
+
+    def _no(self) -> str:
+        if self.witness is None:
+            return f"No: the spans share {self.common} dimension(s)."
+        vector = np.array2string(self.witness.vector, precision=6, threshold=8, edgeitems=3)
+        return (
+            f"No: the spans share {self.common} dimension(s), among them {vector}, which M would have to send both to "
+            f"itself and to 0 (A x = B y up to {self.witness.residual:.2g})."
+        )
+
+    def draw(self, path: str | Path) -> None:
+        """Draw the plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise."""
+        from regard.subspace.picture import draw
+
+        draw(self, Path(path))
+
+
+def extract(A: npt.ArrayLike, B: npt.ArrayLike, *, tolerance: float | None = None) -> Extraction:
+    """The matrix that recovers v_a from v_a + v_b, or the common vector that rules it out.
+
+        M = U (W^T W)^-1 W^T,   W = (I - P_B) U,   U an orthonormal basis of span(A), P_B the projector on span(B)
+
+    ``A`` is (d, m) and ``B`` (d, p), basis vectors as columns (a 1-D array is one column). By default ranks and
+    intersection are decided exactly on the stored numbers; a deficient rank in more than 128 columns falls back to
+    a tolerance, and the result says so. With ``tolerance`` given, singular values (of columns scaled to length 1)
+    and sines of angles up to it count as zero: use it for measured data.
+
+    >>> found = extract([[1], [0], [0]], [[1], [1], [0]])
+    >>> found.matrix.tolist()  # (3, 2, 0) = 1 (1, 0, 0) + 2 (1, 1, 0)
+    [[1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    >>> round(found.amplification, 6)  # 1 / sin 45 degrees
+    1.414214
+    >>> extract(np.eye(3)[:, :2], np.eye(3)[:, 1:]).witness.vector.tolist()
+    [0.0, 1.0, 0.0]
+    """
+    a, b = checked_basis(A, "A"), checked_basis(B, "B")
+    if len(a) != len(b):
+        raise InputError(
+            f"A's columns have {len(a)} entries and B's have {len(b)}; both must lie in one space "
+            "(basis vectors are columns, so transpose if yours are rows)."
+        )
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise InputError(f"tolerance must lie between 0 and 1 but is {tolerance}; leave it out to decide exactly.")
+    if tolerance is None:
+        ranks = exact.rank(a), exact.rank(b), exact.rank(np.hstack([a, b]))
+        if ranks[0] is not None and ranks[1] is not None and ranks[2] is not None:
+            return _extract_exactly(a, b, (ranks[0], ranks[1]), ranks[2])
+    return _extract_by_tolerance(a, b, tolerance or max(*a.shape, *b.shape) * 2.0**-50)
+
+
+def checked_basis(basis: npt.ArrayLike, name: str) -> Float:
+    """Finite numbers, basis vectors as columns; a 1-D array is one column."""
+    array = check_array(basis, what=name, ndim=(1, 2))
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _extract_exactly(a: Float, b: Float, ranks: tuple[int, int], together: int) -> Extraction:
+    common = sum(ranks) - together
+    if not common:
+        return _yes(a, b, ranks, tolerance=None)
+    if a.shape[1] + b.shape[1] > exact.DECIDED_COLUMNS:  # counting proves it; the vector itself is rounded
+        return _no(a, b, ranks, common, _rounded_witness(a, b, ranks), tolerance=None)
+    return _no(a, b, ranks, common, _exact_witness(a, b), tolerance=None)
+
+
+def _extract_by_tolerance(a: Float, b: Float, tolerance: float) -> Extraction:
+    ranks = (_rank(a, tolerance), _rank(b, tolerance))
+    angles = _angles(a, b, ranks)
+    common = max(int((np.sin(angles) <= tolerance).sum()), sum(ranks) - len(a))
+    if common:
+        return _no(a, b, ranks, common, _rounded_witness(a, b, ranks), tolerance=tolerance)
+    return _yes(a, b, ranks, tolerance=tolerance)
+
+
+def _yes(a: Float, b: Float, ranks: tuple[int, int], *, tolerance: float | None) -> Extraction:
+    angles = _angles(a, b, ranks)
+    delicate = min(_thinnest(a, ranks[0]), _thinnest(b, ranks[1]), *np.sin(angles)) < DELICATE
+    affordable = exact.INVERTED_COLUMNS if delicate else SMALL
+    if tolerance is None and ranks[0] and sum(ranks) <= affordable:
+        matrix = exact.projector(a, b)
+    else:
+        matrix = _projector(_basis(a, ranks[0]), _basis(b, ranks[1]))
+        _refuse_blurred(matrix, a, b)
+    amplification = float(np.linalg.norm(matrix, 2))
+    if delicate and len(angles):
+        angles[0] = np.arcsin(min(1.0, 1 / amplification))
+    return Extraction(
+        exists=True,
+        matrix=matrix,
+        dimension=len(a),
+        ranks=ranks,
+        common=0,
+        angles=angles,
+        amplification=amplification,
+        residual=_residual(matrix, a, b),
+        witness=None,
+        tolerance=tolerance,
+        coursework=_orthonormal(np.hstack([a, b])),
+    )
+
+
+def _no(
+    a: Float, b: Float, ranks: tuple[int, int], common: int, witness: Witness, *, tolerance: float | None
+) -> Extraction:
+    angles = _angles(a, b, ranks)
+    angles[:common] = 0.0
+    return Extraction(
+        exists=False,
+        matrix=None,
+        dimension=len(a),
+        ranks=ranks,
+        common=common,
+        angles=angles,
+        amplification=np.inf,
+        residual=np.inf,
+        witness=witness,
+        tolerance=tolerance,
+        coursework=False,
+    )
+
+
+def _exact_witness(a: Float, b: Float) -> Witness:
+    found = exact.common_vector(a, b)
+    if found is None:  # the ranks said otherwise, exactly
+        raise ArithmeticError("exact ranks and exact null space disagree")
+    x, y = found
+    return Witness(
+        vector=_floats(exact.combine(a, x)),
+        from_a=_floats(x),
+        from_b=_floats(y),
+        residual=0.0,
+        exact_from_a=tuple(map(exact.spell, x)),
+        exact_from_b=tuple(map(exact.spell, y)),
+    )
+
+
+def _rounded_witness(a: Float, b: Float, ranks: tuple[int, int]) -> Witness:
+    """The pair of closest directions, by their bisector."""
+    U, V = _basis(a, ranks[0]), _basis(b, ranks[1])
+    left, _, right = np.linalg.svd(U.T @ V)
+    vector = U @ left[:, 0] + V @ right[0]
+    vector /= np.abs(vector).max()
+    x, y = (np.linalg.lstsq(basis, vector, rcond=None)[0] for basis in (a, b))
+    residual = float(np.abs(a @ x - b @ y).max())
+    return Witness(vector=vector, from_a=x, from_b=y, residual=residual)
+
+
+def _projector(U: Float, V: Float) -> Float:
+    """Onto span(U) along span(V), zero on the rest; U and V have orthonormal columns."""
+    if not U.shape[1]:
+        return np.zeros((len(U), len(U)))
+    W = U - V @ (V.T @ U)
+    W -= V @ (V.T @ W)  # once more: the first pass leaves rounding errors along V, relative to a small W
+    Q, R = np.linalg.qr(W)
+    return np.asarray(U @ np.linalg.solve(R, Q.T))
+
+
+def _refuse_blurred(matrix: Float, a: Float, b: Float) -> None:
+    if not (residual := _residual(matrix, a, b)) < USELESS:  # NaN is no better
+        raise CouldNotFindOut(
+            f"The spans meet only in 0, but so nearly that float64 cannot hold the matrix (error {residual:.2g}); "
+            f"pass a tolerance to treat them as intersecting, or at most {exact.INVERTED_COLUMNS} columns."
+        )
+
+
+def _directions(basis: Float) -> Float:
+    """Columns scaled to length 1, so that their sizes do not matter; zero columns stay."""
+    largest = np.abs(basis).max(axis=0)
+    scaled = basis / np.where(largest == 0, 1.0, largest)  # first, so that no square over- or underflows
+    length = np.linalg.norm(scaled, axis=0)
+    return np.asarray(scaled / np.where(length == 0, 1.0, length))
+
+
+def _rank(basis: Float, tolerance: float) -> int:
+    values = np.linalg.svd(_directions(basis), compute_uv=False)
+    return int((values > tolerance * values[0]).sum())
+
+
+def _basis(basis: Float, rank: int) -> Float:
+    return np.asarray(np.linalg.svd(_directions(basis), full_matrices=False)[0][:, :rank])
+
+
+def _thinnest(basis: Float, rank: int) -> float:
+    """The smallest singular value that counts: how firmly the columns fix their span."""
+    return float(np.linalg.svd(_directions(basis), compute_uv=False)[rank - 1]) if rank else 1.0
+
+
+def _angles(a: Float, b: Float, ranks: tuple[int, int]) -> Float:
+    """Principal angles, smallest first: small ones from their sines, large ones from their cosines.
+
+    (scipy.linalg.subspace_angles mixes up the two when both kinds occur, and loses half the digits of small ones.)
+    """
+    if not min(ranks):
+        return np.zeros(0)
+    U, V = _basis(a, ranks[0]), _basis(b, ranks[1])
+    if ranks[0] < ranks[1]:
+        U, V = V, U
+    cosines = np.linalg.svd(U.T @ V, compute_uv=False)
+    sines = np.linalg.svd(V - U @ (U.T @ V), compute_uv=False)[::-1]
+    return np.asarray(np.where(sines < 0.7, np.arcsin(np.clip(sines, 0, 1)), np.arccos(np.clip(cosines, 0, 1))))
+
+
+def _residual(matrix: Float, a: Float, b: Float) -> float:
+    a, b = _directions(a), _directions(b)
+    return float(max(np.abs(matrix @ a - a).max(), np.abs(matrix @ b).max()))
+
+
+def _orthonormal(columns: Float) -> bool:
+    with np.errstate(all="ignore"):  # huge columns overflow, and are not orthonormal
+        return bool(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max() < 1e-12)
+
+
+def _floats(numbers: list[Fraction]) -> Float:
+    return np.array([_float(x) for x in numbers])
+
+
+def _float(x: Fraction) -> float:
+    try:
+        return float(x)
+    except OverflowError:  # a coefficient of a tiny column; the exact one is in the witness
+        return float(np.inf if x > 0 else -np.inf)

@@ -1,0 +1,225 @@
+"""``regard lowrank``: singular values and best approximations of the matrices in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.output import AsJson, Progress, note, show
+
+if TYPE_CHECKING:
+    from regard.lowrank import Study, Table
+
+MatrixSpec = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MATRIX]",
+        help="A matrix: file.npy, file.npz:NAME, file.safetensors:NAME, a .csv, or '1,0; 0,1'. "
+        "A .safetensors file without a NAME: all its matrices, one table.",
+    ),
+]
+Product = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="A B", help="Instead of MATRIX: the product A B^T, such as W_Q W_K^T, not formed."),
+]
+Transposed = Annotated[
+    bool, typer.Option("--transposed", help="With --product: A^T B, for weights stored as torch.nn.Linear does.")
+]
+Rank = Annotated[int | None, typer.Option(help="The rank to cut to.")]
+Error = Annotated[float | None, typer.Option(help="Find the smallest rank with at most this error instead.")]
+Norm = Annotated[str, typer.Option(help="The norm of --error: spectral or frobenius.")]
+Relative = Annotated[bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")]
+Inputs = Annotated[
+    str | None, typer.Option(help="Inputs X, a row each: also show what the cut does to softmax(scale X M X^T).")
+]
+Scale = Annotated[
+    float | None, typer.Option(help="The scale of the scores [default: 1, or 1/sqrt(columns of A) with --product].")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="Proved error of the singular values, relative to the largest, that is good enough.")
+]
+All = Annotated[bool, typer.Option("--all", help="All matrices of a .safetensors file, one table.")]
+Randomised = Annotated[
+    bool, typer.Option("--randomised", help="For huge matrices: sketch to --rank in blocks of rows, with bounds.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the sketch.")]
+Passes = Annotated[int, typer.Option(help="With --randomised: how often to read the matrix for the basis, 2 or more.")]
+Check = Annotated[bool, typer.Option("--check", help="Recompute the bounds by separate code; exit 1 if they fail.")]
+Out = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Save the factors of the cut (.safetensors or .npz): left @ right.T.")
+]
+Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the spectrum and its energy (.svg, .png).")]
+
+
+def lowrank(
+    matrix: MatrixSpec = None,
+    product: Product = None,
+    transposed: Transposed = False,
+    rank: Rank = None,
+    error: Error = None,
+    norm: Norm = "spectral",
+    relative: Relative = False,
+    inputs: Inputs = None,
+    scale: Scale = None,
+    tolerance: Tolerance = 1e-8,
+    every: All = False,
+    randomised: Randomised = False,
+    seed: Seed = 0,
+    passes: Passes = 2,
+    check: Check = False,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Singular values, the best approximation of a rank, and its exact error, with proved bounds.
+
+    Example: regard lowrank "3,0; 0,2; 0,0" --rank 1
+
+    prints the singular values 3 and 2 beside the coursework's ||A||_F/sqrt k, and that no matrix of rank 1 errs
+    by less than 2.
+    """
+    from regard.errors import InputError
+
+    if (matrix is None) == (product is None):
+        raise InputError("Give one matrix, or --product A B for A B^T, and not both.")
+    if every or (matrix is not None and matrix.lower().endswith(".safetensors")):
+        _refuse_with_all(error, inputs, out, plot, product, randomised, check)
+        show(_table(str(matrix), rank), as_json=as_json)
+    if randomised:
+        answer = _sketched(matrix, rank, error, norm, relative, seed, passes, inputs, plot)
+        source: tuple[Any, ...] = ()
+    else:
+        answer, source = _studied(
+            matrix, product, transposed, inputs,
+            rank=rank, error=error, norm=norm, relative=relative, scale=scale, tolerance=tolerance,
+        )  # fmt: skip
+    _save(answer, out, plot)
+    if check and source:
+        _check(answer, source)
+    show(answer, as_json=as_json)
+
+
+def _studied(
+    matrix: str | None, product: tuple[str, str] | None, transposed: bool, inputs: str | None, **options: Any
+) -> tuple[Study, tuple[Any, ...]]:
+    from regard.lowrank import study, study_product
+
+    options["inputs"] = None if inputs is None else _load(inputs, "inputs")
+    if product is not None:
+        a, b = (_load(spec, f"factor {name}") for spec, name in zip(product, "AB", strict=True))
+        a, b = (a.T, b.T) if transposed else (a, b)
+        del options["tolerance"]
+        return study_product(a, b, name="A B^T", **options), (a, b)
+    loaded = _load(str(matrix), "matrix")
+    _warn_if_long(loaded.shape)
+    options["scale"] = 1.0 if options["scale"] is None else options["scale"]
+    return study(loaded, name=_name(str(matrix)), **options), (loaded,)
+
+
+def _sketched(
+    matrix: str | None, rank: int | None, error: float | None, norm: str, relative: bool, seed: int, passes: int,
+    inputs: str | None, plot: str | None,
+) -> Study:  # fmt: skip
+    from regard.errors import InputError
+    from regard.lowrank import study_sketch
+
+    if matrix is None or rank is None or inputs is not None or plot is not None:
+        raise InputError("--randomised needs a MATRIX and --rank, and does not go with --product, --inputs or --plot.")
+    return study_sketch(
+        _load(matrix, "matrix", keep=True), rank=rank, seed=seed, error=error, norm=norm, relative=relative,
+        passes=passes, name=_name(matrix), progress=Progress("Rows read"),
+    )  # fmt: skip
+
+
+def _table(spec: str, rank: int | None) -> Table:
+    from regard.errors import InputError
+    from regard.lowrank import table
+
+    if rank is not None and rank < 1:
+        raise InputError(f"rank must be a whole number of at least 1, not {rank}.")
+    return table(_tensors(spec), rank=rank)
+
+
+def _tensors(path: str) -> Iterator[tuple[str, Any]]:
+    """The matrices of a .safetensors file one after another, with progress."""
+    from safetensors import SafetensorError, safe_open
+
+    from regard.errors import InputError
+
+    if not path.lower().endswith(".safetensors"):
+        raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave the tensor's name away.")
+    if not Path(path).is_file():
+        raise InputError(f"{path!r}: there is no such file.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            shapes = {name: file.get_slice(name) for name in sorted(file.keys())}
+            kinds = {name: (part.get_shape(), part.get_dtype()) for name, part in shapes.items()}
+    except SafetensorError as error:
+        raise InputError(f"{path!r} is not a readable .safetensors file: {error}.") from None
+    names = [n for n, (shape, kind) in kinds.items() if len(shape) == 2 and 0 not in shape and "F" in kind]
+    if len(names) < len(kinds):
+        note(f"{len(kinds) - len(names)} of {len(kinds)} tensors are no matrices of real numbers and were left out.")
+    progress = Progress("Matrices")
+    for done, name in enumerate(names):
+        progress(done, len(names))
+        yield name, _load(f"{path}:{name}", name, quiet=True)
+
+
+def _load(spec: str, what: str, *, keep: bool = False, quiet: bool = False) -> Any:
+    import numpy as np
+
+    from regard.arrays import load_array
+
+    loaded = load_array(spec, what=what, ndim=2, dtype=None if keep else np.float64)
+    for text in () if quiet else loaded.notes:
+        note(text)
+    return loaded.array
+
+
+def _name(spec: str) -> str:
+    path, _, name = spec.rpartition(":") if ".safetensors:" in spec or ".npz:" in spec else ("", "", spec)
+    return name if path or Path(name).suffix else "matrix"
+
+
+def _warn_if_long(shape: tuple[int, ...]) -> None:
+    seconds = max(shape) * min(shape) ** 2 * 8 / 1e10
+    if min(shape) > 3000 and seconds > 60:
+        note(f"this may take about {seconds / 60:.0f} minutes; --randomised --rank K is far quicker for a few ranks.")
+
+
+def _save(answer: Study, out: str | None, plot: str | None) -> None:
+    from regard.errors import InputError
+
+    if out is not None:
+        if answer.truncation is None:
+            raise InputError("--out saves the factors of a cut: give --rank, or an --error above 0.")
+        answer.truncation.save(out)
+    if plot is not None:
+        from regard.lowrank import Spectrum
+        from regard.lowrank.pictures import draw
+
+        rank = None if answer.truncation is None else answer.truncation.rank
+        if isinstance(answer.spectrum, Spectrum):
+            draw(answer.spectrum, plot, rank=rank)
+
+
+def _check(answer: Study, source: tuple[Any, ...]) -> None:
+    found = answer.spectrum.check(*source)
+    note(str(found))
+    if not found.answer:
+        raise typer.Exit(1)
+
+
+def _refuse_with_all(
+    error: float | None, inputs: str | None, out: str | None, plot: str | None, product: object, randomised: bool,
+    check: bool,
+) -> None:  # fmt: skip
+    from regard.errors import InputError
+
+    if any(option is not None for option in (error, inputs, out, plot, product)) or randomised or check:
+        raise InputError(
+            "The table of all matrices goes with --rank alone; name one tensor (file.safetensors:NAME) for the rest."
+        )

@@ -1,0 +1,252 @@
+"""What is known of a matrix through its singular values, each between proved bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.arrays import check_array
+from regard.errors import CouldNotFindOut, InputError
+from regard.lowrank.certificate import Certificate, certify, residual_above
+from regard.lowrank.rounding import PAY, Float, U, gamma, norm_above, scale
+from regard.lowrank.truncation import Truncation
+from regard.results import Result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankForError(Result):
+    """The smallest rank whose best approximation errs by at most ``wanted``, with what proves it."""
+
+    rank: int
+    certain: bool  # False: a smaller rank could not be excluded, the bounds being too wide
+    wanted: float
+    norm: str
+    relative: bool
+    error_above: float  # the best error of this rank is at most this
+    error_one_less_below: float  # and one rank less errs by at least this
+
+    def __str__(self) -> str:
+        kind = "relative " if self.relative else ""
+        sure = "" if self.certain else " (a smaller one could not be excluded: the bounds are too wide)"
+        less = "" if self.rank == 0 else f", and one rank less errs by at least {self.error_one_less_below:.6g}"
+        return (
+            f"Smallest rank with {kind}{self.norm} error <= {self.wanted:g}: {self.rank}{sure}; "
+            f"it errs by at most {self.error_above:.6g}{less}."
+        )
+
+
+def smallest_rank(
+    pairs: list[tuple[float, float]], error: float, *, norm: str, unit: tuple[float, float] | None
+) -> RankForError:
+    """From bounds on the error of rank 0, 1, 2, ...; ``unit`` bounds what a relative error is relative to."""
+    if not (isinstance(error, (int, float)) and math.isfinite(error) and error >= 0):
+        raise InputError(f"error must be a finite number, 0 or more, not {error}; give 0.01, say.")
+    low, high = unit or (1.0, 1.0)
+    rank = next((k for k, pair in enumerate(pairs) if pair[1] <= error * low), None)
+    if rank is None:
+        raise CouldNotFindOut(
+            f"No rank up to {len(pairs) - 1} is proved to have {norm} error <= {error * low:.6g} (the last one: "
+            f"<= {pairs[-1][1]:.6g}); use a larger sketch, or the exact spectrum."
+        )
+    below = pairs[rank - 1][0] if rank else math.inf
+    return RankForError(
+        rank=rank,
+        certain=rank == 0 or below > error * high,
+        wanted=float(error),
+        norm=norm,
+        relative=unit is not None,
+        error_above=pairs[rank][1],
+        error_one_less_below=below,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spectrum(Result):
+    """The singular values of a matrix, ``lower <= sigma <= upper`` proved, and what follows from them."""
+
+    name: str
+    shape: tuple[int, int]
+    method: str  # "gram", "full"; for products "factors" (never formed) or "formed"
+    singular_values: Float
+    lower: Float
+    upper: Float
+    frobenius: float
+    energy: Float  # share of ||A||_F^2 in the first k values, k = 1, 2, ...
+    bound: Float  # the coursework's ||A||_F / sqrt(k), k = 1, 2, ...
+    effective_rank: float
+    stable_rank: float
+    rank_at_least: int  # values proved to be positive
+    _left: Float | None = field(repr=False)
+    _right: Float = field(repr=False)
+    _floor: float = field(repr=False)
+    _source: tuple[Float, ...] = field(repr=False)  # the matrix, or the two factors of the product
+
+    @property
+    def error_bound(self) -> float:
+        """How far any stated singular value can be from the true one."""
+        s = self.singular_values
+        return float(np.max(np.maximum(self.upper - s, s - self.lower)))
+
+    def spectral_error(self, rank: int) -> tuple[float, float]:
+        """Proved bounds on the spectral error of the best approximation of ``rank``, sigma_(rank+1)."""
+        at = self._checked(rank, least=0)
+        none_left = at == len(self.singular_values)
+        return (0.0, 0.0) if none_left else (float(self.lower[at]), float(self.upper[at]))
+
+    def frobenius_error(self, rank: int) -> tuple[float, float]:
+        """Proved bounds on the Frobenius error of the best approximation, the root of the squared tail."""
+        at = self._checked(rank, least=0)
+        low, high = (math.hypot(*x[at:].tolist()) for x in (self.lower, self.upper))
+        return low * (1 - 4 * U), high * (1 + 4 * U)
+
+    def rank_for_error(self, error: float, *, norm: str = "spectral", relative: bool = False) -> RankForError:
+        """The smallest rank with an error of at most ``error`` in the norm ("spectral" or "frobenius").
+
+        ``relative`` divides by the same norm of the matrix. ``certain`` is False where the bounds on the
+        singular values leave room for a smaller rank.
+
+        >>> from regard.lowrank import spectrum
+        >>> spectrum([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]).rank_for_error(2.5).rank
+        1
+        """
+        of = {"spectral": self.spectral_error, "frobenius": self.frobenius_error}.get(norm)
+        if of is None:
+            raise InputError(f"norm must be 'spectral' or 'frobenius', not {norm!r}.")
+        pairs = [of(k) for k in range(len(self.lower) + 1)]
+        return smallest_rank(pairs, error, norm=norm, unit=pairs[0] if relative else None)
+
+    def truncate(self, rank: int) -> Truncation:
+        """The best approximation of ``rank`` as two thin factors, its error between proved bounds."""
+        k = self._checked(rank, least=1)
+        right = np.ascontiguousarray(self._right[:, :k])
+        if self._left is not None:
+            left, forming = self._left[:, :k] * self.singular_values[:k], 4 * U * self.frobenius
+        else:
+            left, forming = self._project(right)
+        spectral, frobenius = self.spectral_error(k), self.frobenius_error(k)
+        lost = self._floor * math.sqrt(len(self.singular_values) - k + 1)
+        return Truncation(
+            name=self.name,
+            rank=k,
+            shape=self.shape,
+            best_spectral_error=spectral,
+            best_frobenius_error=frobenius,
+            spectral_error_above=math.hypot(spectral[1], self._floor) * (1 + 8 * U) + forming * PAY,
+            frobenius_error_above=math.hypot(frobenius[1], lost) * (1 + 8 * U) + forming * PAY,
+            left=left if self._upright else right,
+            right=right if self._upright else left,
+        )
+
+    def check(self, *source: npt.ArrayLike) -> SpectrumCheck:
+        """Recompute enclosures of the singular values from the matrix (or the two factors of the product).
+
+        Separate code: products without rounding and :func:`certify`, never the Gram matrix. ``answer`` is
+        True when every stated interval is proved to contain its singular value.
+
+        >>> from regard.lowrank import spectrum
+        >>> a = [[3.0, 0.0], [1.0, 2.0], [0.0, 1.0]]
+        >>> spectrum(a).check(a).answer
+        True
+        """
+        arrays = tuple(check_array(part, what="matrix to check") for part in source)
+        shape = (arrays[0].shape[0], arrays[-1].shape[1 if len(arrays) == 1 else 0]) if arrays else ()
+        if len(arrays) != len(self._source) or shape != self.shape:
+            raise InputError(f"check needs what the spectrum is of, {self.name} of shape {self.shape}.")
+        proof = self._enclosure(arrays)
+        inside = (self.lower <= proof.lower) & (proof.upper <= self.upper)
+        apart = (proof.upper < self.lower) | (self.upper < proof.lower)
+        return SpectrumCheck(
+            proved=int(inside.sum()),
+            refuted=int(apart.sum()),
+            of=len(inside),
+            widest=float(np.max(proof.upper - proof.lower)) / 2,
+            lower=proof.lower,
+            upper=proof.upper,
+        )
+
+    def bilinear(self, x: Float, y: Float) -> Float:
+        """``X M Y^T``, through the factors where the matrix is a product."""
+        product: Float = x @ self._source[0] @ (y.T if len(self._source) == 1 else (y @ self._source[1]).T)
+        return product
+
+    @property
+    def size(self) -> float:
+        """At least the Frobenius norm of the matrix; for a product, of its factors multiplied."""
+        return math.prod(norm_above(part) for part in self._source)
+
+    @property
+    def _upright(self) -> bool:
+        return self._left is not None or self.shape[0] >= self.shape[1]
+
+    def _enclosure(self, source: tuple[Float, ...]) -> Certificate:
+        """From U, s, V; the Gram way keeps no U, so it is A V / s. All of it near 1, as squares need."""
+        unit = scale(self.frobenius)
+        first = (source[0] if self._upright else source[0].T) * unit
+        values, left = self.singular_values * unit, self._left
+        if left is None:
+            left = (first @ self._right) / np.where(values > 0, values, 1.0)
+        residual = residual_above((first, *source[1:]), left, values, self._right)
+        proof = certify(left, values, self._right, residual=residual)
+        return dataclasses.replace(proof, lower=proof.lower / unit, upper=proof.upper / unit)
+
+    def _project(self, right: Float) -> tuple[Float, float]:
+        """A V_k, and what its rounding and the small skewness of V_k can add to the error."""
+        upright = self._source[0] if self._upright else self._source[0].T
+        k = right.shape[1]
+        skew, slack = right.T @ right - np.eye(k), gamma(len(right) + 2) * k
+        top = float(self.upper[0])
+        tilt = (norm_above(skew * self.singular_values[:k] / (top or 1.0)) + slack) * top
+        return upright @ right, tilt * PAY + gamma(len(right)) * self.frobenius * math.sqrt(k) * PAY**2
+
+    def _checked(self, rank: int, *, least: int) -> int:
+        most = len(self.singular_values)
+        if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
+            raise InputError(f"rank must be a whole number from {least} to {most} for {self.name}, not {rank}.")
+        return int(rank)
+
+    def __str__(self) -> str:
+        m, n = self.shape
+        s = self.singular_values
+        how = {"gram": "the Gram matrix", "full": "full decomposition"}
+        how |= {"factors": "its two factors", "formed": "the formed product"}
+        at = [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if k < len(s)] + [len(s)]
+        rows = [
+            f"{k:6d}  {s[k - 1]:12.6g}  {self.bound[k - 1]:14.6g}  {self.frobenius_error(k)[1]:14.6g}"
+            f"  {100 * self.energy[k - 1]:8.3f} %"
+            for k in at
+        ]
+        head = "     k       sigma_k  ||A||_F/sqrt k  tail Frobenius      energy"
+        return (
+            f"{self.name}: {m} x {n}, Frobenius norm {self.frobenius:.6g}, by {how[self.method]}.\n"
+            f"Every singular value is within {self.error_bound:.2g} of the exact one (proved, all rounding "
+            f"included); at least {self.rank_at_least} of {len(s)} are positive.\n"
+            f"Effective rank (entropy of sigma) {self.effective_rank:.4g}, stable rank {self.stable_rank:.4g}.\n"
+            + "\n".join([head, *rows])
+            + "\nThe best rank k-1 has spectral error sigma_k; ||A||_F/sqrt k is never below it."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SpectrumCheck(Result):
+    """Outcome of recomputing: how many stated intervals are proved or refuted."""
+
+    proved: int
+    refuted: int
+    of: int
+    widest: float
+    lower: Float
+    upper: Float
+
+    @property
+    def answer(self) -> bool:
+        return self.proved == self.of
+
+    def __str__(self) -> str:
+        return (
+            f"{self.proved} of {self.of} stated intervals are proved to contain their singular value, "
+            f"{self.refuted} are refuted; recomputed enclosures are at most +-{self.widest:.2g}."
+        )

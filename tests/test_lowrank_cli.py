@@ -1,0 +1,159 @@
+"""``regard lowrank``: the same answers as from Python, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from regard import lowrank
+from regard.cli import main
+
+A = np.random.default_rng(0).standard_normal((13, 5))
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", A)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["regard", "lowrank", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        got = capsys.readouterr()
+        return left.value.code, got.out, got.err
+
+    return call
+
+
+@pytest.fixture
+def weights(tmp_path):
+    from safetensors.numpy import save_file
+
+    tensors = {
+        "first": A.astype(np.float32),
+        "second": np.eye(3),
+        "bias": np.ones(4),
+        "indices": np.arange(6).reshape(2, 3),
+    }
+    save_file(tensors, tmp_path / "w.safetensors")
+    return "w.safetensors"
+
+
+def test_rank(run):
+    code, out, err = run("a.npy", "--rank", "2", "--check")
+    assert code == 0
+    assert "no matrix of that rank errs less than" in out
+    assert "5 of 5 stated intervals are proved" in err
+
+
+def test_json_is_what_python_says(run):
+    code, out, _ = run("a.npy", "--error", "0.5", "--relative", "--norm", "frobenius", "--json")
+    found, want = json.loads(out), lowrank.study(A, error=0.5, relative=True, norm="frobenius", name="a.npy")
+    assert code == 0
+    assert found == json.loads(want.to_json())
+    assert found["truncation"]["rank"] == want.smallest.rank
+
+
+def test_all_the_matrices_of_a_file(run, weights):
+    for arguments in ((weights,), (weights, "--all")):
+        code, out, err = run(*arguments, "--rank", "4")
+        assert code == 0
+        assert "first" in out
+        assert "(rank beyond its size)" in out
+        assert "bias" not in out
+        assert "2 of 4 tensors are no matrices" in err
+
+
+def test_one_tensor_by_name_and_out(run, weights):
+    code, _, err = run(f"{weights}:first", "--rank", "2", "--out", "f.npz")
+    assert code == 0
+    assert "float32 converted to float64" in err
+    with np.load("f.npz") as saved:
+        error = np.linalg.norm(A.astype(np.float32) - saved["left"] @ saved["right"].T, 2)
+    assert error == pytest.approx(np.linalg.svd(A.astype(np.float32), compute_uv=False)[2], rel=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_product_and_inputs(run, transposed):
+    w = np.random.default_rng(1).standard_normal((7, 3))
+    np.save("q.npy", w.T if transposed else w)
+    np.save("k.npy", (2 * w).T if transposed else 2 * w)
+    np.save("x.npy", np.random.default_rng(2).standard_normal((5, 7)))
+    flags = ["--transposed"] if transposed else []
+    code, out, err = run("--product", "q.npy", "k.npy", *flags, "--rank", "2", "--inputs", "x.npy", "--check")
+    assert code == 0
+    assert "A B^T: 7 x 7" in out
+    assert f"scale {3**-0.5:.6g}" in out
+    assert "3 of 3 stated intervals" in err
+
+
+def test_randomised_with_a_saved_cut(run):
+    code, out, _ = run("a.npy", "--randomised", "--rank", "2", "--seed", "3", "--out", "f.safetensors")
+    assert code == 0
+    assert "false with probability at most 1e-10" in out
+
+
+def test_plot(run, tmp_path):
+    assert run("a.npy", "--rank", "2", "--plot", "s.svg")[0] == 0
+    assert (tmp_path / "s.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.npy", "--rank", "0"], "rank must be a whole number from 1 to 5 for a.npy, not 0"),
+        (["a.npy", "--rank", "6"], "rank must be a whole number from 1 to 5 for a.npy, not 6"),
+        (["a.npy", "--error", "-1"], "error must be a finite number, 0 or more"),
+        (["a.npy", "--error", "nan"], "error must be a finite number, 0 or more"),
+        (["a.npy", "--error", "1", "--norm", "max"], "norm must be 'spectral' or 'frobenius'"),
+        (["a.npy", "--rank", "1", "--error", "1"], "a rank or an error, not both"),
+        (["a.npy", "--tolerance", "0"], "tolerance must be a positive number"),
+        (["1,nan; 2,3"], "is nan"),
+        (["none.npy"], "there is no such file"),
+        ([], "Give one matrix, or --product A B"),
+        (["a.npy", "--product", "a.npy", "a.npy"], "Give one matrix, or --product A B"),
+        (["--product", "a.npy", "1,2; 3,4"], "equally many columns"),
+        (["w.safetensors:nobody"], "nobody"),
+        (["w.safetensors", "--rank", "0"], "rank must be a whole number of at least 1"),
+        (["w.safetensors", "--rank", "9"], "rank must be a whole number from 1 to 5 for these matrices"),
+        (["w.safetensors", "--error", "1"], "goes with --rank alone"),
+        (["a.npy", "--all"], "--all reads .safetensors files"),
+        (["other.safetensors"], "there is no such file"),
+        (["bad.safetensors"], "not a readable .safetensors file"),
+        (["a.npy", "--out", "f.npz"], "--out saves the factors of a cut"),
+        (["a.npy", "--rank", "1", "--out", "f.csv"], "must end in .safetensors or .npz"),
+        (["a.npy", "--rank", "1", "--out", "none/f.npz"], "none/f.npz"),
+        (["a.npy", "--rank", "1", "--out", "none/f.safetensors"], "none/f.safetensors"),
+        (["a.npy", "--rank", "1", "--plot", "f.gif"], "must end in .png, .svg or .pdf"),
+        (["a.npy", "--rank", "1", "--inputs", "1,2; 3,4"], "need rows of 13 and 5 numbers"),
+        (["a.npy", "--randomised"], "--randomised needs a MATRIX and --rank"),
+        (["a.npy", "--randomised", "--rank", "6"], "rank must be a whole number from 1 to 5"),
+        (["a.npy", "--randomised", "--rank", "2", "--passes", "1"], "passes must be a whole number of at least 2"),
+    ],
+)
+def test_every_mistake_is_one_sentence_and_exit_2(run, weights, tmp_path, arguments, message):
+    (tmp_path / "bad.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not json at all!")
+    code, out, err = run(*arguments)
+    assert code == 2, err
+    assert out == ""
+    assert message in err
+    assert len([line for line in err.splitlines() if line.startswith("regard:")]) == 1
+    assert "Traceback" not in err
+
+
+def test_could_not_find_out_is_3(run):
+    assert run("a.npy", "--randomised", "--rank", "1", "--error", "1e-9")[0] == 0  # all 5 columns are in the sketch
+    np.save("b.npy", np.eye(40))
+    code, _, err = run("b.npy", "--randomised", "--rank", "1", "--error", "1e-9")
+    assert code == 3
+    assert "use a larger sketch" in err
+
+
+def test_help_has_an_example(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert 'regard lowrank "3,0; 0,2; 0,0" --rank 1' in out

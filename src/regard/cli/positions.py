@@ -1,0 +1,58 @@
+"""``regard positions``: are two positions equal, which two are nearest, how near."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Progress, note, show
+
+
+def positions(
+    dim: Annotated[int | None, typer.Option(help="Dimension, an even number.")] = None,
+    length: Annotated[int | None, typer.Option(help="How many positions, from 0.")] = None,
+    format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
+    kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
+    table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one a row.")] = None,
+    through: Annotated[
+        str, typer.Option(help="How a number comes about: real (rounded once), float64, float32 or native.")
+    ] = "real",
+    library: Annotated[
+        str, typer.Option(help="Whose sine: reference (correctly rounded), numpy or torch.")
+    ] = "reference",
+    base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
+    effort: Annotated[int, typer.Option(help="Offsets that a search may look at closely.")] = 10**9,
+    plot: Annotated[str | None, typer.Option(help="Write a picture, .svg or .png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Are two positions equal, which two are nearest, how near; proved in real arithmetic.
+
+    Example: regard positions --dim 512 --length 100000 --format bfloat16
+
+    Exit code 0: all distinct; 1: two are equal, and the first such pair is named.
+    """
+    from regard.arrays import load_array
+    from regard.positions import positions as study
+
+    learned = None
+    if table is not None:
+        loaded = load_array(table, what="table")
+        for line in loaded.notes:
+            note(line)
+        learned = loaded.array
+    result = study(
+        learned,
+        dim=dim,
+        length=length,
+        format=format,
+        kind=kind,
+        through=through,
+        library=library,
+        base=base,
+        effort=effort,
+        report=Progress("positions"),
+    )
+    if plot is not None:
+        result.plot(plot)
+    show(result, as_json=as_json)

@@ -1,0 +1,240 @@
+"""Encodings as a machine stores them: four number formats, and the ways to a number in each.
+
+``through`` names the way to sin(t w_i), ``library`` who computes the sine:
+
+| through | t, w and their product | the sine | then |
+|---|---|---|---|
+| ``real`` | exact | exact | rounded once to the format: the correctly rounded reference |
+| ``float64``, ``float32`` | each rounded there | by the library there | cast to the format |
+| ``native`` | each rounded to the format | by the library, in the format | nothing |
+
+Libraries: ``numpy``, ``torch``, and ``reference``, whose sine is the correctly rounded one of the (already
+rounded) angle. NumPy has no bfloat16: there its float32 sine is rounded, as torch does too. Rounding is always
+to nearest, ties to even.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import flint
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import InputError
+from regard.positions.encodings import Float
+from regard.positions.turns import ABSOLUTE, RELATIVE, Phases, exact_frequency, sine_cosine, turns
+
+FORMATS = ("real", "float64", "float32", "bfloat16", "float16")
+WAYS = ("real", "float64", "float32", "native")
+LIBRARIES = ("reference", "numpy", "torch")
+
+# bits of the significand, and the exponent of the smallest subnormal
+_SHAPE = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}
+_CHUNK = 1 << 13  # fits the cache
+_Exact = Callable[[int], tuple[flint.arb, flint.arb]]
+
+
+def unit_roundoff(format: str) -> float:
+    """u = 2^-p for p bits: rounding to nearest changes x by at most u |x|, and |x| <= 1 by at most u/2.
+
+    >>> unit_roundoff("bfloat16")
+    0.00390625
+    """
+    return 2.0 ** -_SHAPE[format][0]
+
+
+def round_to(values: npt.ArrayLike, format: str) -> Float:
+    """Each number rounded to the format (nearest, ties to even), held in float64.
+
+    >>> round_to([257.0, 258.0, 259.0], "bfloat16").tolist()
+    [256.0, 258.0, 260.0]
+    """
+    x = np.array(values, dtype=np.float64)
+    if format == "bfloat16":
+        return _round_bfloat16(x)
+    with np.errstate(over="ignore", under="ignore"):
+        return x if format == "float64" else x.astype(format).astype(np.float64)
+
+
+def _round_bfloat16(x: Float) -> Float:
+    """In one step from float64: by way of float32 a number could be rounded twice."""
+    bits = x.view(np.uint64)
+    bits += np.uint64((1 << 44) - 1) + ((bits >> np.uint64(45)) & np.uint64(1))
+    bits &= np.uint64(~((1 << 45) - 1) & 0xFFFFFFFFFFFFFFFF)
+    small = np.abs(x) < 2.0**-126  # float32's subnormals, on a grid of 2^-133
+    x[small] = np.round(np.ldexp(x[small], 133)) * 2.0**-133 if small.any() else 0
+    return x
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of one encoding in one format, computed pair by pair and never all at once."""
+
+    dim: int
+    format: str
+    through: str = "real"
+    library: str = "reference"
+    base: float = 10000
+
+    def pair(self, i: int, positions: Phases) -> tuple[Float, Float, int]:
+        """Sines and cosines of pair i, and how many of them only rigorous balls could round."""
+        parts = [self._chunk(i, positions[at : at + _CHUNK]) for at in range(0, len(positions), _CHUNK)]
+        sines, cosines, hard = zip(*parts, strict=True)
+        return np.concatenate(sines), np.concatenate(cosines), sum(hard)
+
+    def rows(self, positions: npt.ArrayLike) -> Float:
+        """Whole rows, sine and cosine in turn."""
+        t = np.asarray(positions, dtype=np.uint64)
+        pairs = (self.pair(i, t)[:2] for i in range(self.dim // 2))
+        return np.stack([column for pair in pairs for column in pair], axis=1)
+
+    def _chunk(self, i: int, t: Phases) -> tuple[Float, Float, int]:
+        if self.through == "real":
+            approximate = sine_cosine(turns(i, self.dim, self.base).phase(t))
+            return _correctly_rounded(approximate, ABSOLUTE, t, self._exactly(i), self.format)
+        work = self.format if self.through == "native" else self.through
+        # The product of two numbers of at most 24 bits is exact in float64: one rounding, as in hardware.
+        angle = round_to(round_to(t, work) * _frequency(i, self.dim, self.base, work), work)
+        if not np.isfinite(angle).all():
+            raise InputError(f"{work} ends at 65504, so position {int(t.max())} has no angle there: stay below.")
+        if self.library == "reference":
+            approximate = sine_cosine(_angle_phases(angle))
+            sine, cosine, hard = _correctly_rounded(approximate, 2.0**-51, angle, _of_float, work)
+        else:
+            (sine, cosine), hard = _by_library(angle, work, self.library), 0
+        return round_to(sine, self.format), round_to(cosine, self.format), hard
+
+    def _exactly(self, i: int) -> _Exact:
+        def value(t: int) -> tuple[flint.arb, flint.arb]:
+            angle = exact_frequency(i, self.dim, self.base) * int(t)
+            return angle.sin(), angle.cos()
+
+        return value
+
+
+def check_way(format: str, through: str, library: str) -> None:
+    """Refuse unknown names, and the one combination nobody can compute in bulk."""
+    for name, value, known in (
+        ("format", format, FORMATS),
+        ("through", through, WAYS),
+        ("library", library, LIBRARIES),
+    ):
+        if value not in known:
+            raise InputError(f"{name} is {value!r}, which is not known; choose one of {', '.join(known)}.")
+    if format == "real" and through != "real":
+        raise InputError(f"Real arithmetic does not go through {through}; choose a number format with it.")
+    in_float64 = through == "float64" or (through == "native" and format == "float64")
+    if library == "reference" and in_float64:
+        raise InputError(
+            "A correctly rounded sine in float64 is too slow for tables; choose library numpy or torch, "
+            "or through real for the correctly rounded end result."
+        )
+    if library == "torch":
+        _torch()
+
+
+def implementation(through: str, library: str) -> str:
+    """Who computes sine and cosine, with the version: another one may give another first pair."""
+    if through == "real" or library == "reference":
+        return "correctly rounded (whole-number phases, rigorous balls where rounding is in doubt)"
+    return f"numpy {np.__version__}" if library == "numpy" else f"torch {_torch().__version__}"
+
+
+# correct rounding
+
+
+def _correctly_rounded(
+    approximate: tuple[Float, Float], absolute: float, arguments: npt.NDArray[np.generic], exact: _Exact, format: str
+) -> tuple[Float, Float, int]:
+    out, hard = [], 0
+    for which, value in enumerate(approximate):
+        error = np.where(arguments == 0, 0, np.abs(value) * (RELATIVE * 1.01) + absolute)
+        low, high = round_to(value - error, format), round_to(value + error, format)
+        doubtful = np.flatnonzero(low.view(np.uint64) != high.view(np.uint64))
+        for j in doubtful:
+            low[j] = _round_exactly(exact, which, arguments[j].item(), format)
+        out.append(low)
+        hard += len(doubtful)
+    return out[0], out[1], hard
+
+
+def _round_exactly(exact: _Exact, which: int, argument: int, format: str) -> float:
+    """The correctly rounded value: more digits until both ends of the ball round to the same number.
+
+    That ends, because sines and cosines of algebraic numbers other than 0 are never halfway between floats.
+    """
+    precision = 128
+    while True:
+        with flint.ctx.workprec(precision):
+            ball = exact(argument)[which]
+            low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
+        if low == high:
+            return low
+        precision *= 2
+
+
+def _round_dyadic(x: flint.arb, format: str) -> float:
+    """A dyadic number rounded to the format in whole-number arithmetic."""
+    mantissa, exponent = (int(part) for part in x.man_exp())
+    bits, lowest = _SHAPE[format]
+    drop = max(abs(mantissa).bit_length() - bits, lowest - exponent)
+    if drop <= 0:
+        return math.ldexp(mantissa, exponent)
+    whole, rest = divmod(abs(mantissa), 1 << drop)
+    half = 1 << (drop - 1)
+    whole += rest > half or (rest == half and whole % 2 == 1)
+    return math.copysign(math.ldexp(whole, exponent + drop), mantissa)
+
+
+# rounded angles
+
+
+@lru_cache(maxsize=4096)
+def _frequency(i: int, dim: int, base: float, format: str) -> float:
+    """w_i correctly rounded; libraries that compute it in float32 may be an ulp off."""
+    if i == 0:
+        return 1.0
+    precision = 128
+    while True:
+        with flint.ctx.workprec(precision):
+            ball = exact_frequency(i, dim, base)
+            low, high = _round_dyadic(ball.lower(), format), _round_dyadic(ball.upper(), format)
+        if low == high or precision > 4096:  # a tie, such as a power of two, needs no more digits
+            return low
+        precision *= 2
+
+
+def _of_float(angle: int) -> tuple[flint.arb, flint.arb]:
+    exact = flint.arb(angle)
+    return exact.sin(), exact.cos()
+
+
+def _angle_phases(angle: Float) -> Phases:
+    """Phases of float angles below 2^32: whole radians exactly, the rest to 2^-52 of a radian."""
+    whole = np.floor(angle)
+    per_radian = turns(0, 2, 10000)
+    rest = (angle - whole) * (2.0**64 / (2 * math.pi))
+    phases: Phases = per_radian.phase(whole.astype(np.uint64)) + rest.astype(np.uint64)
+    return phases
+
+
+def _by_library(angle: Float, work: str, library: str) -> tuple[Float, Float]:
+    if library == "torch":
+        torch = _torch()
+        x = torch.from_numpy(angle).to(getattr(torch, work))
+        return x.sin().to(torch.float64).numpy(), x.cos().to(torch.float64).numpy()
+    x = angle.astype("float32" if work == "bfloat16" else work)
+    return round_to(np.sin(x), work), round_to(np.cos(x), work)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise InputError("library torch is not installed: pip install 'regard[torch]', or choose numpy.") from None
+    return torch

@@ -1,0 +1,122 @@
+"""Pictures: how near positions come as the offset grows, and where formats run out of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.positions.collisions import first_collision
+from regard.positions.encodings import Float, frequencies
+from regard.positions.machine import Table, unit_roundoff
+
+if TYPE_CHECKING:
+    from regard.positions.study import Positions
+
+# Okabe and Ito's colours, and a marker each: told apart without colour too.
+LOOKS = {
+    "float32": ("#0072B2", "s"),
+    "float16": ("#009E73", "^"),
+    "bfloat16": ("#D55E00", "o"),
+}
+DIMS = (2, 4, 8, 16, 32, 64)
+
+
+def draw(result: Positions, file: str, *, table: Float | None = None, base: float = 10000) -> None:
+    """Draw a result: distance against offset; for computed encodings also first collisions by dimension."""
+    plt = _pyplot()
+    if table is not None:
+        figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        _draw_table(axes, table)
+    else:
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+        _draw_distances(left, result, base)
+        _draw_collisions(right, min(result.length, 1 << 20), base)
+    try:
+        figure.savefig(file, dpi=150)
+    except ValueError as error:
+        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
+    finally:
+        plt.close(figure)
+
+
+def first_collisions(
+    length: int, *, dims: tuple[int, ...] = DIMS, through: str = "real", base: float = 10000
+) -> dict[str, list[int | None]]:
+    """The larger position of the first equal pair, by format, for each dimension; None where there is none.
+
+    >>> first_collisions(1000, dims=(2, 4), through="native")["bfloat16"]
+    [257, 257]
+    """
+    found = {}
+    for format in LOOKS:
+        pairs = [first_collision(Table(d, format, through, "reference", base), length).pair for d in dims]
+        found[format] = [None if pair is None else pair[1] for pair in pairs]
+    return found
+
+
+def _draw_distances(axes: Any, result: Positions, base: float) -> None:
+    offsets = np.arange(1, max(2, min(result.length, 4097)))
+    shape = math.sqrt(2) if result.kind == "rotary" else 1.0
+    w = frequencies(result.dim, base=base)
+    distances = shape * 2 * np.sqrt((np.sin(offsets[:, None] * w / 2) ** 2).sum(axis=1))
+    axes.plot(offsets, distances, color="#999999", lw=0.6, label="distance at this offset")
+    if result.records:
+        t, nearest = np.array([[float(t), shape * value] for t, value in result.records]).T
+        end = max(float(result.searched - 1), t[-1])
+        axes.step(np.append(t, end), np.append(nearest, nearest[-1]), where="post", color="black", lw=1.6)
+        axes.plot(t, nearest, "k.", label="nearest so far (proved)")
+    for format, (colour, _) in LOOKS.items():
+        reach = shape * math.sqrt(result.dim) * unit_roundoff(format)
+        axes.axhline(reach, color=colour, ls="--", lw=1)
+        axes.annotate(
+            f"{format} may merge below", (1, reach), (0.02, 3), color=colour, fontsize=8,
+            xycoords=("axes fraction", "data"), textcoords=("axes fraction", "offset points"),
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="offset t − s", ylabel="distance of two positions")
+    axes.set_title(f"{result.kind}, dim {result.dim}: how near they come")
+    axes.legend(fontsize=8, loc="best")
+
+
+def _draw_collisions(axes: Any, length: int, base: float) -> None:
+    for through, style, word in (("real", "-", "rounded once"), ("native", ":", "native")):
+        found = first_collisions(length, through=through, base=base)
+        for shift, (format, (colour, marker)) in zip((0.94, 1.0, 1.06), LOOKS.items(), strict=True):
+            x = np.array(DIMS) * shift
+            y = np.array([length if t is None else t for t in found[format]], dtype=float)
+            none = np.array([t is None for t in found[format]])
+            axes.plot(x, y, style, marker=marker, color=colour, lw=1, ms=5, label=f"{format}, {word}")
+            axes.plot(x[none], y[none], marker, color=colour, ms=5, mfc="white")
+    axes.axhline(length, color="black", lw=0.8)
+    axes.text(0.98, 0.985, "hollow: none so far", ha="right", va="top", transform=axes.transAxes, fontsize=8)
+    axes.set(xscale="log", yscale="log", xlabel="dimension", ylabel="first position that repeats an earlier one")
+    axes.set_xticks(DIMS, [str(d) for d in DIMS])
+    axes.minorticks_off()
+    axes.set_ylim(top=length * 4)
+    axes.set_title(f"first collision among {length:,} positions")
+    axes.legend(fontsize=8, loc="center right")
+
+
+def _draw_table(axes: Any, table: Float) -> None:
+    rows = table[:2048]
+    offsets = np.arange(1, max(2, len(rows)))
+    apart = [np.linalg.norm(rows[t:] - rows[:-t], axis=1) if t < len(rows) else np.zeros(1) for t in offsets]
+    axes.plot(offsets, [a.min() for a in apart], color="black", lw=1, label="nearest pair at this offset")
+    axes.plot(offsets, [np.median(a) for a in apart], color="#0072B2", lw=1, label="median pair")
+    axes.set(xscale="log", xlabel="offset t − s", ylabel="distance of two positions")
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"learned table, {table.shape[0]:,} × {table.shape[1]}")
+    axes.legend(fontsize=8)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt

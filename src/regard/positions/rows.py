@@ -1,0 +1,70 @@
+"""Equal and nearest rows of any table of numbers: learned positions, or an encoding small enough to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.positions.encodings import Float
+
+Report = Callable[[int, int], None]
+Pair = tuple[int, int]
+Whole = npt.NDArray[np.int64]
+_BLOCK = 256
+
+
+def first_equal_rows(table: Float) -> Pair | None:
+    """The pair (s, t), s < t, of rows that are bit for bit equal with the smallest t.
+
+    >>> first_equal_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    (0, 2)
+    """
+    seen: dict[bytes, int] = {}
+    for t, row in enumerate(np.ascontiguousarray(table)):
+        earlier = seen.setdefault(row.tobytes(), t)
+        if earlier != t:
+            return earlier, t
+    return None
+
+
+def nearest_rows(table: Float, *, report: Report | None = None) -> tuple[Pair, float]:
+    """The two nearest rows and their distance, all pairs considered.
+
+    ||a - b||^2 = ||a||^2 + ||b||^2 - 2 a.b by matrix products, whose rounding error is at most
+    (d + 4) u (||a|| + ||b||)^2; every pair that this leaves open is computed again from the differences, which
+    is good to (d + 3) u relatively. A tie within that goes to the first pair.
+
+    >>> nearest_rows(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
+    ((1, 2), 1.0)
+    """
+    best, pair = np.inf, (0, 1)
+    for s, t, bounds in _open_pairs(table, report):
+        for at in range(0, len(s), 4096):
+            part = slice(at, at + 4096)
+            if bounds[part].min() > best:
+                continue
+            squares = ((table[s[part]] - table[t[part]]) ** 2).sum(axis=1)
+            i = int(squares.argmin())
+            if squares[i] < best:
+                best, pair = float(squares[i]), (int(s[part][i]), int(t[part][i]))
+    return pair, float(np.sqrt(best))
+
+
+def _open_pairs(table: Float, report: Report | None) -> Iterator[tuple[Whole, Whole, Float]]:
+    """Pairs s < t block by block, with lower bounds of their squared distances; hopeless ones left out."""
+    n, d = table.shape
+    centred = table - table.mean(axis=0)  # smaller norms, smaller rounding error
+    norms = (centred**2).sum(axis=1)
+    slack = (d + 8) * 2.0**-52 * 4 * norms.max() + 1e-300
+    smallest = np.inf
+    for at in range(0, n - 1, _BLOCK):
+        rows = slice(at, min(at + _BLOCK, n))
+        squares = norms[rows, None] + norms[None, at:] - 2 * centred[rows] @ centred[at:].T
+        squares[np.tril_indices(squares.shape[0], 0, squares.shape[1])] = np.inf
+        smallest = min(smallest, float(squares.min()) + slack)
+        s, t = np.nonzero(squares - slack <= smallest)
+        yield s.astype(np.int64) + at, t.astype(np.int64) + at, squares[s, t] - slack
+        if report is not None:
+            report(min(at + _BLOCK, n), n)

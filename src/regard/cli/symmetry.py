@@ -1,0 +1,49 @@
+"""``regard symmetry``: is a map order-blind, how far from it, which swap shows it best."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Progress, show
+
+
+def symmetry(
+    map: Annotated[str, typer.Argument(help="FILE.py:NAME, a function or torch module. The file is run.")],
+    length: Annotated[int, typer.Option(help="Rows of the input.")] = 128,
+    dim: Annotated[int, typer.Option(help="Columns of the input.")] = 16,
+    dtype: Annotated[str, typer.Option(help="Type of the input: float64 or float32.")] = "float64",
+    kind: Annotated[
+        str, typer.Option(help="equivariant: map(PX) = P map(X); invariant: map(PX) = map(X).")
+    ] = "equivariant",
+    trials: Annotated[int, typer.Option(help="Permutations to try.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the input and the permutations.")] = 0,
+    plot: Annotated[str | None, typer.Option(help="Write a picture, .svg or .png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Is a map order-blind, how far from it, which swap of two rows shows it best.
+
+    This imports FILE.py and runs the code in it: only name files you trust.
+
+    Example: regard symmetry my_map.py:block --length 128
+
+    Exit code 0: not refuted (which is no proof); 1: broken, with its witness.
+    """
+    from regard.symmetry import load_map
+    from regard.symmetry import symmetry as study
+
+    result = study(
+        load_map(map),
+        length=length,
+        dim=dim,
+        dtype=dtype,
+        kind=kind,
+        trials=trials,
+        seed=seed,
+        name=map.rpartition(":")[2],
+        report=Progress("symmetry"),
+    )
+    if plot is not None:
+        result.plot(plot)
+    show(result, as_json=as_json)

@@ -1,0 +1,18 @@
+"""Symmetry: is a map from rows to rows order-blind, and what positions do to that."""
+
+from __future__ import annotations
+
+from regard.symmetry.maps import load_map
+from regard.symmetry.order import Layer, dog_and_man, equal_positions, lemmas, random_layer
+from regard.symmetry.study import Symmetry, symmetry
+
+__all__ = [
+    "Layer",
+    "Symmetry",
+    "dog_and_man",
+    "equal_positions",
+    "lemmas",
+    "load_map",
+    "random_layer",
+    "symmetry",
+]

@@ -1,0 +1,139 @@
+"""Maps from files and from Python, called with care: whatever they do wrong is said in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import InputError
+
+Array = npt.NDArray[Any]
+Float = npt.NDArray[np.float64]
+Map = Callable[[Array], Array]
+DTYPES = ("float64", "float32")
+
+
+def load_map(spec: str) -> Any:
+    """The object that ``file.py:name`` names. This imports the file, so it runs the code in it.
+
+    >>> load_map("missing.py:block")
+    Traceback (most recent call last):
+    regard.errors.InputError: missing.py:block: there is no file 'missing.py'; give the path of a Python file.
+    """
+    path, colon, name = spec.rpartition(":")
+    if not colon or not path.endswith(".py") or not name.isidentifier():
+        raise InputError(f"{spec!r} must name a file and a function in it, as in my_map.py:block.")
+    if not Path(path).is_file():
+        raise InputError(f"{spec}: there is no file {path!r}; give the path of a Python file.")
+    module = _run(path)
+    if not hasattr(module, name):
+        known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
+        raise InputError(f"{spec}: {path} has no {name!r}; it has {', '.join(known) or 'nothing to call'}.")
+    return getattr(module, name)
+
+
+def _run(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"regard_map_{Path(path).stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be imported as Python; give a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # so that it can import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{path} could not be imported: {_said(error)}; fix it first.") from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str]:
+    """A function from arrays to float64 arrays around ``map``, and who computes: numpy or torch.
+
+    torch modules get a copy of themselves in the sample's type; functions are tried with an array first and,
+    where torch is loaded, with a tensor. ``rows`` demands one output row per input row.
+    """
+    if isinstance(map, type) or not callable(map):
+        raise InputError(f"{name} is {_kind(map)}; give a function or a module that takes one array of rows.")
+    torch = sys.modules.get("torch")  # a map made of torch has loaded it
+    if torch is not None and isinstance(map, torch.nn.Module):
+        return _checked(_with_tensors(copy.deepcopy(map).to(_type(torch, sample)), torch), name, rows), "torch"
+    plain, error = _checked(map, name, rows), None
+    try:
+        plain(sample)
+    except InputError as first:
+        if torch is None:
+            raise
+        error = first
+    if error is None or torch is None:
+        return plain, "numpy"
+    tensors = _checked(_with_tensors(map, torch), name, rows)
+    try:
+        tensors(sample)
+    except InputError:
+        raise error from None
+    return tensors, "torch"
+
+
+def _checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
+    def run(x: Array) -> Array:
+        try:
+            given = call(x.copy())  # a map that writes into its input must not spoil ours
+        except Exception as error:
+            raise InputError(
+                f"{name} raised {_said(error)} for an input of shape {x.shape} and type {x.dtype}; "
+                "fix it, or choose a length and dim that it takes."
+            ) from None
+        return _numbers(given, x, name, rows)
+
+    return run
+
+
+def _numbers(given: Any, x: Array, name: str, rows: bool) -> Array:
+    if hasattr(given, "detach"):
+        given = given.detach().cpu().double().numpy()
+    if isinstance(given, (tuple, dict)) or given is None:
+        raise InputError(f"{name} returned {_kind(given)}; wrap it so that it returns one array.")
+    try:
+        out = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} returned {_kind(given)}, which is no array of real numbers.") from None
+    if rows and (out.ndim < 1 or len(out) != len(x)):
+        raise InputError(
+            f"{name} turned shape {x.shape} into {out.shape}; order-blindness needs a row out for each row in "
+            "(for pooled outputs ask for invariance)."
+        )
+    if not np.isfinite(out).all():
+        raise InputError(f"{name} returned NaN or infinity for ordinary inputs; make it finite first.")
+    return out[:, None] if rows and out.ndim == 1 else out
+
+
+def _with_tensors(map: Any, torch: Any) -> Callable[[Array], Any]:
+    def run(x: Array) -> Any:
+        with torch.no_grad():
+            return map(torch.from_numpy(x))
+
+    return run
+
+
+def _type(torch: Any, sample: Array) -> Any:
+    return torch.float32 if sample.dtype == np.float32 else torch.float64
+
+
+def _said(error: BaseException) -> str:
+    message = str(error).partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__
+
+
+def _kind(thing: Any) -> str:
+    if isinstance(thing, type):
+        return f"a class ({thing.__name__})"
+    return "None" if thing is None else f"a {type(thing).__name__}"

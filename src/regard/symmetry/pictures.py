@@ -1,0 +1,39 @@
+"""The picture of a broken symmetry: what each row does when its neighbours change places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.symmetry.study import Symmetry
+
+
+def draw(result: Symmetry, gaps: dict[str, Any], file: str) -> None:
+    """Differences row by row, for the permutation and the swap that show most, with the tolerance."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    lowest = result.tolerance / 1e3
+    for (label, values), colour, marker in zip(gaps.items(), ("#0072B2", "#D55E00"), ("o", "^"), strict=False):
+        axes.plot(np.maximum(values, lowest), marker, color=colour, ms=4, alpha=0.8, label=label)
+    axes.axhline(result.tolerance, color="black", ls="--", lw=1, label="what rounding explains")
+    axes.set(yscale="log", xlabel="row of the output (from 0)", ylabel="largest difference in the row")
+    verdict = "not refuted" if result.order_blind else "broken"
+    law = "map(PX) = P map(X)" if result.kind == "equivariant" else "map(PX) = map(X)"
+    axes.set_title(f"{result.name}: {law} {verdict}")
+    figure.legend(fontsize=8, loc="outside lower center", ncols=3)
+    try:
+        figure.savefig(file, dpi=150)
+    except ValueError as error:
+        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
+    finally:
+        plt.close(figure)

@@ -1,0 +1,47 @@
+"""Run benchmarks: ``python -m benchmarks [NAME ...]``; with --write, each one's output goes to docs/results/ too."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main(words: list[str]) -> None:
+    known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    write = "--write" in words
+    chosen = [word for word in words if not word.startswith("-")] or known
+    for name in chosen:
+        if name not in known:
+            sys.exit(f"There is no benchmark {name!r}; there are: {', '.join(known)}.")
+        print(f"== {name}", flush=True)
+        module = importlib.import_module(f"benchmarks.bench_{name}")
+        output = _Both(sys.stdout)
+        with contextlib.redirect_stdout(output):  # type: ignore[type-var]
+            module.main()
+        if write:
+            results = HERE.parent / "docs" / "results"
+            results.mkdir(parents=True, exist_ok=True)
+            (results / f"bench-{name}.txt").write_text(output.kept.getvalue(), encoding="utf-8")
+
+
+class _Both:
+    """Standard output, and a copy of it."""
+
+    def __init__(self, screen: io.TextIOBase) -> None:
+        self.screen, self.kept = screen, io.StringIO()
+
+    def write(self, text: str) -> int:
+        self.screen.write(text)
+        return self.kept.write(text)
+
+    def flush(self) -> None:
+        self.screen.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

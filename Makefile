@@ -10,7 +10,7 @@ demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	$(ONE_THREAD) $(BIN)/python -m pytest
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -23,7 +23,8 @@ bench: $(VENV)/.bench
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
 docs: $(VENV)/.ready
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/_pictures.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) site regard-demo

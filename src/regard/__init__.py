@@ -16,11 +16,25 @@ if TYPE_CHECKING:
 # The public surface: a name, and the module it lives in. Loaded on first use, so `import regard` stays quick.
 _WHERE = {
     "attend": "regard.attention",
+    "claims": "regard.coursework.catalogue",
     "CouldNotFindOut": "regard.errors",
     "InputError": "regard.errors",
     "RegardError": "regard.errors",
 }
-_MODULES = ("arrays", "attention", "design", "errors", "subspace")
+_MODULES = (
+    "arrays",
+    "attention",
+    "design",
+    "errors",
+    "examples",
+    "layers",
+    "lowrank",
+    "noise",
+    "positions",
+    "subspace",
+    "symmetry",
+    "translator",
+)
 
 __all__ = ["__version__", *sorted(_WHERE), *_MODULES]
 

@@ -1,17 +1,275 @@
+"""``regard design``: the query that copies, shares or matches, or the proof that there is none."""
+
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli import winnable
+from regard.cli.output import AsJson, Progress, note, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regard.design.answer import Design
+
 app = typer.Typer(
-    help="Queries that copy, share or match, the shortest ones, with certificates.", no_args_is_help=True
+    help="Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
+KEYS_HELP = (
+    "A .npy, .npz:NAME, .csv, .tsv or .safetensors:NAME file, one key a row; - for standard input; example:NAME for a "
+    'built-in set; or the numbers themselves, "1,0; 0,1".'
+)
+Words = Annotated[list[str], typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
+Keys = Annotated[str | None, typer.Option("--keys", metavar="KEYS", help="The keys, instead of the first argument.")]
+Eps = Annotated[float | None, typer.Option(help="How much the rest may have. Default 0.01.")]
+MaxNorm = Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")]
+Scale = Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score; "1/sqrt(d)" is understood.')]
+Allowed = Annotated[str | None, typer.Option(metavar="MASK", help="A 1 or 0 a key: may it be attended to?")]
+Out = Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")]
+Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer (.svg, .png, .pdf).")]
+
 
 @app.command()
-def copy() -> None:
-    """Placeholder."""
+def copy(
+    words: Words,
+    keys: Keys = None,
+    eps: Eps = None,
+    max_norm: MaxNorm = None,
+    scale: Scale = "1",
+    allowed: Allowed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """The shortest query that gives one key attention 1/(1+eps) or more; several keys are answered together.
+
+    With --max-norm: the most attention that a query of that norm can give it. If no query does it, the answer is no
+    (exit code 1), with the proof and the most attention that the key can ever get.
+
+    Example, three keys in the plane; key 2 is (1,1), and the answer has norm 7.49295:
+
+    regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01
+    """
+    from regard import design
+
+    eps = 0.01 if eps is None and max_norm is None else eps
+    array, options, indices = _read(words, keys, scale, allowed, "copy")
+    if len(indices) > 1:
+        if eps is None or max_norm is not None:
+            raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
+        _refuse_files(out, plot)
+        show(_Several(design.copy_many(array, indices, eps=eps, **options)), as_json=as_json)  # type: ignore[arg-type]
+    _answer(lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
 
 
 @app.command()
-def share() -> None:
-    """Placeholder."""
+def share(
+    words: Words,
+    keys: Keys = None,
+    eps: Eps = None,
+    max_norm: MaxNorm = None,
+    scale: Scale = "1",
+    allowed: Allowed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """The shortest query that gives each of s keys at least 1/(s+eps) of the attention.
+
+    With --max-norm: the best least share that a query of that norm can give. If no query does it, the answer is no
+    (exit code 1), with the proof.
+
+    Example, two of ten orthonormal keys; the textbook query has norm 9.453, the shortest 8.455:
+
+    regard design share example:orthonormal 1 4 --eps 0.01
+    """
+    from regard import design
+
+    eps = 0.01 if eps is None and max_norm is None else eps
+    array, options, indices = _read(words, keys, scale, allowed, "share")
+    _answer(lambda: design.share(array, indices, eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
+
+
+@app.command()
+def match(
+    words: Annotated[list[str], typer.Argument(metavar="KEYS TARGET", help=KEYS_HELP + " Then the distribution.")],
+    keys: Keys = None,
+    kl: Annotated[float | None, typer.Option(help="KL(target || weights) allowed, in nats. Default 0.01.")] = None,
+    max_norm: MaxNorm = None,
+    scale: Scale = "1",
+    allowed: Allowed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """The shortest query whose weights come within a KL divergence of a target distribution.
+
+    With --max-norm: the nearest that a query of that norm can come. If no query comes so close, the answer is no
+    (exit code 1), with the least divergence there is.
+
+    Example, two keys and the shares 0.9 and 0.1; the answer has norm 1.23952:
+
+    regard design match --keys "1,0; 0,1" "0.9,0.1" --kl 0.01
+    """
+    from regard import design
+    from regard.arrays import load_array
+
+    kl = 0.01 if kl is None and max_norm is None else kl
+    spec, rest = _split(words, keys, "match")
+    if len(rest) != 1:
+        raise typer.BadParameter("match takes the keys and one target distribution, a file or the shares themselves.")
+    array, options = _load(spec, scale, allowed)
+    target = load_array(rest[0], what="target", ndim=1)
+    for message in target.notes:
+        note(message)
+    _answer(lambda: design.match(array, target.array, kl=kl, max_norm=max_norm, **options), array, out, plot, as_json)
+
+
+@app.command()
+def ceiling(
+    words: Annotated[list[str], typer.Argument(metavar="KEYS [INDEX...]", help=KEYS_HELP + " Then keys, from 0.")],
+    keys: Keys = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every key, as a table.")] = False,
+    max_norm: Annotated[float | None, typer.Option(help="Also the ceiling for queries up to this norm.")] = None,
+    scale: Scale = "1",
+    allowed: Allowed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """The most attention a key can ever get, with the proof, and a query that comes within 1e-6 of it.
+
+    Example, the centre of a square; it can get one fifth, like everybody else, and never more:
+
+    regard design ceiling example:square 4
+    """
+    from regard import design
+
+    array, options, indices = _read(words, keys, scale, allowed, "ceiling", least=0 if everything else 1)
+    if everything or len(indices) > 1:
+        _refuse_files(out, plot)
+        chosen = None if everything else indices
+        found = design.ceilings(array, chosen, max_norm=max_norm, progress=Progress("ceilings"), **options)
+        show(found, as_json=as_json)
+    _answer(lambda: design.ceiling(array, indices[0], max_norm=max_norm, **options), array, out, plot, as_json)
+
+
+@app.command()
+def verify(
+    result: Annotated[str, typer.Argument(metavar="RESULT.json", help="What --json printed or --out wrote.")],
+    keys: Annotated[str, typer.Option("--keys", metavar="KEYS", help="The keys it is about.")],
+    as_json: AsJson = False,
+) -> None:
+    """Recheck a saved certificate from the keys alone, and nothing else; exit code 1 if it does not hold.
+
+    The check shares no code with the solvers; exponentials and logarithms run in arbitrary-precision balls.
+
+    Example:
+
+    regard design copy example:square 0 --out square.json
+    regard design verify square.json --keys example:square
+    """
+    from regard.design import verify as check
+    from regard.design.certificate import read_certificate
+
+    show(check(read_certificate(result), _load(keys, "1", None)[0]), as_json=as_json)
+
+
+app.command()(winnable.winnable)
+
+
+class _Several:
+    """Several designs on one screen."""
+
+    def __init__(self, designs: list[Design]) -> None:
+        self.designs = designs
+        self.answer = all(design.reachable for design in designs)
+
+    def to_json(self) -> str:
+        import json
+
+        return json.dumps([design.to_dict() for design in self.designs], indent=1, allow_nan=False)
+
+    def __str__(self) -> str:
+        lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
+        for found in self.designs:
+            if found.reachable:
+                row = f"{found.norm:>12.6g}  {found.lower_bound:>12.6g}  {found.attention:>11.6f}"
+            else:
+                row = f"{'never':>12}  {'':>12}  {found.bound:>11.6f} at most"
+            lines.append(f"{found.chosen[0]:>6}  {row}")
+        return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
+
+
+def _read(
+    words: list[str], keys: str | None, scale: str, allowed: str | None, verb: str, *, least: int = 1
+) -> tuple[Any, dict[str, Any], list[int]]:
+    """The key array, the options of all verbs, and the chosen keys."""
+    spec, rest = _split(words, keys, verb)
+    if len(rest) < least:
+        raise typer.BadParameter(f"{verb} which key? Name it by its number, counted from 0, after the keys.")
+    try:
+        indices = [int(word) for word in rest]
+    except ValueError as error:
+        raise typer.BadParameter(f"A key is named by a whole number counted from 0: {error}.") from None
+    return *_load(spec, scale, allowed), indices
+
+
+def _split(words: list[str], keys: str | None, verb: str) -> tuple[str, list[str]]:
+    if keys is not None:
+        return keys, words
+    if not words:
+        raise typer.BadParameter(f'{verb} needs keys: a file, example:NAME, or --keys "1,0; 0,1".')
+    return words[0], words[1:]
+
+
+def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, Any]]:
+    from regard.arrays import load_array
+    from regard.errors import InputError
+
+    loaded = load_array(spec, what="keys", ndim=2)
+    for message in loaded.notes:
+        note(message)
+    options: dict[str, Any] = {}
+    if scale.replace(" ", "") == "1/sqrt(d)":
+        options["scale"] = loaded.array.shape[1] ** -0.5
+    else:
+        try:
+            options["scale"] = float(scale)
+        except ValueError:
+            raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; it is {scale!r}.') from None
+    if allowed is not None:
+        mask = load_array(allowed, what="the mask", ndim=1).array
+        if not ((mask == 0) | (mask == 1)).all():
+            raise InputError("The mask must be a 1 (may be attended to) or a 0 a key; it has other numbers.")
+        options["allowed"] = mask == 1
+    return loaded.array, options
+
+
+def _refuse_files(*paths: str | None) -> None:
+    if any(path is not None for path in paths):
+        raise typer.BadParameter("--out and --plot are for one key at a time; several keys go to --json.")
+
+
+def _answer(ask: Callable[[], Any], keys: Any, out: str | None, plot: str | None, as_json: bool) -> None:
+    """Ask, write what was asked for, and print."""
+    from regard.arrays import check_target
+    from regard.design import picture
+    from regard.design.certificate import write_certificate
+
+    for path, endings in ((out, (".json",)), (plot, picture.ENDINGS)):
+        if path is not None:
+            check_target(path, endings)
+    found = ask()
+    if out is not None:
+        write_certificate(out, found.certificate)
+        note(f"certificate written to {out}")
+    if plot is not None:
+        picture.draw(found, keys, plot)
+        note(f"picture written to {plot}")
+    show(found, as_json=as_json)

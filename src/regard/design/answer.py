@@ -66,7 +66,8 @@ class Design(Result):
         return f"No query does: the most that any query can ever get is {reach}. The proof is in the certificate."
 
     def _what_it_does(self) -> str:
-        return f"This query does it: norm {self.norm:.6g}, {_measure(self.verb, self.attention)}."
+        which = "This query does it" if self.max_norm is None else "The best query there is"
+        return f"{which}: norm {self.norm:.6g}, {_measure(self.verb, self.attention)}."
 
     def _how_good(self) -> str:
         if self.max_norm is not None:

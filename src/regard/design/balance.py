@@ -17,6 +17,7 @@ from regard.design.question import Geometry, Question
 Array = NDArray[np.float64]
 
 REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
+POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys alone may all lie on one line
 THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest are tried as exact zeros
 
 
@@ -71,7 +72,8 @@ def _basis(points: Array, weights: Array) -> NDArray[np.intp]:
     """Rows to solve for: heavy and well-conditioned together, by QR with pivoting on the columns w_i (p_i, 1)."""
     from scipy.linalg import qr
 
-    pool = np.argsort(-weights, kind="stable")[: 8 * (points.shape[1] + 1)]
+    size = points.shape[1] + 1
+    pool = np.argsort(-weights, kind="stable")[: max(8 * size, POOL // size)]
     columns = (np.concatenate([points[pool], np.ones((len(pool), 1))], axis=1) * np.sqrt(weights[pool, None])).T
     _, triangle, order = qr(columns, mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))

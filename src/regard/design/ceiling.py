@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.design import hull, minimax, rigor
 from regard.design.answer import Ceiling, Ceilings
 from regard.design.balance import REACH, combinations
-from regard.design.question import Question, checked_indices, checked_keys, checked_positive, geometry
+from regard.design.question import Question, checked_index, checked_indices, checked_keys, checked_positive, geometry
 from regard.design.shortest import shortest
 from regard.design.verbs import confirmed, copy, made_certificate
 from regard.errors import CouldNotFindOut
@@ -51,7 +51,7 @@ def ceiling(
     1.0
     """
     array, rows = checked_keys(keys, allowed, scale)
-    (key,) = checked_indices(index, len(array), rows)
+    key = checked_index(index, len(array), rows)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
     question = Question("copy", array, rows, (key,), None, float(scale))
     others = question.competing
@@ -166,13 +166,22 @@ def _stated(
 
 
 def _budget(question: Question, max_norm: float | None) -> tuple[float | None, float | None]:
-    """The norm budget and its ceiling: the one asked for, or the one at which scores are WIDEST_SCORE apart."""
+    """The norm budget and its ceiling: the one asked for, or the one at which scores are WIDEST_SCORE apart.
+
+    The second is an extra, so where it cannot be pinned down it is left out.
+    """
     keys, key = question.keys, question.chosen[0]
+    mask = np.zeros(len(keys), dtype=bool)
+    mask[question.rows] = True
+    asked = max_norm is not None
     if max_norm is None:
         spread = float(np.linalg.norm(keys[question.rows] - keys[key], axis=1).max())
         if spread == 0:
             return None, None
         max_norm = WIDEST_SCORE / (spread * question.scale)
-    mask = np.zeros(len(keys), dtype=bool)
-    mask[question.rows] = True
-    return max_norm, copy(keys, key, max_norm=max_norm, allowed=mask, scale=question.scale).bound
+    try:
+        return max_norm, copy(keys, key, max_norm=max_norm, allowed=mask, scale=question.scale).bound
+    except CouldNotFindOut:
+        if asked:
+            raise
+        return None, None

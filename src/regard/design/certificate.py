@@ -16,8 +16,11 @@ Copying: alpha_j = 1 / (1 + e^F). Sharing: the least share is e^-F. Matching: KL
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +30,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import check_array
 from regard.design import evaluate, rigor
 from regard.errors import InputError
 from regard.results import Result
@@ -71,7 +75,21 @@ def verify(certificate: Mapping[str, Any], keys: Array, *, strict: bool = True) 
     strict: exponentials and logarithms in arbitrary-precision balls; otherwise in NumPy, taken to be within 8 units
     in the last place, which is much faster for many keys.
     """
-    problem = _Problem(certificate, np.ascontiguousarray(keys, dtype=np.float64), strict)
+    keys = check_array(keys, what="keys", ndim=2)
+    data = certificate.get("data") if isinstance(certificate, Mapping) else None
+    if isinstance(data, Mapping) and (list(keys.shape) != data.get("shape") or fingerprint(keys) != data.get("sha256")):
+        raise InputError(
+            f"The certificate was made for other keys: its fingerprint is of shape {data.get('shape')}, these are "
+            f"{list(keys.shape)}; pass the same file, with the same numbers."
+        )
+    return recheck(certificate, keys, strict=strict, tiers=(False, True))
+
+
+def recheck(
+    certificate: Mapping[str, Any], keys: Array, *, strict: bool, tiers: tuple[bool, ...] = (False, True)
+) -> Verification:
+    """`verify` for keys that are known to be the right ones; `tiers`: compensated products (True) or plain ones."""
+    problem = _Problem(certificate, keys, strict, tiers)
     check = {
         "shortest": _check_shortest,
         "strongest": _check_strongest,
@@ -89,26 +107,72 @@ def verify(certificate: Mapping[str, Any], keys: Array, *, strict: bool = True) 
     )
 
 
+def read_certificate(path: str) -> Mapping[str, Any]:
+    """The certificate in a JSON file: the file itself, or the "certificate" of a whole result."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            read = json.load(file)
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}; pass what --out wrote or --json printed.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; pass the JSON file in it.") from None
+    except (ValueError, RecursionError) as error:  # not text, not JSON, or a number of thousands of digits
+        raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
+    if isinstance(read, dict) and isinstance(read.get("certificate"), dict):
+        read = read["certificate"]
+    if not isinstance(read, dict):
+        raise InputError(f"{path} holds no certificate: it must be a JSON object; pass what --out wrote.")
+    return read
+
+
+def write_certificate(path: str, certificate: Mapping[str, Any]) -> None:
+    """Write a certificate as JSON; floats keep every digit. The file appears whole or not at all."""
+    temporary = f"{path}.part"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(certificate, file, indent=1, allow_nan=False)
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
+
+
+def _short(value: Any) -> str:
+    return f"a {type(value).__name__}" if isinstance(value, (int, str, list, dict)) else repr(value)
+
+
+def _distribution(target: Array, rows: NDArray[np.intp]) -> Array:
+    """The target on the allowed keys; it must be a distribution, with nothing on the others."""
+    elsewhere = np.ones(len(target), dtype=bool)
+    elsewhere[rows] = False
+    if target.min() < 0 or abs(target.sum() - 1) > 1e-5 or target[elsewhere].any():
+        raise InputError("The certificate's target must be a distribution over the allowed keys, with sum 1.")
+    return target[rows]
+
+
 class _Problem:
     """The question rebuilt from the certificate and the keys; every field is checked before it is used."""
 
-    def __init__(self, certificate: Mapping[str, Any], keys: Array, strict: bool) -> None:
+    def __init__(self, certificate: Mapping[str, Any], keys: Array, strict: bool, tiers: tuple[bool, ...]) -> None:
         if not isinstance(certificate, Mapping) or certificate.get("format") != FORMAT:
             raise InputError(
                 f'This is not a certificate: its "format" must be {FORMAT!r}; pass the JSON that a design verb printed.'
             )
-        self.certificate, self.strict = certificate, strict
+        self.certificate, self.strict, self.tiers = certificate, strict, tiers
         question = self.get("question", dict)
         self.verb, self.claim = question.get("verb"), certificate.get("claim")
         if self.verb not in VERBS or self.claim not in CLAIMS:
             raise InputError(f"The certificate's verb {self.verb!r} or claim {self.claim!r} is not one that exists.")
-        data = self.get("data", dict)
-        if list(keys.shape) != data.get("shape") or fingerprint(keys) != data.get("sha256"):
-            raise InputError(
-                f"The certificate was made for other keys: its fingerprint is of shape {data.get('shape')}, these are "
-                f"{list(keys.shape)}; pass the same file, with the same numbers."
-            )
+        self.get("data", dict)
         self.scale = self.number("scale")
+        if not self.scale > 0:
+            raise InputError(f"The certificate's 'scale' must be a positive number; it is {self.scale!r}.")
         self.eps, self.kl, self.max_norm = (question.get(name) for name in ("eps", "kl", "max_norm"))
         allowed = certificate.get("allowed")
         rows = np.arange(len(keys)) if allowed is None else self.indices(allowed, len(keys))
@@ -118,10 +182,12 @@ class _Problem:
         """Points that compete, anchors, and for matching the target."""
         self.target = None
         if self.verb == "match":
-            self.target = self._vector(question.get("target"), "target", len(keys))[rows]
+            self.target = _distribution(self._vector(question.get("target"), "target", len(keys)), rows)
             self.points, self.anchors = keys[rows], np.zeros((0, keys.shape[1]))
             return
         chosen = self.indices(question.get("keys"), len(keys))
+        if self.verb == "copy" and len(chosen) != 1:
+            raise InputError(f"The certificate is about copying {len(chosen)} keys at once; copying is of one key.")
         if not np.isin(chosen, rows).all():
             raise InputError("The certificate names a key that its own mask forbids.")
         self.anchors = keys[chosen]
@@ -134,15 +200,21 @@ class _Problem:
         return value
 
     def number(self, name: str) -> float:
-        value = self.certificate.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise InputError(f"The certificate's {name!r} must be a finite number; it is {value!r}.")
+        value: Any = self.certificate.get(name)
+        if not _is_number(value):
+            raise InputError(f"The certificate's {name!r} must be a finite number; it is {_short(value)}.")
         return float(value)
+
+    def honest(self, name: str, proved: float, *, upper: bool) -> bool:
+        """Is the number that the certificate may state under this name no sharper than the one proved?"""
+        if self.certificate.get(name) is None:
+            return True
+        return self.number(name) >= proved if upper else self.number(name) <= proved
 
     def _vector(self, value: Any, name: str, length: int) -> Array:
         try:
             vector = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vector = np.empty(0)
         if vector.shape != (length,) or not np.isfinite(vector).all():
             raise InputError(f"The certificate's {name!r} must be {length} finite numbers.")
@@ -157,14 +229,21 @@ class _Problem:
     def query(self) -> Array:
         return self._vector(self.certificate.get("query"), "query", self.points.shape[1])
 
+    def direction(self) -> Array | list[int]:
+        """A direction in floats, or in whole numbers where floats have too few digits for it."""
+        value, length = self.get("direction", list), self.points.shape[1]
+        if len(value) == length and all(type(x) is int for x in value):
+            return list(value)
+        return self._vector(value, "direction", length)
+
     def dual(self, name: str) -> tuple[Array, Array]:
         """Non-negative weights over the points and a mixture over the anchors, each with a positive sum."""
         entry = self.get(name, dict)
         weights = self._vector(entry.get("weights"), f"{name} weights", len(self.points))
         mixture = self._vector(entry.get("mixture", []), f"{name} mixture", len(self.anchors))
-        for vector in (weights, mixture):
-            if len(vector) and (vector.min() < 0 or vector.sum() <= 0):
-                raise InputError(f"The certificate's {name} weights must be non-negative with a positive sum.")
+        for vector in (weights, mixture):  # far outside that range their own sums would overflow or underflow
+            if len(vector) and not (vector.min() >= 0 and 1e-100 < vector.max() < 1e100):
+                raise InputError(f"The certificate's {name} weights must be non-negative, the largest near 1.")
         return weights, mixture
 
     # What the two sides give, in nats ------------------------------------------------------------------------------
@@ -172,10 +251,10 @@ class _Problem:
     def value(self, query: Array, *, refine: bool) -> flint.arb:
         """F(q), from above: for copying ln sum_i exp(s_i - s_j), for matching the divergence."""
         if self.target is not None:
-            return self._divergence(query, refine=refine)
+            return self._divergence(self.target, query, refine=refine)
         totals = [self._total(anchor, query, refine=refine) for anchor in self.anchors]
         worst = max(totals, key=evaluate.above)
-        return worst.log() if worst > 0 else flint.arb(-math.inf)
+        return worst.log() if len(self.points) else flint.arb(-math.inf)
 
     def meets(self, query: Array, *, refine: bool) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""
@@ -199,16 +278,17 @@ class _Problem:
             mid, rad = rigor.margins(self.points, anchor, query)
         else:
             both, error = rigor.dot_enclosure(np.concatenate([self.points, anchor[None, :]]), query)
-            mid = both[-1] - both[:-1]
-            rad = (error[:-1] + error[-1]) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number, and proves nothing
+                mid = both[-1] - both[:-1]
+                rad = (error[:-1] + error[-1]) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)
         if self.scale == 1:
             return mid, rad
-        scaled = self.scale * mid
-        return scaled, (abs(self.scale) * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = self.scale * mid
+            return scaled, (self.scale * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
 
-    def _divergence(self, query: Array, *, refine: bool) -> flint.arb:
+    def _divergence(self, target: Array, query: Array, *, refine: bool) -> flint.arb:
         """KL(p || softmax) = ln sum exp(s_i - s_0) + sum p_i (s_0 - s_i) - H(p), from above."""
-        target = self.checked_target()
         lead, rad = self._lead(self.points[int(np.argmax(target))], query, refine=refine)
         total = evaluate.sum_exp(-lead, rad, strict=self.strict)
         share, high, error = flint.arb(0), flint.arb(0), rad[target > 0]
@@ -216,11 +296,6 @@ class _Problem:
             share += flint.arb(float(p))
             high += flint.arb(float(p)) * (flint.arb(float(x)) + flint.arb(float(r)))
         return total.log() + high / share - evaluate.entropy_ball(target[target > 0])
-
-    def checked_target(self) -> Array:
-        if self.target is None or self.target.min() < 0 or not self.target.sum() > 0:
-            raise InputError("The certificate's target must be non-negative numbers with a positive sum.")
-        return self.target
 
     def entropy(self, weights: Array) -> flint.arb:
         """What the weights prove in nats, from below: H(w), less the target's entropy where one is matched."""
@@ -232,10 +307,10 @@ class _Problem:
     def slack_above(self, weights: Array, mixture: Array, *, refine: bool) -> float:
         """scale ||P^T w - A^T mu||, from above."""
         if self.target is not None:
-            length = evaluate.slack_to_target_above(self.points, weights, self.checked_target(), refine=refine)
+            length = evaluate.slack_to_target_above(self.points, weights, self.target, refine=refine)
         else:
             length = evaluate.slack_above(self.points, weights, self.anchors, mixture, refine=refine)
-        return abs(self.scale) * length * (1 + 4 * rigor.U)
+        return self.scale * length * (1 + 4 * rigor.U) + rigor.TINY
 
     def limit(self) -> flint.arb:
         """The value of F that the question asks for: ln eps, ln(|S| + eps), or the KL itself."""
@@ -245,15 +320,19 @@ class _Problem:
         return eps.log() if self.verb == "copy" else (eps + len(self.anchors)).log()
 
     def asked(self, value: Any, name: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise InputError(f"The certificate's question must give {name!r} as a positive number; it is {value!r}.")
+        if not _is_number(value) or value <= 0:
+            raise InputError(
+                f"The certificate's question must give {name!r} as a positive number; it is {_short(value)}."
+            )
         return float(value)
 
     def attention(self, value: float) -> float:
         """The attention that a value F stands for (the divergence itself for matching)."""
         if self.verb == "match":
             return value
-        return 1 / (1 + math.exp(value)) if self.verb == "copy" else math.exp(-value)
+        if self.verb == "copy":
+            return 1 / (1 + math.exp(value)) if value < 700 else 0.0
+        return math.exp(-max(value, 0.0))  # a bound beyond 1 says no more than 1
 
     def measure(self) -> str:
         return {"copy": "attention", "share": "least attention", "match": "divergence"}[self.verb]
@@ -266,20 +345,21 @@ def _check_shortest(problem: _Problem) -> Checked:
     query, (weights, mixture) = problem.query(), problem.dual("dual")
     claimed, wanted = problem.number("norm"), problem.number("gap")
     norm, limit = evaluate.norm_above(query), problem.limit()
-    meets, lower, gap = False, 0.0, math.inf
-    for refine in (False, True):
+    meets, honest, lower, gap = False, False, 0.0, math.inf
+    for refine in problem.tiers:
         meets = meets or problem.meets(query, refine=refine)
         if norm > 0:
             numerator = evaluate.below(problem.entropy(weights) - limit)
             slack = problem.slack_above(weights, mixture, refine=refine)
             lower = max(lower, numerator / slack * (1 - 4 * rigor.U) if slack > 0 else 0.0)
         gap = norm / lower - 1 if lower > 0 else (0.0 if norm == 0 else math.inf)
-        if meets and gap <= wanted:
+        honest = problem.honest("lower_bound", lower, upper=False)
+        if meets and gap <= wanted and honest:
             break
     statements = [
         (f"the query meets the demand ({problem.verb})", meets),
         (f"its norm is at most {claimed:.12g}", norm <= claimed * (1 + 16 * rigor.U)),
-        (f"no query shorter than {lower:.12g} does: the gap is at most {wanted:.1e}", gap <= wanted),
+        (f"no query shorter than {lower:.12g} does: the gap is at most {wanted:.1e}", gap <= wanted and honest),
     ]
     return statements, {"norm": norm, "lower_bound": lower, "gap": gap}
 
@@ -290,25 +370,23 @@ def _check_strongest(problem: _Problem) -> Checked:
     norm = evaluate.norm_above(query)
     best, gap = math.inf, math.inf
     bound = 0.0 if problem.verb == "match" else -math.inf  # a divergence is never negative
-    for refine in (False, True):
+    for refine in problem.tiers:
         best = min(best, evaluate.above(problem.value(query, refine=refine)))
         reach = radius * problem.slack_above(weights, mixture, refine=refine) * (1 + 4 * rigor.U)
         bound = max(bound, evaluate.below(problem.entropy(weights) - flint.arb(reach)))
         gap = _gap_in_nats(problem, best, bound)
-        if gap <= wanted:
+        reached, limit = problem.attention(best), problem.attention(bound)
+        does = best < math.inf and problem.honest("reached", reached, upper=problem.verb == "match")
+        most = gap <= wanted and problem.honest("bound", limit, upper=problem.verb != "match")
+        if does and most:
             break
     what = problem.measure()
     statements = [
         (f"the query's norm is at most {radius:.12g}", norm <= radius),
-        (f"its {what} is {problem.attention(best):.12g} or better", best < math.inf),
-        (f"no query of that norm gets past {problem.attention(bound):.12g}: within {wanted:.1e} nats", gap <= wanted),
+        (f"its {what} is {reached:.12g} or better", does),
+        (f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats", most),
     ]
-    return statements, {
-        "norm": norm,
-        "reached": problem.attention(best),
-        "bound": problem.attention(bound),
-        "gap": gap,
-    }
+    return statements, {"norm": norm, "reached": reached, "bound": limit, "gap": gap}
 
 
 def _gap_in_nats(problem: _Problem, best: float, bound: float) -> float:
@@ -325,6 +403,7 @@ def _check_unreachable(problem: _Problem) -> Checked:
     value = _combination_value(problem)
     proved = value is not None and bool(flint.arb(value) > problem.limit())
     bound = problem.attention(value) if value is not None else math.nan
+    proved = proved and problem.honest("bound", bound, upper=problem.verb != "match")
     statements = [
         ("the weights can be made to balance exactly, all of them positive", value is not None),
         (f"so no query at all gets past {bound:.12g}, which is short of the demand", proved),
@@ -337,6 +416,7 @@ def _too_many_copies(problem: _Problem, copies: int) -> Checked:
     eps = Fraction(problem.asked(problem.eps, "eps"))
     proved = copies > eps or (copies == eps and len(problem.points) > copies)
     bound = 1 / (1 + copies)
+    proved = proved and problem.honest("bound", bound, upper=True)
     return [(f"{copies} other keys are equal to it, so no query gets it past {bound:.12g}", proved)], {"bound": bound}
 
 
@@ -345,11 +425,12 @@ def _check_ceiling(problem: _Problem) -> Checked:
         value = _combination_value(problem)
     else:
         value = _ceiling_value(problem, (problem.points == problem.anchors[0]).all(axis=1))
-    proved = value is not None
     ceiling = problem.attention(value) if value is not None else 1.0
+    proved = value is not None and problem.honest("ceiling", ceiling, upper=problem.verb != "match")
     reached, how = _reached(problem, problem.copies())
     wanted = problem.number("gap")
     close = abs(ceiling - reached) <= wanted
+    close = close and problem.honest("reached", reached, upper=problem.verb == "match")
     statements = [
         (f"no query ever gets past {ceiling:.9g}", proved),
         (f"{how} comes to {reached:.9g}, within {wanted:.0e} of that", close),
@@ -370,15 +451,12 @@ def _ceiling_value(problem: _Problem, same: NDArray[np.bool_]) -> float | None:
 
 def _reached(problem: _Problem, copies: int) -> tuple[float, str]:
     """What the stored query really gets, or what a direction gets in the limit."""
-    direction = problem.certificate.get("direction")
-    if direction is not None and problem.certificate.get("query") is None:
+    if problem.verb == "copy" and problem.certificate.get("query") is None:
         distinct = problem.points[~(problem.points == problem.anchors[0]).all(axis=1)]
-        rows = np.concatenate([problem.anchors[:1], distinct])
-        exact = [int(x) for x in direction] if all(isinstance(x, int) for x in direction) else np.array(direction)
-        wins = rigor.strictly_wins(rows, 0, exact)
+        wins = rigor.strictly_wins(np.concatenate([problem.anchors, distinct]), 0, problem.direction())
         return (1 / (1 + copies) if wins else 0.0), "a query along the stored direction, made long enough,"
     query = problem.query()
-    value = min(evaluate.above(problem.value(query, refine=refine)) for refine in (False, True))
+    value = min(evaluate.above(problem.value(query, refine=refine)) for refine in problem.tiers)
     return problem.attention(value), f"the stored query of norm {evaluate.norm_above(query):.6g}"
 
 
@@ -400,8 +478,8 @@ def _combination_value(problem: _Problem, keep: NDArray[np.bool_] | None = None)
     rows, weights = points[support], weights[support]
     basis = np.flatnonzero(np.isin(support, problem.indices(entry.get("basis"), len(points))))
     if problem.target is not None:
-        present = problem.checked_target() > 0
-        anchors, mixture = problem.points[present], problem.checked_target()[present]
+        present = problem.target > 0
+        anchors, mixture = problem.points[present], problem.target[present]
     else:
         anchors = problem.anchors
     enclosed = _balanced(rows, weights, basis, anchors, mixture)
@@ -410,8 +488,7 @@ def _combination_value(problem: _Problem, keep: NDArray[np.bool_] | None = None)
     entropy = rigor.entropy_bounds(*enclosed)[0]
     if problem.target is None:
         return entropy
-    target = problem.checked_target()
-    return evaluate.below(flint.arb(entropy) - evaluate.entropy_ball(target[target > 0]))
+    return evaluate.below(flint.arb(entropy) - evaluate.entropy_ball(problem.target[problem.target > 0]))
 
 
 def _balanced(

@@ -42,6 +42,8 @@ def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
     True
     """
     highest = np.nextafter(mid + rad, np.inf)
+    if np.isnan(highest).any():
+        return flint.arb(math.inf)  # the enclosure overflowed: nothing is known
     if strict:
         return sum((flint.arb(float(x)).exp() for x in highest), flint.arb(0))
     if len(highest) and highest.max() > 700:
@@ -61,7 +63,7 @@ def entropy(weights: Array, *, strict: bool) -> flint.arb:
     if strict:
         return entropy_ball(positive)
     total = math.fsum(positive)
-    logs = np.log(positive / total)
+    logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts less than it should
     value = -math.fsum(positive * logs) / total
     size = math.fsum(positive * (np.abs(logs) + 1)) / total
     return flint.arb(value - 2 * (LIBRARY_ULPS + 6) * U * size)
@@ -82,8 +84,8 @@ def norm_above(vector: Array) -> float:
     top = float(np.abs(vector).max(initial=0.0))
     if top == 0:
         return 0.0
-    unit = math.ldexp(1.0, math.frexp(top)[1])  # a power of two, so that scaling is exact and nothing overflows
-    return unit * math.sqrt(math.fsum((vector / unit) ** 2)) * (1 + 8 * U)
+    unit = math.ldexp(1.0, math.frexp(top)[1] - 1)  # a power of two, so that scaling is exact and nothing overflows
+    return unit * math.sqrt(math.fsum((vector / unit) ** 2)) * (1 + 8 * U) + 1e-323
 
 
 def slack_above(keys: Array, weights: Array, anchors: Array, mixture: Array, *, refine: bool) -> float:
@@ -91,7 +93,6 @@ def slack_above(keys: Array, weights: Array, anchors: Array, mixture: Array, *, 
 
     mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
     changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
-    Where the mixture is prescribed, pass a single anchor.
     """
     total = math.fsum(weights)
     if total == 0:
@@ -101,9 +102,8 @@ def slack_above(keys: Array, weights: Array, anchors: Array, mixture: Array, *, 
     largest = int(np.argmax(scaled))
     if scaled[largest] + rest <= 0:
         return math.inf
-    rows = np.concatenate([keys, anchors, anchors[largest : largest + 1]])
-    coefficients = np.concatenate([weights, -scaled, [-rest]])
-    return _length_above(rows, coefficients, total, refine=refine)
+    parts = [(keys, weights), (anchors, -scaled), (anchors[largest : largest + 1], np.array([-rest]))]
+    return _length_above(parts, total, refine=refine)
 
 
 def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine: bool) -> float:
@@ -111,13 +111,23 @@ def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine:
     total = math.fsum(weights)
     # W / P = 1 + (W - P) / P, to a few roundings of the small second part
     excess = math.fsum(np.concatenate([weights, -target])) / math.fsum(target)
-    rows = np.concatenate([keys, keys, keys])
-    coefficients = np.concatenate([weights, -target, -excess * target])
-    size = float(np.abs(keys).max(initial=0.0)) * math.sqrt(keys.shape[1])
-    return _length_above(rows, coefficients, total, refine=refine) + 8 * U * (U + abs(excess)) * size
+    size = float(np.abs(keys).max(initial=0.0)) * math.sqrt(keys.shape[1]) * max(1.0, math.fsum(target) / total)
+    parts = [(keys, weights), (keys, -target), (keys, -excess * target)]
+    return _length_above(parts, total, refine=refine) + 8 * U * (U + abs(excess)) * size
 
 
-def _length_above(rows: Array, coefficients: Array, total: float, *, refine: bool) -> float:
-    mid, rad = dot_enclosure(np.ascontiguousarray(rows.T), coefficients, refine=refine)
-    rounding = 4 * U * U * float(np.abs(rows).max(initial=0.0)) * math.sqrt(rows.shape[1]) * total
+def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: bool) -> float:
+    """An upper bound of || sum over the parts of rows^T coefficients || / total."""
+    if refine:  # in one compensated sum, where cancellation between the parts costs nothing
+        rows = np.concatenate([rows for rows, _ in parts])
+        coefficients = np.concatenate([coefficients for _, coefficients in parts])
+        mid, rad = dot_enclosure(np.ascontiguousarray(rows.T), coefficients, refine=True)
+    else:
+        mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
+        for rows, coefficients in parts:
+            part, error = dot_enclosure(rows.T, coefficients)
+            mid = mid + part
+            rad = (rad + error) * (1 + 2 * U) + U * np.abs(mid) * (1 + 2 * U)
+    size = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in parts)
+    rounding = 4 * U * U * size * math.sqrt(len(mid)) * total
     return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)

@@ -15,7 +15,7 @@ F >= H(w) - mu.b - ||q|| ||P^T w - A^T mu|| for every q. Nothing here is trusted
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class _Path:
     def model(self) -> bool:
         """Factor the Hessian and set the dual of the quadratic model, min ½ l^T A l - r^T l over l >= 0.
 
-        False where the path has become too stiff for that.
+        False where the path has become too stiff for that, or no constraint has any slope.
         """
         now, d = self.now, self.points.shape[1]
         if not self.penalty < STIFFEST:
@@ -105,18 +105,24 @@ class _Path:
         self.back_slopes = cho_solve(self.factor, self.slopes.T, check_finite=False)
         self.gram = self.slopes @ self.back_slopes
         self.right = now.excess - self.slopes @ self.back_query
-        return True
+        return bool(self.gram.any())
 
     def multipliers(self, total: float | None = None) -> Array:
         """The model's multipliers; with `total` their sum is prescribed (a point of the path, not its end)."""
         gram, right = self.gram, self.right
         if len(right) == 1:
             return np.array([right[0] / gram[0, 0] if total is None else total])
-        if total is not None:
-            weight = 1e4 * np.trace(gram) / len(right)
-            found = _non_negative(gram + weight, right + weight * total)
-            return np.asarray(found * (total / found.sum()))
-        return _non_negative(gram, right)
+        if total is None:
+            return _non_negative(gram, right)
+        # the sum by a penalty; a constant added to r leaves the minimiser at a given sum alone, and brings it there
+        weight, shift = 1e4 * np.trace(gram) / len(right), total
+        for _ in range(8):
+            found = _non_negative(gram + weight, right + weight * shift)
+            missing = total - found.sum()
+            if abs(missing) <= 1e-14 * total:
+                break
+            shift += missing
+        return np.asarray(found * (total / found.sum()))
 
     def advance(self, multipliers: Array) -> None:
         """One step with these multipliers, shortened until ½||q||² + L F(q) has fallen enough."""
@@ -146,7 +152,7 @@ def _non_negative(gram: Array, right: Array) -> Array:
     """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A, as non-negative least squares."""
     from scipy.optimize import nnls
 
-    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-14 * np.trace(gram)))
     scaled = gram / np.outer(size, size)
     scaled.flat[:: len(size) + 1] += 1e-14 * len(size)
     for ridge in (0.0, 1e-12, 1e-9):
@@ -248,11 +254,13 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
     )
     straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
     path.penalty = min(straight, 1.0 / max(float(np.var(points, axis=0).max()), 1e-12))
-    patience = PATIENCE
+    patience, waited = PATIENCE, 0
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
             break
-        steady = iteration == 1 or (path.cut and path.off_path > 0.1)
+        # off the path its own growth misleads; but where rounding is all that is off, waiting does not help
+        steady = iteration == 1 or (path.off_path > 0.1 and (path.cut or waited < 2))
+        waited = waited + 1 if steady else 0
         path.advance(path.multipliers(path.penalty if steady else _next_penalty(path, radius)))
         before, best = best, _stronger(path, radius, replace(best, iterations=iteration))
         patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
@@ -268,7 +276,7 @@ def _next_penalty(path: _Path, radius: float) -> float:
     growth = path.penalty * float(path.now.query @ drift) / max(size_square, 1e-300)
     ratio = radius / max(sqrt(size_square), 1e-300)
     exponent = 1 / min(max(growth, 0.1), 1.0)
-    return float(path.penalty * min(max(ratio**exponent, 1 / 8), 30.0))
+    return float(path.penalty * exp(min(max(exponent * log(ratio), -log(8)), log(30))))
 
 
 def _stronger(path: _Path, radius: float, best: Minimax) -> Minimax:

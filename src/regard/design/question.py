@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.arrays import check_array
+from regard.design.certificate import fingerprint
 from regard.errors import InputError
 
 Array = NDArray[np.float64]
@@ -43,16 +45,24 @@ class Question:
                 said[name] = getattr(self, name)
         return said
 
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.keys)
+
     @property
     def competing(self) -> Rows:
         """The keys that compete: all allowed ones, for copying without the chosen one."""
         return np.setdiff1d(self.rows, self.chosen) if self.verb == "copy" else self.rows
 
-    def anchors(self) -> Array:
-        if self.target is not None:
-            allowed = self.target[self.rows]
-            return np.asarray((allowed / allowed.sum()) @ self.keys[self.rows])[None, :]
-        return self.keys[list(self.chosen)]
+    def placed(self) -> tuple[Array, Array]:
+        """The competing points and the anchors, moved so that the anchors' mean is the origin."""
+        if self.target is None:
+            anchors = self.keys[list(self.chosen)]
+            origin = anchors.mean(axis=0)
+            return self.keys[self.competing] - origin, anchors - origin
+        # relative to a key first: the target's mean key would lose what a common offset covers up
+        shares, points = self.target[self.rows], self.keys[self.rows] - self.keys[int(np.argmax(self.target))]
+        return points - (shares / shares.sum()) @ points, np.zeros((1, points.shape[1]))
 
     def limit(self) -> float:
         """The F that is asked for, in nats: ln eps, ln(s + eps), or KL + H(p)."""
@@ -72,12 +82,10 @@ class Question:
         """F(q) in plain floating point; copying: ln of the others' total relative to the key's own."""
         from scipy.special import logsumexp
 
-        points, anchors = self.keys[self.competing], self.anchors()
+        points, anchors = self.placed()
         if not len(points):
             return -math.inf
-        origin = anchors.mean(axis=0)
-        scores = self.scale * ((points - origin) @ query)
-        return float(logsumexp(scores) - (self.scale * ((anchors - origin) @ query)).min())
+        return float(logsumexp(self.scale * (points @ query)) - (self.scale * (anchors @ query)).min())
 
     def weights(self, query: Array) -> Array:
         """The attention weights of all keys under a query; forbidden ones get 0."""
@@ -109,13 +117,9 @@ class Geometry:
 
 def geometry(question: Question) -> Geometry:
     """The geometry of a question; unit is 0 where all keys involved are the same."""
-    points, anchors = question.keys[question.competing], question.anchors()
-    origin = anchors.mean(axis=0)
-    points, anchors = points - origin, anchors - origin
+    points, anchors = question.placed()
     both = np.concatenate([points, anchors])
     unit = float(np.sqrt(np.einsum("nd,nd->n", both, both).max()))
-    if not math.isfinite(unit):
-        raise InputError("The keys are too large: their squared lengths overflow float64; scale them down.")
     if unit == 0:
         return Geometry(points, anchors, 0.0, None)
     points, anchors, both = points / unit, anchors / unit, both / unit
@@ -128,7 +132,9 @@ def geometry(question: Question) -> Geometry:
 def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows]:
     """Keys as float64, and the rows that may be attended to."""
     array = check_array(keys, what="keys", ndim=2)
-    if not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale > 0):
+    _refuse_range(array)
+    number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
+    if not number or not math.isfinite(scale) or scale <= 0:
         raise InputError(f"The scale multiplies every score and must be a positive number; it is {scale!r}.")
     if allowed is None:
         return array, np.arange(len(array))
@@ -142,9 +148,24 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     return array, np.flatnonzero(mask)
 
 
-def checked_indices(indices: Sequence[int] | int, count: int, rows: Rows) -> tuple[int, ...]:
+def _refuse_range(keys: Array) -> None:
+    """Squares of differences between keys must neither overflow nor vanish."""
+    apart = 2 * float((keys.max(axis=0) / 2 - keys.min(axis=0) / 2).max())
+    if apart > 1e140:
+        raise InputError(f"The keys are too far apart ({apart:.1e}): their squares overflow float64; scale them down.")
+    if 0 < apart < 1e-140:
+        raise InputError(f"The keys are too close ({apart:.1e} apart): their squares vanish in float64; scale them up.")
+
+
+def checked_index(index: int, count: int, rows: Rows) -> int:
+    """One key number, counted from 0, and allowed."""
+    return checked_indices([index], count, rows)[0]
+
+
+def checked_indices(indices: Sequence[int], count: int, rows: Rows) -> tuple[int, ...]:
     """Key numbers, counted from 0, distinct, and allowed."""
-    given = [indices] if isinstance(indices, (int, np.integer)) else list(indices)
+    given = list(indices) if isinstance(indices, Iterable) else [indices]
+    allowed = set(rows.tolist())
     if not given:
         raise InputError("No key was chosen: name at least one, counted from 0.")
     for index in given:
@@ -154,10 +175,10 @@ def checked_indices(indices: Sequence[int] | int, count: int, rows: Rows) -> tup
             raise InputError(
                 f"Key {index} does not exist: there are {count} keys, counted from 0, so the last is {count - 1}."
             )
-        if index not in rows:
+        if index not in allowed:
             raise InputError(f"Key {index} is forbidden by the mask, so it cannot get attention; allow it.")
     if len(set(given)) < len(given):
-        raise InputError(f"A key is named twice in {given}; name each once.")
+        raise InputError(f"A key is named twice in {[int(i) for i in given]}; name each once.")
     return tuple(int(i) for i in given)
 
 

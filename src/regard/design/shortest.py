@@ -145,6 +145,8 @@ def onto_constraint(scores: Array, bound: float, start: float) -> float:
     """The factor t near `start` with LSE(t scores) <= bound, by Newton from the infeasible side; inf if none."""
     factor = start
     for _ in range(30):
+        if not factor < 1e6 * start:  # where the slope fades out
+            return inf
         value, weights = log_sum_exp(factor * scores)
         if value <= bound + 4e-16 * (1 + abs(bound)):  # the check finds the last digits
             return factor

@@ -36,7 +36,7 @@ def copying_query(keys: Array, index: int, eps: float) -> Array:
     >>> copying_query(np.eye(3), 0, 0.03).round(4).tolist()
     [9.2103, 0.0, 0.0]
     """
-    return np.asarray(2 * log(len(keys) / eps) * keys[index])
+    return np.asarray(2 * (log(len(keys)) - log(eps)) * keys[index])
 
 
 def sharing_query(keys: Array, indices: Sequence[int], eps: float) -> Array:
@@ -50,7 +50,7 @@ def sharing_query(keys: Array, indices: Sequence[int], eps: float) -> Array:
     rest = len(keys) - len(indices)
     if rest == 0:
         return np.zeros(keys.shape[1])
-    return np.asarray(max(log(rest / eps), 0.0) * keys[list(indices)].sum(axis=0))
+    return np.asarray(max(log(rest) - log(eps), 0.0) * keys[list(indices)].sum(axis=0))
 
 
 def shortest_for_orthonormal(keys: Array, indices: Sequence[int], eps: float) -> Array:
@@ -68,7 +68,7 @@ def shortest_for_orthonormal(keys: Array, indices: Sequence[int], eps: float) ->
     n, s = len(keys), int(chosen.sum())
     if s == n:
         return np.zeros(keys.shape[1])
-    strength = max(log((n - s) / eps), 0.0)
+    strength = max(log(n - s) - log(eps), 0.0)
     return np.asarray(strength * (((n - s) / n) * keys[chosen].sum(axis=0) - (s / n) * keys[~chosen].sum(axis=0)))
 
 
@@ -79,7 +79,7 @@ def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook 
     n, s = len(keys), len(indices)
     if n <= keys.shape[1] and np.abs(keys @ keys.T - np.eye(n)).max() <= TOLERANCE:
         query = sharing_query(keys, indices, eps)
-        promised = log(max(n - s, 1) / eps) * sqrt(s) if n > s else 0.0
+        promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
         return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
     if s == 1:
         others = np.delete(keys, indices[0], axis=0) - keys[indices[0]]
@@ -87,7 +87,7 @@ def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook 
         if apart and np.abs(np.einsum("nd,nd->n", keys, keys) - 1).max() <= TOLERANCE:
             query = copying_query(keys, indices[0], eps)
             name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
-            return Textbook(name, query, _norm(query), 2 * log(n / eps))
+            return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
     return None
 
 

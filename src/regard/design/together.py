@@ -20,6 +20,8 @@ Flags = NDArray[np.bool_]
 
 MOST_ITERATIONS = 25  # the rest of a slow target's way is cheaper alone, with a real Hessian
 FEW_DIMENSIONS = 32  # up to here exact Hessians, from all products of two coordinates of a key
+FLAT = 1e-15  # a gradient below this is rounding: the target is a mean of the points, and no query gains on it
+FEW_KEYS = 30_000  # and up to here: beyond, those products fall out of the cache
 GROUP = 1 << 21  # scores held at once (targets x keys): beyond this the group falls out of the cache
 
 
@@ -41,10 +43,12 @@ def shortest_together(
     A target whose constraint holds at q = 0 must not be passed: its answer is 0, exactly.
     """
     size = max(4, GROUP // len(points))
+    n, d = points.shape
+    exact = _Hessians(points) if d <= FEW_DIMENSIONS and n <= FEW_KEYS else None
     parts = []
     for start in range(0, len(anchors), size):
         part = slice(start, start + size)
-        parts.append(_Group(points, anchors[part], bounds[part], own[part]).run(gap))
+        parts.append(_Group(points, anchors[part], bounds[part], own[part], exact).run(gap))
     joined = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
     return Together(**joined)
 
@@ -52,8 +56,10 @@ def shortest_together(
 class _Group:
     """The state of the unfinished targets of one group; axis 0 of every array is the target."""
 
-    def __init__(self, points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp]) -> None:
-        self.points = points
+    def __init__(
+        self, points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp], exact: _Hessians | None
+    ) -> None:
+        self.points, self.exact = points, exact
         count, (n, d) = len(anchors), points.shape
         self.anchors, self.bounds, self.own = anchors, bounds, own
         self.index = np.arange(count)
@@ -62,7 +68,6 @@ class _Group:
         self.value, self.weights = _softmax(self.scores, own)
         self.gradient = self.weights @ points - anchors
         self.multiplier = np.zeros(count)
-        self.exact = _Hessians(points) if d <= FEW_DIMENSIONS else None
         self.cut = np.zeros(count, dtype=bool)  # did the last line search shorten the step?
         self.off_path = np.zeros(count)
         self.steps: list[Array] = []  # the memory of BFGS: steps, turns of the Lagrangian's gradient, 1 / step.turn
@@ -70,7 +75,8 @@ class _Group:
         self.inverse_curvatures: list[Array] = []
         self.lower = self._dual_bounds()
         self.upper = np.full(count, np.inf)
-        self.best_query, self.best_weights = self.query.copy(), self.weights.copy()
+        self.best_query, self.best_dual = self.query.copy(), self.query.copy()  # a dual point is kept as its query
+        self.squares = np.einsum("nd,nd->n", points, points)
 
     def run(self, gap: float) -> Together:
         count, d = self.query.shape
@@ -81,19 +87,19 @@ class _Group:
             upper=np.full(count, np.inf),
         )
         for _ in range(MOST_ITERATIONS):
-            self._step()
-            self._measure()
-            done = self.upper <= self.lower * (1 + gap)
+            done = (self.upper <= self.lower * (1 + gap)) | (_norm(self.gradient) <= FLAT)
             if done.any():
                 self._hand_over(out, done)
             if not len(self.index):
                 return out
+            self._step()
+            self._measure()
         self._hand_over(out, np.ones(len(self.index), dtype=bool))
         return out
 
     def _dual_bounds(self) -> Array:
         entropy = self.value - _dot(self.weights, self.scores)
-        return np.asarray(np.maximum(entropy - self.bounds, 0.0) / _norm(self.gradient))
+        return np.asarray(np.maximum(entropy - self.bounds, 0.0) / np.maximum(_norm(self.gradient), FLAT))
 
     def _step(self) -> None:
         """(query, multiplier) of the linearised optimality conditions, then the line search."""
@@ -130,6 +136,10 @@ class _Group:
             part = scale * np.einsum("td,vtd->vt", step, vectors)
             vectors -= part[:, :, None] * turn
             removed.append(part)
+        if memory:  # in between, the inverse of the mean curvature: 1 + lam tr Cov_w / d
+            mean = self.gradient + self.anchors
+            spread = np.maximum(self.weights @ self.squares - _dot(mean, mean), 0.0)
+            vectors /= (1 + self.multiplier * spread / vectors.shape[2])[:, None]
         for (step, turn, scale), part in zip(memory, reversed(removed), strict=True):
             part = part - scale * np.einsum("td,vtd->vt", turn, vectors)
             vectors += part[:, :, None] * step
@@ -160,7 +170,7 @@ class _Group:
         lower = self._dual_bounds()
         better = lower > self.lower
         self.lower[better] = lower[better]
-        self.best_weights[better] = self.weights[better]
+        self.best_dual[better] = self.query[better]
         size, along = _norm(self.query), _dot(self.weights, self.scores)
         downhill = along < 0
         guess = 1 + (self.bounds - self.value) / np.where(downhill, along, -1.0)
@@ -173,13 +183,15 @@ class _Group:
 
     def _hand_over(self, out: Together, done: Flags) -> None:
         where = self.index[done]
-        out.queries[where], out.weights[where] = self.best_query[done], self.best_weights[done]
+        out.queries[where] = self.best_query[done]
+        scores = self.best_dual[done] @ self.points.T - _dot(self.best_dual[done], self.anchors[done])[:, None]
+        out.weights[where] = _softmax(scores, self.own[done])[1]
         out.lower[where], out.upper[where] = self.lower[done], self.upper[done]
         keep = ~done
         for name, value in vars(self).items():
             if isinstance(value, list):
                 setattr(self, name, [array[keep] for array in value])
-            elif isinstance(value, np.ndarray) and value is not self.points:
+            elif isinstance(value, np.ndarray) and value is not self.points and value is not self.squares:
                 setattr(self, name, value[keep])
 
 

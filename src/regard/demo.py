@@ -1,0 +1,148 @@
+"""The tour: the main verbs on what is built in, run as a newcomer would, ending in one page of pictures."""
+
+from __future__ import annotations
+
+import html
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import InputError
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One stop of the tour: what to look at, the command as one would type it, and the picture it writes."""
+
+    title: str
+    prose: str
+    command: str
+    picture: str | None = None
+
+
+TOUR = (
+    Stop(
+        "Copy one key",
+        "The shortest query that gives key 2 of three keys 99 % of the attention; that no shorter one does is proved.",
+        'regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01 --plot copy.svg',
+        "copy.svg",
+    ),
+    Stop(
+        "Share a set",
+        "Two neighbouring corners of a hexagon share the attention. For orthonormal keys there is a textbook query; "
+        "it is not the shortest.",
+        "regard design share example:hexagon 0 1 --eps 0.01 --plot share.svg",
+        "share.svg",
+    ),
+    Stop("The textbook beside the optimum", "", "regard design share example:orthonormal 1 4 9 --eps 0.01"),
+    Stop(
+        "Never",
+        "The centre of a square: whatever the query, some corner scores at least as high. It can have one fifth.",
+        "regard design ceiling example:square 4 --plot never.svg",
+        "never.svg",
+    ),
+    Stop(
+        "Most keys in a crowd",
+        "Of 200 random keys in the plane only the corners of the hull can ever win.",
+        "regard design winnable example:crowded",
+    ),
+    Stop(
+        "As close as possible",
+        "A target distribution, and the best that a query of norm 2 can do.",
+        'regard design match example:hexagon "0.4,0.3,0.1,0.1,0.05,0.05" --max-norm 2 --plot match.svg',
+        "match.svg",
+    ),
+    Stop(
+        "A certificate, rechecked",
+        "Saved, then verified from the keys alone by code that shares nothing with the solver.",
+        "regard design copy example:gaussian 7 --eps 0.001 --out certificate.json",
+    ),
+    Stop("", "", "regard design verify certificate.json --keys example:gaussian"),
+    Stop(
+        "A vector out of a sum",
+        "The matrix that recovers v_a from v_a + v_b for two lines 45 degrees apart, and what it does to noise.",
+        'regard subspace extract "1; 0" "1; 1"',
+    ),
+    Stop(
+        "One head or two?",
+        "With noisy keys one head swings between two values; two heads, one a value, stay near the middle.",
+        "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot noise.svg",
+        "noise.svg",
+    ),
+    Stop(
+        "When two positions coincide",
+        "Sinusoidal positions are distinct in real arithmetic. In bfloat16 and two dimensions they are not.",
+        "regard positions --dim 2 --length 1000 --format bfloat16 --plot positions.svg",
+        "positions.svg",
+    ),
+    Stop(
+        "How low is the rank?",
+        "Singular values of 200 keys in 16 dimensions, with the coursework's bound beside the truth.",
+        "regard lowrank example:gaussian --rank 4 --plot rank.svg",
+        "rank.svg",
+    ),
+    Stop("Is the textbook right?", "Statements of five problem sets, checked.", "regard claims --check"),
+)
+
+
+def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> Path:
+    """Run the tour, write everything into the folder `out`, and return the page that links it all."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for number, stop in enumerate(TOUR, start=1):
+        begun = time.monotonic()
+        output = _run(stop.command, folder)
+        say(f"[{number}/{len(TOUR)}] {stop.command}  ({time.monotonic() - begun:.1f} s)")
+        parts.append(_section(stop, output, folder))
+    page = folder / "index.html"
+    page.write_text(PAGE.replace("SECTIONS", "\n".join(parts)), encoding="utf-8")
+    return page
+
+
+def _run(command: str, folder: Path) -> str:
+    """The command's output; an answer of "no" (exit code 1) is an answer like any other."""
+    words = shlex.split(command)[1:]
+    done = subprocess.run([sys.executable, "-m", "regard", *words], capture_output=True, text=True, cwd=folder)
+    if done.returncode not in (0, 1):
+        raise InputError(f"The tour stopped at `{command}`: {done.stderr.strip()}")
+    return done.stdout.rstrip()
+
+
+def _section(stop: Stop, output: str, folder: Path) -> str:
+    title = f"<h2>{html.escape(stop.title)}</h2>" if stop.title else ""
+    prose = f"<p>{html.escape(stop.prose)}</p>" if stop.prose else ""
+    picture = ""
+    if stop.picture is not None:
+        drawing = (folder / stop.picture).read_text(encoding="utf-8")
+        picture = f"<figure>{drawing[drawing.index('<svg') :]}</figure>"
+    text = f"<pre><b>$ {html.escape(stop.command)}</b>\n{html.escape(output)}</pre>"
+    return f"<section>{title}{prose}{text}{picture}</section>"
+
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Regard: a tour</title>
+<style>
+ body { font: 17px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1.2rem; color: #1b1b1b; }
+ h1 { font-size: 1.9rem; margin-bottom: .2rem } h2 { margin: 2.4rem 0 .3rem; font-size: 1.25rem }
+ pre { background: #f4f5f7; padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; font-size: .82rem }
+ figure { margin: .8rem 0; } svg { max-width: 100%; height: auto; background: white }
+ footer { margin: 3rem 0; color: #555 }
+ @media (prefers-color-scheme: dark) {
+  body { background: #16181b; color: #e6e6e6 } pre { background: #22262b } footer { color: #aaa } }
+</style>
+<h1>Regard: a tour</h1>
+<p>Every block below is a command that you can run yourself, and what it answered. Keys are counted from 0.</p>
+SECTIONS
+<footer>Next: <code>regard --help</code>; <code>regard claims</code> for the coursework's statements;
+<code>make docs</code> for the guides; <code>regard design copy your-keys.npy 0</code> for your own keys.</footer>
+</html>
+"""

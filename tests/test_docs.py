@@ -1,0 +1,57 @@
+"""Every example in the README and the docs is run: Python sessions as doctests, console blocks as commands."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8").replace("```\n", "\n")  # a fence is not output
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    complaints: list[str] = []
+    runner.run(test, out=complaints.append)
+    assert not runner.failures, "".join(complaints)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_console_examples(page: Path, tmp_path: Path) -> None:
+    for command, expected in console_examples(page.read_text(encoding="utf-8")):
+        words = shlex.split(command)
+        assert words[0] == "regard", f"{page.name}: {command}"
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        run = subprocess.run(
+            [sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
+        )
+        got = run.stdout
+        matches = doctest.OutputChecker().check_output(expected, got, FLAGS)
+        assert matches, f"{page.name}: $ {command}\nexpected:\n{expected}\ngot:\n{got}\n{run.stderr}"
+
+
+def console_examples(text: str) -> list[tuple[str, str]]:
+    """(command, expected output) of every line that starts with a dollar in a console block."""
+    examples = []
+    for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            examples.append((command, expected))
+    return examples
+
+
+def test_the_runner_sees_a_wrong_example() -> None:
+    assert console_examples("```console\n$ regard --version\n9.9\n```") == [("regard --version", "9.9\n")]
+    assert not doctest.OutputChecker().check_output("9.9\n", "0.1.0\n", FLAGS)

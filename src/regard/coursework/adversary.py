@@ -1,0 +1,79 @@
+"""The adversary: looks for the instance at which a statement does worst, and reports how near it came to breaking.
+
+What it finds is a counterexample or nothing; "nothing found" is never a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attack:
+    """The largest value found, where, and after how many evaluations."""
+
+    value: float
+    at: dict[str, float]
+    tries: int
+    keys: Array | None = None
+
+
+def attack(
+    function: Callable[..., float],
+    box: Mapping[str, tuple[float, float]],
+    *,
+    whole: tuple[str, ...] = ("n",),
+    rounds: int = 40,
+    seed: int = 0,
+) -> Attack:
+    """Maximise a function of positive parameters over a box, in their logarithms; ``whole`` ones are rounded.
+
+    Differential evolution, then a local polish. A maximum on the edge of the box shows as an edge value in ``at``.
+
+    >>> found = attack(lambda n, eps: -((n - 7) ** 2) - (eps - 0.25) ** 2, {"n": (2, 100), "eps": (0.01, 1)})
+    >>> found.at["n"], round(found.at["eps"], 3)
+    (7, 0.25)
+    """
+    from scipy.optimize import differential_evolution
+
+    names, limits = list(box), [tuple(np.log(ends)) for ends in box.values()]
+
+    def place(x: Array) -> dict[str, float]:
+        point = {name: float(np.clip(np.exp(v), *box[name])) for name, v in zip(names, x, strict=True)}
+        return {name: round(value) if name in whole else value for name, value in point.items()}
+
+    found = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
+    return Attack(value=float(-found.fun), at=place(found.x), tries=int(found.nfev))
+
+
+def worst_keys_for_copying(
+    start: Array, eps: float, project: Callable[[Array], Array], *, steps: int = 40, pace: float = 0.5
+) -> Attack:
+    """Move the other keys so that copying key 0 needs the longest query: projected gradient ascent.
+
+    ||q*|| = max_w (H(w) + ln(1/eps)) / ||k_0 - sum_i w_i k_i||, and where w is the maximiser its derivative by k_i is
+    ||q*|| w_i r / ||r||^2 with r = k_0 - sum_i w_i k_i (only the denominator moves). ``regard.design`` solves for w.
+    """
+    from regard import design
+
+    keys = project(start.copy())
+    value, best = -np.inf, keys
+    for step in range(steps):
+        found = design.copy(keys, 0, eps=eps)
+        if found.lower_bound is None:  # no query copies key 0 at all
+            return Attack(value=np.inf, at={}, tries=step + 1, keys=keys)
+        if found.lower_bound > value:
+            value, best = found.lower_bound, keys.copy()
+        w = np.array(found.certificate["dual"]["weights"])
+        w /= w.sum()
+        r = keys[0] - w @ keys[1:]
+        # All derivatives point along r; the fourth root keeps keys of tiny weight moving, and it is still an ascent.
+        keys[1:] += pace * 0.95**step * (len(w) * w[:, None]) ** 0.25 * r / np.linalg.norm(r)
+        keys = project(keys)
+    return Attack(value=value, at={}, tries=steps, keys=best)

@@ -1,0 +1,122 @@
+"""A claim: a statement in words and formula, its sources, its readings with their checks, a proof, a picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from regard.coursework.parameters import Parameter, checked_parameters
+from regard.coursework.sources import SETS, Source
+from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
+from regard.results import Result
+
+TOPICS = ("attention", "noise", "order", "rank")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claim(Result):
+    """A statement of the coursework. Its name is the name of its file.
+
+    ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
+    take the parameters by name, as the readings' checks do. The first reading is the statement's own.
+    """
+
+    name: str
+    topic: str
+    statement: str
+    formula: str
+    sources: tuple[Source, ...]
+    parameters: tuple[Parameter, ...]
+    readings: tuple[Reading, ...]
+    prove: Callable[..., str]
+    draw: Callable[..., None]
+
+    def check(self, **parameters: float) -> Checked:
+        """Decide every reading for these parameters; the others keep their defaults."""
+        chosen = self.chosen(**parameters)
+        judged = [
+            Judged(reading=one.name, statement=one.statement, verdict=one.check(**chosen)) for one in self.readings
+        ]
+
+        def draw(figure: Any) -> None:
+            self.draw(figure, **chosen)
+
+        return Checked(claim=self.name, parameters=chosen, judged=tuple(judged), _draw=draw)
+
+    def proof(self, **parameters: float) -> Proof:
+        """The proof, with the numbers of this instance."""
+        chosen = self.chosen(**parameters)
+        return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
+
+    def answered(self, **parameters: float) -> Answered:
+        """The verdicts and the proof together."""
+        return Answered(checked=self.check(**parameters), proof=self.proof(**parameters))
+
+    def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
+        """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
+        from regard.coursework.drawing import saved
+
+        chosen = self.chosen(**parameters)
+        saved(lambda figure: self.draw(figure, **chosen), path)
+
+    def chosen(self, **parameters: object) -> dict[str, float]:
+        """The defaults with these replaced, checked against their ranges."""
+        return checked_parameters(self.parameters, parameters, self.name)
+
+    def __str__(self) -> str:
+        lines = [self.name, wrapped(self.statement, indent=2), wrapped(self.formula, indent=6)]
+        lines += ["  Where:", *(wrapped(f"{source} ({SETS[source.name]})", indent=4) for source in self.sources)]
+        lines += ["  Read as:", *(wrapped(f"{r.name}: {r.statement}", indent=4, hang=2) for r in self.readings)]
+        if self.parameters:
+            lines += ["  Parameters:"]
+            lines += [
+                wrapped(f"{p.name} = {p.default:g}: {p.meaning}, {p.rule()}", indent=4, hang=2) for p in self.parameters
+            ]
+        return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "topic": self.topic,
+            "statement": self.statement,
+            "formula": self.formula,
+            "sources": [{"set": s.name, "question": s.question} for s in self.sources],
+            "readings": [{"name": r.name, "statement": r.statement} for r in self.readings],
+            "parameters": [
+                {"name": p.name, "default": p.default, "meaning": p.meaning, "rule": p.rule()} for p in self.parameters
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proof(Result):
+    """A proof as text, for these parameters; an empty line ends a step."""
+
+    claim: str
+    parameters: dict[str, float]
+    text: str
+
+    def __str__(self) -> str:
+        where = f" (with {settings(self.parameters)})" if self.parameters else ""
+        steps = [" ".join(step.split()) for step in self.text.split("\n\n")]
+        return "\n".join([f"{self.claim}, proof{where}", *(wrapped(step, indent=2) for step in steps)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answered(Result):
+    """Verdicts and proof of a claim."""
+
+    checked: Checked
+    proof: Proof
+
+    @property
+    def answer(self) -> bool:
+        return self.checked.answer
+
+    def __str__(self) -> str:
+        return f"{self.checked}\n\n{self.proof}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.checked.to_dict(), "proof": self.proof.text}

@@ -1,0 +1,159 @@
+"""Can attention average any subset of the values?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREEN, GREY, VERMILION, finish
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.errors import InputError
+
+SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
+FACES = (
+    "Any keys: a subset can be averaged within every eps exactly when it is the set of keys on a face of their "
+    "convex hull. "
+    "For affinely independent keys (orthonormal ones, for example) that is every subset."
+)
+
+
+def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
+    _refuse(n, s)
+    if s == n:
+        return holds("proof", "All keys: q = 0 gives each exactly 1/n.")
+    T = math.log((n - s) / eps)
+    with enclosure.precise():
+        total = enclosure.rest(enclosure.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
+        if not total < enclosure.ball(eps):
+            return not_refuted(1, "The enclosure did not confirm the proof.")
+    return holds(
+        "proof, and an enclosure at this n, s and eps",
+        f"q = T (sum of the chosen keys), T = ln((n-s)/eps) = {T:.6g}, gives each of the {s} the weight 1/(s+eps) = "
+        f"{1 / (s + eps):.6g}.",
+        region="for every subset, and for all affinely independent keys (with a longer query)",
+        tightness=f"this query has norm {max(T, 0) * math.sqrt(s):.6g}; the shortest "
+        f"{max(T, 0) * math.sqrt(s * (n - s) / n):.6g}",
+        scale=T,
+    )
+
+
+def arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design
+
+    keys = np.array(SQUARE)
+    balanced = bool((keys[0] + keys[2] == keys[1] + keys[3]).all())  # whole numbers: exact
+    diagonal, line = design.share(SQUARE, [0, 2], eps=0.01), design.share([[0.0], [1.0], [2.0]], [0, 2], eps=0.01)
+    if not balanced or diagonal.reachable or line.reachable:
+        return not_refuted(2, "The solver did not rule the two examples out.")
+    return refuted(
+        f"Certified by the solver: at most {line.bound:.6g} for the ends of three keys in a line, at most "
+        f"{diagonal.bound:.6g} for opposite corners of a square.",
+        counterexample="n = 3, keys 0, 1, 2 on a line, subset {0, 2}: s_1 = (s_0 + s_2)/2, so alpha_1 >= min(alpha_0, "
+        "alpha_2) and the least share is at most 1/3. Unit keys: opposite corners of a square, s_0 + s_2 = s_1 + "
+        "s_3, so "
+        "at most 1/4",
+        region="exactly for the subsets that are the keys of a face of the hull",
+        correction=FACES,
+    )
+
+
+def faces_of_a_square(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design
+
+    faces = [{0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 1, 2, 3}]
+    subsets = [set(S) for k in range(1, 5) for S in itertools.combinations(range(4), k)]
+    wrong = [S for S in subsets if design.share(SQUARE, sorted(S), eps=0.01).reachable != (S in faces)]
+    if wrong:
+        return refuted(
+            "The solver's certified answer differs from the face condition.",
+            counterexample=f"square, subset {wrong[0]}",
+            region="not known",
+            correction="none",
+        )
+    return holds(
+        "proof; the solver's certificates for all 15 subsets of a square agree",
+        "4 corners, 4 edges and the whole square can be averaged; the 2 diagonals and 4 triples cannot.",
+    )
+
+
+def _refuse(n: int, s: int) -> None:
+    if s > n:
+        raise InputError(f"average-of-any-subset: a subset of n = {n} keys cannot have s = {s}; choose s up to n.")
+
+
+def prove(*, n: int, s: int, eps: float) -> str:
+    _refuse(n, s)
+    T = math.log((n - s) / eps) if s < n else 0.0
+    return f"""\
+Orthonormal keys. q = T (sum of k_i over S) has the scores T on S and 0 elsewhere, so each of S gets 1/(s + (n-s)
+e^-T), which is 1/(s+eps) at T = ln((n-s)/eps). Affinely independent keys: the equations k_i.q = T on S and k_i.q = 0
+elsewhere, up to a common constant, have a solution q, so the weights are the same.
+
+Any keys, faces are enough. If S is the set of keys on a face, some u has k_i.u = h on S and k_i.u < h elsewhere. q =
+T u gives equal weights on S, and the others' total falls to 0 as T grows.
+
+Any keys, faces are necessary. Let F be the smallest face that contains S, and m a key on F outside of S. The mean x
+of S lies in the relative interior of F: a smaller face of F that contained x would contain all of S. So one can go a
+little further from k_m through x and stay in F, and x is a combination r of the keys on F with r_m > 0. The uniform
+weights p on S give the same x, and so does w = (1-t) p + t r, whose entropy is above H(p) = ln s for small t > 0,
+because the slope of -w ln w is infinite at the weight of m, which starts from 0.
+
+For every q, LSE(s) >= w.s + H(w) = (mean of s over S) + H(w) >= (least s on S) + H(w). So the least weight on S is
+at most e^-H(w) < 1/s, for every q: some eps > 0 is out of reach.
+
+Here n = {n}, s = {s}, eps = {eps:g}: T = {T:.6g}, each of the {s} gets {1 / (s + (eps if s < n else 0)):.6g}."""
+
+
+def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
+    left, right = figure.subplots(1, 2)
+    corners = np.array(SQUARE)
+    pictures = (
+        (left, (0, 1), GREEN, "an edge: can be averaged,\neach up to 1/2"),
+        (right, (0, 2), VERMILION, "a diagonal: cannot,\neach at most 1/4"),
+    )
+    for made, chosen, colour, title in pictures:
+        made.fill(*corners.T, color=BLUE, alpha=0.12, lw=0)
+        made.plot(*corners.T, "o", color=GREY, ms=9)
+        made.plot(*corners[list(chosen)].T, "-o", color=colour, ms=12, lw=2)
+        finish(made, title=title, aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), xticks=[], yticks=[])
+        made.spines[:].set_visible(False)
+
+
+CLAIM = Claim(
+    name="average-of-any-subset",
+    topic="attention",
+    statement="The same idea extends to any subset of the values: some query averages them.",
+    formula="for every S there is q with alpha_i >= 1/(|S| + eps) for every i in S",
+    sources=(Source("self-attention-written", "(c), first sentences"),),
+    parameters=(
+        number_of_keys(),
+        Parameter(name="s", default=3, meaning="how many keys the subset has", whole=True, least=1, most=10**9),
+        slack(),
+    ),
+    readings=(
+        Reading(
+            name="orthonormal keys",
+            statement="Orthonormal keys: every subset can be averaged within every eps > 0.",
+            check=orthonormal_keys,
+        ),
+        Reading(
+            name="any keys",
+            statement="Any distinct keys: every subset can be averaged within every eps > 0.",
+            check=arbitrary_keys,
+        ),
+        Reading(
+            name="faces",
+            statement="Any keys: a subset can be averaged within every eps exactly when it is the keys of a face.",
+            check=faces_of_a_square,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,140 @@
+"""A query whose output is close to the average of two values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.attention import attend
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+TRIALS = 100
+
+
+def strength(n: int, eps: float) -> float:
+    """T = ln((n-2)/eps), at least 0: the scale at which both weights reach 1/(2+eps)."""
+    return max(math.log((n - 2) / eps), 0.0) if n > 2 else 0.0
+
+
+def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
+    T = strength(n, eps)
+    with enclosure.precise():
+        # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
+        scale = enclosure.ball(T * (1 + 1e-12) + 1e-12)
+        a, b = scale, scale * (1 - enclosure.ball(tilt))
+        low, high = (a, b) if tilt > 0 else (b, a)
+        total = enclosure.rest(high, [(1, low), (n - 2, 0)])
+        enough = bool(total < 1 + enclosure.ball(eps)) or (n == 2 and tilt == 0)
+    if not enough and tilt:
+        return refuted(
+            f"With q = T (k_a + {1 - tilt:g} k_b) the ratio of the two weights is e^({tilt:g} T), which grows with T.",
+            counterexample=f"n = {n}, T = {T:.4g}: the ratio is {math.exp(tilt * T):.6g}",
+            region="for every eps > 0 only with equal scores of a and b",
+            correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
+        )
+    if not enough or tilt:
+        return not_refuted(1, "The enclosure did not decide.")
+    return holds(
+        "proof, and an enclosure of the weights",
+        f"q = T (k_a + k_b) with T = ln((n-2)/eps) = {T:.6g} gives both 1/(2+eps) = {1 / (2 + eps):.6g}; "
+        f"then ||c - (v_a+v_b)/2|| <= eps/(2+eps) D = {eps / (2 + eps):.6g} D, D the largest distance of another value "
+        "from the average.",
+        region="for all n >= 2 and eps > 0; for n = 2 the average is exact",
+        tightness="the distance is exactly (n-2)e^-T/(2+(n-2)e^-T) times the distance of the others' mean from the "
+        f"average; the shortest query that does as well has norm {T * math.sqrt(2 * max(n - 2, 0) / n):.6g} instead of "
+        f"{T * math.sqrt(2):.6g}",
+        scale=T,
+    )
+
+
+def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
+    few, rng = min(n, 200), np.random.default_rng(0)
+    T, keys, most = strength(few, eps), np.eye(few), 0.0
+    for _ in range(TRIALS):
+        values = rng.standard_normal((few, 3))
+        middle = (values[0] + values[1]) / 2
+        off = np.linalg.norm(attend(T * (keys[0] + (1 - tilt) * keys[1]), keys, values).output - middle)
+        others = np.linalg.norm(values[2:] - middle, axis=1).max() if few > 2 else 0.0
+        most = max(most, float((off - 1e-14) / (eps / (2 + eps) * others + 1e-300)))
+    if most > 1:
+        return refuted(
+            f"A computed output is {most:.4g} times as far from the average as the bound allows.",
+            counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {tilt:g}",
+            region="for tilt 0",
+            correction="q = T (k_a + k_b).",
+        )
+    return not_refuted(TRIALS, f"With {few} keys and random values the output was within {most:.2%} of the bound.")
+
+
+def prove(*, n: int, eps: float, tilt: float) -> str:
+    T = strength(n, eps)
+    return f"""\
+Orthonormal keys, q = T (k_a + k_b): the scores are T for a and b, and 0 for the others. So alpha_a = alpha_b = 1/(2
++ R) with R = (n-2) e^-T, and each other key has e^-T/(2 + R).
+
+c - (v_a + v_b)/2 = sum over the others of alpha_i (v_i - (v_a + v_b)/2), because alpha_a = alpha_b = (1 - sum of the
+others)/2. So ||c - (v_a+v_b)/2|| = R/(2+R) ||(mean of the other values) - (v_a+v_b)/2|| <= R/(2+R) D.
+
+R falls to 0 as T grows: the output comes as close as one likes. R = eps at T = ln((n-2)/eps), where both weights are
+1/(2+eps) and the distance is at most eps/(2+eps) D.
+
+Here n = {n}, eps = {eps:g}: T = {T:.6g}, ||q|| = {T * math.sqrt(2):.6g}, distance at most {eps / (2 + eps):.6g} D."""
+
+
+def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
+    made = axes(
+        figure,
+        title=f"Orthonormal keys, n = {n}: the two weights as the query grows",
+        xlabel="T, in q = T (k_a + k_b)",
+        ylabel="weight",
+        ylim=(0, 1.02),
+    )
+    T = np.linspace(0, max(2 * strength(n, eps), 6), 200)
+    made.plot(T, 1 / (2 + (n - 2) * np.exp(-T)), color=BLUE, lw=2, label="each of a and b")
+    made.plot(T, 1 / (1 + np.exp(-0.2 * T) + (n - 2) * np.exp(-T)), "--", color=VERMILION, label="a, if b has 0.8 T")
+    made.plot(
+        T, 1 / (1 + np.exp(0.2 * T) + (n - 2) * np.exp(-0.8 * T)), ":", color=VERMILION, label="b, if b has 0.8 T"
+    )
+    made.plot([strength(n, eps)], [1 / (2 + eps)], "o", color=ORANGE, label=f"1/(2+eps), eps = {eps:g}")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="average-of-two",
+    topic="attention",
+    statement="Orthonormal keys: there is a query whose output is close to (v_a + v_b)/2; say how close.",
+    formula="q = T (k_a + k_b):  ||c - (v_a + v_b)/2|| <= R/(2+R) D,  R = (n-2) e^-T",
+    sources=(
+        Source("sequence-models-hw3", "question 3(b)"),
+        Source("cs224n-w25-a4", "question 1-2"),
+        Source("self-attention-written", "(b)ii"),
+    ),
+    parameters=(
+        number_of_keys(),
+        slack(),
+        Parameter(name="tilt", default=0.0, meaning="q = T (k_a + (1-tilt) k_b), 0 in the answer", least=-1, most=1),
+    ),
+    readings=(
+        Reading(
+            name="as close as you like",
+            statement="For every eps > 0 some q gives a and b at least 1/(2+eps) each, so that c is within "
+            "eps/(2+eps) D "
+            "of the average.",
+            check=arbitrarily_close,
+        ),
+        Reading(
+            name="as attend computes it",
+            statement="The output that attend computes for that q is within the bound, on random values.",
+            check=as_attend_computes_it,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

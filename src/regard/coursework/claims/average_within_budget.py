@@ -1,0 +1,174 @@
+"""Averaging two of n orthonormal keys within a norm budget of 2 sqrt(2) ln(n/eps)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.adversary import attack
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+SMALLEST = 1e-12
+
+
+def needed(n: float, eps: float) -> float:
+    """The norm of the shortest query, T sqrt(2(n-2)/n) with T = ln((n-2)/eps), and 0 where q = 0 is enough."""
+    return math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
+
+
+def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
+    budget = factor * math.log(n / eps)
+    if needed(n, eps) > max(budget, 0.0) * (1 + 1e-12) or budget < 0:
+        return _broken(n, eps, factor)
+    found = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
+    if found.value > 1 + 1e-12:
+        return _broken(int(found.at["n"]), found.at["eps"], factor)
+    solved = _solved(min(n, 200), eps)
+    tight = (
+        f"the shortest query has norm {needed(n, eps):.6g}, {needed(n, eps) / budget if budget else 0:.2%} of the "
+        "budget "
+        f"{budget:.6g}; the adversary over n and eps found at most {found.value:.2%} (n = {found.at['n']:g}, "
+        f"eps = {found.at['eps']:.2g}), and always it is below {math.sqrt(2) / factor:.2%}. {solved}"
+    )
+    if factor < math.sqrt(2):
+        return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
+    with enclosure.precise():
+        length = (enclosure.ball(n) / enclosure.ball(eps)).log() * enclosure.ball(factor) / enclosure.ball(2).sqrt()
+        others = enclosure.rest(length, [(n - 2, 0)])
+        if not (others < enclosure.ball(eps)):
+            return not_refuted(found.tries, "The enclosure did not confirm the proof.", tightness=tight)
+    return holds(
+        "proof, and an enclosure at this n and eps",
+        f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
+        f"against key 0, less than eps = {eps:g}.",
+        region="for all n >= 2 and 0 < eps <= n; for eps > n the budget is negative and no query fits",
+        tightness=tight,
+        budget=budget,
+        needed=needed(n, eps),
+    )
+
+
+def _share_of(factor: float) -> Any:
+    def share(n: float, eps: float) -> float:
+        return needed(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
+
+    return share
+
+
+def _solved(n: int, eps: float) -> str:
+    """The formula of the shortest query against the solver's certified norm."""
+    from regard import design
+
+    if eps < SMALLEST:
+        return f"(The solver is not asked for eps below {SMALLEST:g}.)"
+    found = design.share(np.eye(n), [0, 1], eps=eps)
+    return f"The solver confirms the shortest for n = {n}: {found.norm or 0:.9g} (formula {needed(n, eps):.9g})."
+
+
+def _broken(n: int, eps: float, factor: float) -> Verdict:
+    if n < eps:
+        return refuted(
+            f"ln(n/eps) < 0 for eps > n: the budget is {factor * math.log(n / eps):.4g}, and no query has a negative "
+            "norm.",
+            counterexample=f"n = {n}, eps = {eps:g} (q = 0 would give every key 1/n >= 1/(2+eps))",
+            region="for all n >= 2 and 0 < eps <= n",
+            correction="||q|| <= 2 sqrt(2) max(0, ln(n/eps)).",
+        )
+    return refuted(
+        f"The shortest query has norm {needed(n, eps):.6g}; the budget is {factor * math.log(n / eps):.6g}.",
+        counterexample=f"n = {n}, eps = {eps:.4g}: {needed(n, eps):.6g} > {factor * math.log(n / eps):.6g}",
+        region="for every n and eps when the factor is at least sqrt(2) = 1.41421",
+        correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
+    )
+
+
+def half_is_enough(*, n: int, eps: float, factor: float) -> Verdict:
+    if eps > n:
+        return _broken(n, eps, math.sqrt(2))
+    half = math.sqrt(2) * math.log(n / eps)
+    if needed(n, eps) > half * (1 + 1e-12):
+        return _broken(n, eps, math.sqrt(2))
+    return holds(
+        "proof",
+        f"sqrt(2) ln(n/eps) = {half:.6g} is enough, half the stated budget; exactly {needed(n, eps):.6g} is needed.",
+        tightness="sqrt(2) is the best constant: needed / ln(n/eps) -> sqrt(2) as n grows",
+    )
+
+
+def prove(*, n: int, eps: float, factor: float) -> str:
+    T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
+    exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {needed(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
+    return f"""\
+Write L = ln(n/eps) >= 0 (0 < eps <= n) and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The scores
+are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2) e^-L), and
+(n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does so too.
+
+The shortest. Let the demand hold for some q. Then R = sum over i > 1 of e^(s_i - s_0) <= 1 + eps - e^(s_1 - s_0),
+and the same with 0 and 1 exchanged; adding the two and using e^x + e^-x >= 2, sum over i > 1 of (e^(s_i - s_0) +
+e^(s_i - s_1)) <= 2 eps. By convexity the left side is at least 2 (n-2) e^-D, D = (s_0 + s_1)/2 - mean of the other
+scores, hence D >= ln((n-2)/eps) = T.
+
+D = q.u with u = (k_0 + k_1)/2 - (mean of the others), and ||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2)). So ||q|| >= T/||u||
+= T sqrt(2(n-2)/n), attained by q = T u/||u||^2, whose weights are 1/(2+eps) exactly.
+
+Against the budget: T < L and sqrt(2(n-2)/n) < sqrt(2), so less than half of 2 sqrt(2) L is ever needed.
+
+Here n = {n}, eps = {eps:g}: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
+{exact}."""
+
+
+def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
+    made = axes(
+        figure,
+        title=f"Averaging two of n orthonormal keys, eps = {eps:g}",
+        xlabel="n, number of keys",
+        ylabel="norm of the query",
+        xscale="log",
+    )
+    grid = np.unique(np.geomspace(2, max(1000, n), 120).round())
+    made.plot(grid, 2 * math.sqrt(2) * np.log(grid / eps), color=VERMILION, ls="--", label="the stated budget")
+    made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="sqrt(2) ln(n/eps), enough")
+    made.plot(grid, [needed(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="average-within-budget",
+    topic="attention",
+    statement="Orthonormal keys: some q of norm at most 2 sqrt(2) ln(n/eps) gives keys 0 and 1 at least 1/(2+eps) "
+    "each.",
+    formula="there is q, ||q|| <= 2 sqrt(2) ln(n/eps):  alpha_0, alpha_1 >= 1/(2+eps)",
+    sources=(Source("attention-position-svd", "Attention (b); its keys 1 and 2 are our 0 and 1"),),
+    parameters=(
+        number_of_keys(),
+        Parameter(name="eps", default=0.01, meaning="how much the rest may get", above=0, most=1e9),
+        Parameter(
+            name="factor",
+            default=2 * math.sqrt(2),
+            meaning="of the budget, 2 sqrt(2) in the statement",
+            above=0,
+            most=99,
+        ),
+    ),
+    readings=(
+        Reading(
+            name="as stated",
+            statement="For every n >= 2 and 0 < eps < 1 there is such a query.",
+            check=within_budget,
+        ),
+        Reading(
+            name="half the budget",
+            statement="Already sqrt(2) ln(n/eps) is enough: the stated budget is at least twice what is needed.",
+            check=half_is_enough,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,132 @@
+"""How close is the output to the value that is copied?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.attention import attend
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+TRIALS = 300
+
+
+def _worst(n: int, eps: float, diameter: float) -> float:
+    """The largest ||c - v_j|| over random values within ``diameter`` of v_j and over the extreme case."""
+    rng, few = np.random.default_rng(0), min(n, 50)
+    scores = np.append(np.log((few - 1) / eps) if few > 1 else 0.0, np.zeros(few - 1))
+    found = 0.0
+    for trial in range(TRIALS):
+        v = rng.standard_normal((few, 3))
+        if trial == 0:
+            v[1:] = v[1]  # all others at one place: the extreme case
+        away = v[1:] - v[0]
+        sizes = np.linalg.norm(away, axis=1, keepdims=True)
+        v[1:] = v[0] + diameter * away / (sizes if trial % 2 else sizes.max())
+        found = max(found, float(np.linalg.norm(attend([1.0], scores[:, None], v).output - v[0])))
+    return found
+
+
+def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+    bound, worst = factor * eps / (1 + eps) * diameter, _worst(n, eps, diameter)
+    if worst > bound * (1 + 1e-9):
+        return refuted(
+            f"Found ||c - v_j|| = {worst:.6g}, above {bound:.6g}.",
+            counterexample=f"n = 2, alpha_j = 1/(1+{eps:g}), v_i at distance {diameter:g} from v_j",
+            region="for factors of 1 and more",
+            correction="||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||: see the proof.",
+        )
+    if factor < 1:
+        return not_refuted(TRIALS, f"Nothing beyond {worst:.6g} was found.")
+    return holds(
+        "proof",
+        f"alpha_j >= 1/(1+eps) gives ||c - v_j|| <= eps/(1+eps) D = {eps / (1 + eps) * diameter:.6g}.",
+        tightness=f"attained where the other values coincide at distance D (largest of {TRIALS} trials: {worst:.6g})",
+        bound=bound,
+        found=worst,
+    )
+
+
+def whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+    far = 1e6
+    off = float(np.linalg.norm(attend([1.0], [[np.log(1 / eps)], [0.0]], [[0.0], [far]]).output))
+    return refuted(
+        "A small weight on a large value is not small.",
+        counterexample=f"n = 2, alpha_j = 1/(1+{eps:g}), v_j = 0, v_i = {far:g}: ||c - v_j|| = {off:.6g}",
+        region="for values within D of v_j, to within eps/(1+eps) D",
+        correction="c -> v_j as eps -> 0 with the values fixed; for a given delta, eps <= delta/(D - delta) is enough "
+        "(D > delta). Proof: eps/(1+eps) D <= delta is eps (D - delta) <= delta.",
+        distance=off,
+    )
+
+
+def prove(*, n: int, eps: float, diameter: float, factor: float) -> str:
+    return f"""\
+c - v_j = sum over i of alpha_i (v_i - v_j), where the term i = j is 0. By the triangle inequality ||c - v_j|| <= sum
+over i != j of alpha_i ||v_i - v_j|| <= (1 - alpha_j) D, D = max_i ||v_i - v_j||.
+
+alpha_j >= 1/(1+eps) means 1 - alpha_j <= eps/(1+eps), which is the bound. Equality: alpha_j = 1/(1+eps) and all
+other values at the same point at distance D.
+
+Values of norm at most 1 have D <= 2, so then ||c - v_j|| <= 2 eps/(1+eps).
+
+Here eps = {eps:g}, D = {diameter:g}: ||c - v_j|| <= {eps / (1 + eps) * diameter:.6g}."""
+
+
+def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> None:
+    made = axes(
+        figure,
+        title="How far the output is from the copied value",
+        xlabel="eps, with alpha_j = 1/(1+eps)",
+        ylabel="||c - v_j|| / D",
+        xscale="log",
+        yscale="log",
+    )
+    grid, rng = np.geomspace(1e-4, 1, 60), np.random.default_rng(0)
+    made.plot(grid, grid / (1 + grid), color=BLUE, lw=2, label="the bound eps/(1+eps), attained")
+    for trial in range(3):
+        v = rng.standard_normal((6, 3))
+        w = [[1 / (1 + e)] + [e / (1 + e) / 5] * 5 for e in grid]
+        d = np.linalg.norm(w @ v - v[0], axis=1) / np.linalg.norm(v[1:] - v[0], axis=1).max()
+        made.plot(grid, d, color=GREY, lw=1, label=None if trial else "six random values")
+    made.plot([eps], [eps / (1 + eps)], "o", color=ORANGE, label=f"eps = {eps:g}")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="copying-output",
+    topic="attention",
+    statement="When almost all the mass is on key j, the output c is close to v_j; say how close.",
+    formula="alpha_j >= 1/(1+eps)  =>  ||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||",
+    sources=(
+        Source("sequence-models-hw3", "question 3(a)ii"),
+        Source("cs224n-w25-a4", "question 1-1"),
+        Source("self-attention-written", "(a)iii-iv"),
+        Source("cse151b-hw4", "1A.iii-iv"),
+    ),
+    parameters=(
+        number_of_keys(),
+        slack(),
+        Parameter(name="diameter", default=1.0, meaning="D, how far values are from v_j", above=0, most=1e100),
+        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in ours", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="relative to the values",
+            statement="||c - v_j|| <= eps/(1+eps) D, where D is the largest distance of a value from v_j.",
+            check=relative_to_the_values,
+        ),
+        Reading(
+            name="whatever the values",
+            statement="A small eps makes ||c - v_j|| small, whatever the values.",
+            check=whatever_the_values,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

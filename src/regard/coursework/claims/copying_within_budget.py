@@ -1,0 +1,184 @@
+"""Copying within a norm budget of 2 ln(n/eps)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework import enclosure
+from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+Array = NDArray[np.float64]
+HALF_ROOT = math.sqrt(3) / 2
+
+
+def allowed(keys: Array) -> Array:
+    """The nearest keys that the statement allows: unit, the others at distance >= 1 from key 0 (k_i.k_0 <= 1/2)."""
+    keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    along = keys[1:] @ keys[0]
+    across = keys[1:] - along[:, None] * keys[0]
+    across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
+    keys[1:] = np.where(along[:, None] > 0.5, 0.5 * keys[0] + HALF_ROOT * across, keys[1:])
+    return keys
+
+
+def ring(n: int) -> Array:
+    """Key 0 at the pole and n - 1 >= 2 unit keys evenly around it at distance exactly 1: their mean is k_0 / 2."""
+    turn = 2 * np.pi * np.arange(n - 1) / (n - 1)
+    others = np.column_stack([np.full(n - 1, 0.5), HALF_ROOT * np.cos(turn), HALF_ROOT * np.sin(turn)])
+    return np.vstack([[1.0, 0.0, 0.0], others])
+
+
+def attacked(n: int, eps: float) -> Attack:
+    """The worst keys that the adversary finds from random starts, with at most 5 keys in 3 dimensions."""
+    few = min(n, 5)
+    starts = [np.random.default_rng(seed).standard_normal((few, 3)) for seed in range(3)]
+    found = [worst_keys_for_copying(start, eps, allowed, steps=60, pace=1.0) for start in starts]
+    return replace(max(found, key=lambda one: one.value), tries=sum(one.tries for one in found))
+
+
+def _needed(n: int, eps: float) -> float:
+    """What the worst keys need: 2 ln((n-1)/eps), for n >= 3; ln(1/eps) for n = 2; nothing for n = 1."""
+    return 0.0 if n == 1 else math.log(1 / eps) if n == 2 else 2 * math.log((n - 1) / eps)
+
+
+def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
+    budget = factor * math.log(n / eps)
+    if n > 2 and _needed(n, eps) > budget * (1 + 1e-12):
+        return _broken(n, eps, factor)
+    if n == 1:
+        return holds("proof", "One key always gets all the attention; q = 0 is enough.")
+    few, found = min(n, 5), attacked(n, eps)
+    hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
+    if hardest.value > 1 + 1e-12:
+        return _broken(int(hardest.at["n"]), hardest.at["eps"], factor)
+    if found.value > factor * math.log(few / eps) * (1 + 1e-9):
+        return _broken(few, eps, factor)
+    tight = _tight(n, eps, factor, found, hardest)
+    if factor < 2:
+        return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
+    with enclosure.precise():
+        total = enclosure.rest(0, [(n - 1, -(enclosure.ball(n) / enclosure.ball(eps)).log())])
+        if not total < enclosure.ball(eps):
+            return not_refuted(found.tries, "The enclosure of the worst case did not confirm the proof.")
+    return holds(
+        "proof, and an enclosure of its worst case",
+        f"q = 2 ln(n/eps) k_0 has norm {budget:.6g}, and leaves the others at most (n-1) eps/n = "
+        f"{eps * (n - 1) / n:.6g}.",
+        region="for all n >= 1 and 0 < eps <= n, not only eps < 1; keys may repeat",
+        tightness=tight,
+        budget=budget,
+        needed=_needed(n, eps),
+    )
+
+
+def _share_of(factor: float) -> Callable[..., float]:
+    def share(n: int, eps: float) -> float:
+        return _needed(n, eps) / (factor * math.log(n / eps))
+
+    return share
+
+
+def _tight(n: int, eps: float, factor: float, found: Attack, hardest: Attack) -> str:
+    few, needed, budget = min(n, 5), _needed(n, eps), factor * math.log(n / eps)
+    if n == 2:
+        return f"two keys need at most ln(1/eps) = {needed:.6g}, {needed / budget:.2%} of the budget"
+    return (
+        f"the adversary's worst {few} keys need {found.value:.6g} of {factor * math.log(few / eps):.6g}; the worst {n} "
+        f"keys (evenly around k_0 at distance 1) need 2 ln((n-1)/eps) = {needed:.6g}, {needed / budget:.2%} of the "
+        f"budget; over all n and eps the adversary finds {hardest.value:.4%} (n = {hardest.at['n']:g}, "
+        f"eps = {hardest.at['eps']:.2g}), "
+        "so no constant below 2 will do"
+    )
+
+
+def _broken(n: int, eps: float, factor: float) -> Verdict:
+    from regard import design
+
+    shown = min(n, 60)
+    found = design.copy(ring(shown), 0, eps=eps)
+    low, small = 2, n  # 2 ln((m-1)/eps) - factor ln(m/eps) grows with m, for factors up to 2
+    while small - low > 1:
+        middle = (low + small) // 2
+        over = _needed(middle, eps) > factor * math.log(middle / eps)
+        low, small = (low, middle) if over else (middle, small)
+    return refuted(
+        f"{shown} keys evenly around k_0 need a query of norm {found.lower_bound or 0:.6g}; "
+        f"the budget is {factor * math.log(shown / eps):.6g}.",
+        counterexample=f"n = {small}, eps = {eps:g}: keys at distance 1 evenly around k_0 need 2 ln((n-1)/eps) = "
+        f"{_needed(small, eps):.6g} > {factor * math.log(small / eps):.6g}",
+        region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
+        correction="2 ln((n-1)/eps) is enough, and for n >= 3 no smaller bound is: see the proof.",
+    )
+
+
+def prove(*, n: int, eps: float, factor: float) -> str:
+    L = math.log(n / eps)
+    return f"""\
+Write L = ln(n/eps) > 0 and take q = 2 L k_0 (k_0 is the statement's key 1). Its norm is 2 L, as k_0 is a unit
+vector.
+
+For unit keys k_0.k_0 - k_i.k_0 = ||k_i - k_0||^2 / 2 >= 1/2, so every score s_i is at least 2 L / 2 = L below s_0.
+
+The others together have sum of e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps, hence alpha_0 >= 1/(1+eps).
+
+The same with L' = ln((n-1)/eps) gives <= eps exactly: norm 2 ln((n-1)/eps) is enough (n >= 2).
+
+No less will do for n >= 3: put the others at distance exactly 1 evenly around k_0, so that their mean is k_0/2. For
+any q, sum e^(s_i - s_0) >= (n-1) e^(mean of s_i - s_0) = (n-1) e^(-q.k_0/2) by convexity, and that is at most eps
+only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps).
+
+Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_needed(n, eps):.6g}."""
+
+
+def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
+    made = axes(
+        figure,
+        title="How much of the budget 2 ln(n/eps) the worst keys need",
+        xlabel="n, number of keys",
+        ylabel="needed / budget",
+        xscale="log",
+        ylim=(0, 1.05),
+    )
+    grid = np.unique(np.geomspace(2, max(1000, n), 80).round())
+    for e, colour, style in ((0.9, ORANGE, ":"), (eps, BLUE, "-"), (1e-9, VERMILION, "--")):
+        share = [_needed(int(m), e) / (2 * math.log(m / e)) for m in grid]
+        made.plot(grid, share, style, color=colour, lw=2, label=f"eps = {e:g}")
+    made.axhline(1, color="black", lw=0.8)
+    made.legend(frameon=False, loc="lower right")
+
+
+CLAIM = Claim(
+    name="copying-within-budget",
+    topic="attention",
+    statement="Unit keys, every other key at distance at least 1 from key 0: some q of norm at most 2 ln(n/eps) gives "
+    "key 0 the weight 1/(1+eps).",
+    formula="||k_i|| = 1, ||k_i - k_0|| >= 1, 0 < eps < 1  =>  there is q, ||q|| <= 2 ln(n/eps), alpha_0 >= 1/(1+eps)",
+    sources=(Source("attention-position-svd", "Attention (a); its key 1 is our key 0"),),
+    parameters=(
+        number_of_keys(least=1),
+        slack(),
+        Parameter(
+            name="factor", default=2.0, meaning="the constant of the budget, 2 in the statement", above=0, most=99
+        ),
+    ),
+    readings=(
+        Reading(
+            name="as stated",
+            statement="For every n >= 1, every 0 < eps < 1 and all such keys there is such a query.",
+            check=within_budget,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,141 @@
+"""A vector out of a sum of two, by a matrix made from one basis alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flint
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.errors import InputError
+
+TRIALS = 20
+
+
+def rational_orthogonal(d: int, rng: np.random.Generator) -> Any:
+    """A d x d orthogonal matrix of fractions: (I - S)(I + S)^-1 with S skew and whole (Cayley)."""
+    upper = np.triu(rng.integers(-3, 4, (d, d)), 1)
+    skew = flint.fmpq_mat(flint.fmpz_mat((upper - upper.T).tolist()))
+    one = flint.fmpq_mat(flint.fmpz_mat(np.eye(d, dtype=int).tolist()))
+    return (one - skew) * (one + skew).inv()
+
+
+def columns(matrix: Any, which: range) -> Any:
+    return flint.fmpq_mat(matrix.nrows(), len(which), [matrix[i, j] for i in range(matrix.nrows()) for j in which])
+
+
+def recovering(A: Any) -> Any:
+    """The answer to check, a matrix made of A alone: M = A A^T."""
+    return A * A.transpose()
+
+
+def orthogonal_spans(*, d: int, m: int) -> Verdict:
+    _refuse(d, m)
+    rng, rest = np.random.default_rng(0), range(m, d)
+    for _ in range(TRIALS):
+        Q = rational_orthogonal(d, rng)
+        A, B = columns(Q, range(m)), columns(Q, rest)
+        x, y = (flint.fmpq_mat(k, 1, rng.integers(-9, 10, k).tolist()) for k in (m, d - m))
+        if recovering(A) * (A * x + B * y) != A * x:
+            return refuted(
+                "M (v_a + v_b) is not v_a, in exact fractions.",
+                counterexample=f"A = {A}, B = {B}, v_a = {A * x}, v_b = {B * y}",
+                region="not known",
+                correction="M = A A^T.",
+            )
+    return holds(
+        f"proof; {TRIALS} instances in exact fractions agree",
+        f"M = A A^T: M A = A and M B = 0, in exact arithmetic on orthonormal bases of fractions in R^{d}.",
+        region="for every d and all orthonormal A, B with A^T B = 0; on span(A) + span(B) no other matrix does it, and "
+        "all that do are A A^T + C (I - A A^T - B B^T)",
+    )
+
+
+def any_spans(*, d: int, m: int) -> Verdict:
+    from regard.subspace import extract
+
+    found = extract([[1.0], [0.0]], [[1.0], [1.0]])
+    matrix = None if found.matrix is None else found.matrix.tolist()
+    return refuted(
+        "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
+        counterexample="d = 2, A = (1, 0): for B = (1, 1) it must be M (2, 1) = (1, 0), as (2, 1) = (1, 0) + (1, 1); "
+        "for "
+        "B = (2, 1) it must be M (2, 1) = 0. One M made of A alone cannot do both",
+        region="exactly where A^T B = 0, for M = A A^T",
+        correction="With A and B both known, M exists exactly when the spans share only 0: the oblique projector onto "
+        f"span(A) along span(B) (regard subspace extract); for A = (1, 0), B = (1, 1) it is {matrix}, which amplifies "
+        f"noise by up to {found.amplification:.6g}. Proof: a common vector would have to go both to itself and to 0; "
+        "without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
+    )
+
+
+def _refuse(d: int, m: int) -> None:
+    if m >= d:
+        raise InputError(f"extract-from-sum: A has m = {m} columns and B the other d - m; choose m below d = {d}.")
+
+
+def prove(*, d: int, m: int) -> str:
+    _refuse(d, m)
+    Q = rational_orthogonal(d, np.random.default_rng(0))
+    A, B = columns(Q, range(m)), columns(Q, range(m, d))
+    x = flint.fmpq_mat(m, 1, list(range(1, m + 1)))
+    y = flint.fmpq_mat(d - m, 1, [1] * (d - m))
+    v_a, both = A * x, A * x + B * y
+    again = recovering(A) * both
+    shown = [", ".join(str(vector[i, 0]) for i in range(d)) for vector in (v_a, both, again)]
+    return f"""\
+Let M = A A^T, v_a = A x and v_b = B y. Orthonormal columns mean A^T A = I; mutually orthogonal bases mean A^T B = 0.
+Then M (v_a + v_b) = A (A^T A) x + A (A^T B) y = A x = v_a.
+
+Here d = {d}, with {m} and {d - m} basis vectors, in exact fractions:
+
+v_a = ({shown[0]});
+
+v_a + v_b = ({shown[1]});
+
+M (v_a + v_b) = ({shown[2]})."""
+
+
+def draw(figure: Any, *, d: int, m: int) -> None:
+    made = axes(figure, title="M = A Aᵀ drops a perpendicular onto span(A)", aspect="equal", xticks=[], yticks=[])
+    made.axline((0, 0), (1, 0.25), color=BLUE, lw=1, alpha=0.6)
+    made.axline((0, 0), (-0.25, 1), color=ORANGE, lw=1, alpha=0.6)
+    v_a, v_b = np.array([2.0, 0.5]), np.array([-0.3, 1.2])
+    for vector, colour, name in ((v_a, BLUE, "v_a"), (v_b, ORANGE, "v_b"), (v_a + v_b, GREY, "v_a + v_b")):
+        made.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
+        made.annotate(name, vector, (6, 4), textcoords="offset points", color=colour)
+    made.plot(*np.array([v_a + v_b, v_a]).T, ls=":", color=GREY)
+    made.set(xlim=(-1.2, 3.2), ylim=(-0.6, 2.2))
+    made.spines[:].set_visible(False)
+
+
+CLAIM = Claim(
+    name="extract-from-sum",
+    topic="attention",
+    statement="A and B orthonormal and mutually orthogonal: a matrix built from A alone recovers v_a from v_a + v_b.",
+    formula="v_a in span(A), v_b in span(B), A^T A = I, A^T B = 0:  M (v_a + v_b) = v_a  with  M = A A^T",
+    sources=(Source("self-attention-written", "(b)i"),),
+    parameters=(
+        Parameter(name="d", default=5, meaning="the dimension", whole=True, least=2, most=12),
+        Parameter(name="m", default=2, meaning="how many columns A has (B has d - m)", whole=True, least=1, most=11),
+    ),
+    readings=(
+        Reading(
+            name="orthogonal spans",
+            statement="For orthonormal A and B with A^T B = 0, M = A A^T gives M (v_a + v_b) = v_a for all v_a, v_b.",
+            check=orthogonal_spans,
+        ),
+        Reading(
+            name="any spans",
+            statement="The same for spans that are not orthogonal, still with a matrix built from A alone.",
+            check=any_spans,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,120 @@
+"""Some matrix of rank k-1 is within the Frobenius norm over sqrt(k), in the spectral norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+TRIALS = 20
+
+
+def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+    from regard.lowrank import attaining, spectrum
+
+    if k > min(rows, columns):
+        return holds("proof", "A itself has rank at most k - 1: the error is 0.")
+    rng, worst = np.random.default_rng(0), 0.0
+    tried = [rng.standard_normal((rows, columns)) for _ in range(TRIALS)] + [attaining(k, (rows, columns))]
+    for matrix in tried:
+        # Eckart, Young and Mirsky: no matrix of rank k-1 comes nearer than sigma_k, so this is the least error.
+        worst = max(worst, float(spectrum(matrix).lower[k - 1]) * np.sqrt(k) / float(np.linalg.norm(matrix)))
+    if worst > factor * (1 + 1e-9):
+        return refuted(
+            f"The best error is sigma_k, {worst:.9g} ||A||_F/sqrt(k).",
+            counterexample=f"A the {k} x {k} identity: every B of rank {k - 1} has error 1 or more, and "
+            "||A||_F/sqrt(k) = 1",
+            region="for factors of 1 and more",
+            correction="The least error is sigma_k, and sigma_k <= ||A||_F/sqrt(k).",
+        )
+    if factor < 1:
+        return not_refuted(TRIALS + 1, f"The worst was {worst:.6g}.")
+    return holds(
+        "proof; enclosed spectra agree",
+        f"Truncating A to its first k-1 = {k - 1} singular values leaves sigma_k <= ||A||_F/sqrt(k).",
+        region='for every matrix and every k >= 1, with "rank at most k-1"',
+        tightness=f"attained by k equal singular values ({worst:.9g}); for matrices whose singular values fall, far "
+        "from it",
+        worst=worst,
+    )
+
+
+def rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+    if k == 1:
+        return holds("proof", "B = 0 has rank exactly 0, and ||A|| <= ||A||_F.")
+    return refuted(
+        "Near A = 0 there is no room: the error must be 0, so B = A, of rank 0.",
+        counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2)",
+        region="for A != 0 with min(rows, columns) >= k-1: a truncation of lower rank can be perturbed up to rank "
+        "k-1, and "
+        "||A||_F/sqrt(k) > 0 leaves room for it",
+        correction="rank at most k-1.",
+    )
+
+
+def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
+    matrix = np.random.default_rng(0).standard_normal((rows, columns))
+    sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.linalg.norm(matrix))
+    own = f"{sigma[k - 1]:.6g}" if k <= len(sigma) else "0"
+    return f"""\
+A = sum of sigma_i u_i v_i^T. Let B be the sum of the first k-1 terms, of rank at most k-1. A - B = sum over i >= k
+of sigma_i u_i v_i^T has the largest singular value sigma_k, so ||A - B|| = sigma_k, and sigma_k <= ||A||_F/sqrt(k)
+by singular-tail.
+
+No B does better: the kernel of B has dimension at least (columns) - (k-1), so it meets the span of v_1 ... v_k in a
+unit vector x, and ||(A - B) x|| = ||A x|| >= sigma_k. So the bound is attained exactly where sigma_k =
+||A||_F/sqrt(k): k equal singular values and no others.
+
+Here a random {rows} x {columns} matrix (seed 0), k = {k}: the error is {own}, the bound {norm / np.sqrt(k):.6g}."""
+
+
+def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
+    made = axes(
+        figure,
+        title=f"Error of the best rank k-1, and the bound ({rows} x {columns})",
+        xlabel="k",
+        ylabel="spectral norm of the error",
+    )
+    matrix = np.random.default_rng(0).standard_normal((rows, columns))
+    sigma, at = np.linalg.svd(matrix, compute_uv=False), np.arange(1, min(rows, columns) + 1)
+    made.plot(at, np.linalg.norm(matrix) / np.sqrt(at), "--", color=VERMILION, label="||A||_F / sqrt(k)")
+    made.plot(at, sigma, "o-", color=BLUE, label="the least error, sigma_k")
+    if k <= len(sigma):
+        made.plot([k], [sigma[k - 1]], "o", ms=10, mfc="none", color=ORANGE, label=f"k = {k}")
+    made.set_ylim(0)
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="low-rank-error",
+    topic="rank",
+    statement="Some B of rank k-1 has a spectral-norm error of at most the Frobenius norm over sqrt(k).",
+    formula="there is B, rank B <= k-1:  ||A - B|| <= ||A||_F / sqrt(k)",
+    sources=(Source("attention-position-svd", "SVD (c)"),),
+    parameters=(
+        Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
+        Parameter(name="columns", default=11, meaning="columns of the matrix", whole=True, least=1, most=300),
+        Parameter(name="k", default=3, meaning="one more than the rank, from 1", whole=True, least=1, most=1000),
+        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in the statement", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="rank at most k-1",
+            statement="For every matrix and every k >= 1 there is such a B of rank at most k-1.",
+            check=within,
+        ),
+        Reading(
+            name="rank exactly k-1",
+            statement="For every matrix and every k >= 1 there is such a B of rank exactly k-1.",
+            check=rank_exactly,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

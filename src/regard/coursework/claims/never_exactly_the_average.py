@@ -1,0 +1,155 @@
+"""Does softmax ever average two vectors exactly?"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.attention import attend
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import number_of_keys
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, refuted
+
+EXCEPT_TWO = (
+    "For n >= 3 keys and affinely independent values the softmax never averages exactly, whatever the keys and the "
+    "query; for n = 2 it does exactly when q is orthogonal to k_a - k_b (q = 0, for one)."
+)
+
+
+def independent_values(*, n: int) -> Verdict:
+    if n == 2:
+        weights = attend([0.0, 0.0], np.eye(2), np.eye(2)).weights.tolist()
+        return refuted(
+            "With two keys there is nobody else to take a share.",
+            counterexample=f"n = 2, q = 0: both scores are 0, the weights are {weights}, exactly, also over the reals",
+            region="for n >= 3 and affinely independent values",
+            correction=EXCEPT_TWO + " Proof: alpha_a = alpha_b exactly when s_a = s_b.",
+        )
+    return holds(
+        "proof",
+        f"With n = {n} every other weight is positive, and affinely independent values allow one set of weights "
+        "only for each output.",
+        region="for every n >= 3; for n = 2 q = 0 averages exactly",
+    )
+
+
+def any_values(*, n: int) -> Verdict:
+    values = [Fraction(-1), Fraction(1)] + [Fraction(0)] * (min(n, 50) - 2)
+    output, middle = sum(values) / len(values), (values[0] + values[1]) / 2  # q = 0: every weight is 1/n
+    if output != middle:
+        return holds("exact arithmetic", "The others' values moved the average.")
+    return refuted(
+        "The others' values may themselves average to (v_a + v_b)/2.",
+        counterexample="n = 3, values -1, 1 and 0, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
+        region="exactly where (v_a+v_b)/2 is no combination of all values with all weights positive, or no query "
+        "reaches "
+        "such weights",
+        correction=EXCEPT_TWO,
+    )
+
+
+def first_exact_scale(n: int) -> int:
+    """The least whole T for which attend gives exactly (1/2, 1/2, 0, ...) for T (k_a + k_b), n orthonormal keys."""
+    few = min(n, 64)
+    keys = np.eye(few)
+    target = np.zeros(few)
+    target[:2] = 0.5
+    low, high = 0, 2048
+    while high - low > 1:
+        middle = (low + high) // 2
+        exact = np.array_equal(attend(middle * (keys[0] + keys[1]), keys, keys).output, target)
+        low, high = (low, middle) if exact else (middle, high)
+    return high
+
+
+def in_float64(*, n: int) -> Verdict:
+    if n == 2:
+        return independent_values(n=2)
+    T = first_exact_scale(n)
+    if T > 2000:
+        return holds("exact arithmetic on floats", "No T up to 2,000 gave the exact average.")
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((3, 5))
+    middle = (values[0] + values[1]) / 2
+    rounded = next(
+        (t for t in range(1, 800) if np.array_equal(attend([t, t, 0.0], np.eye(3), values).output, middle)), T
+    )
+    return refuted(
+        "The other weights underflow to 0.",
+        counterexample=f"n = {n}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
+        f"(1/2, 1/2, 0, ...); with three random dense values already q = {rounded} (k_a + k_b)",
+        region=f"in float64 for orthonormal values and T < {T}",
+        correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) "
+        "where the "
+        f"values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never for "
+        "n >= 3 "
+        "and affinely independent values.",
+        scale=T,
+    )
+
+
+def prove(*, n: int) -> str:
+    T = 10.0
+    rest = (n - 2) * math.exp(-T) / (2 + (n - 2) * math.exp(-T))
+    return f"""\
+Affinely independent values (orthonormal ones, for example): c = sum_i alpha_i v_i = (v_a + v_b)/2 with weights that
+sum to 1 on both sides forces alpha = (1/2, 1/2, 0, ..., 0), because affine coordinates are unique.
+
+But alpha_i = e^(s_i)/Z > 0 for every i. So for n >= 3 it cannot be: never exactly, whatever keys and query.
+
+For n = 2 the only demand is alpha_a = alpha_b, that is s_a = s_b, that is q orthogonal to k_a - k_b; q = 0 does it.
+
+Without independence it can happen for n >= 3: values -1, 1, 0 and q = 0 give c = 0 = (-1 + 1)/2.
+
+Here n = {n}: q = {T:g} (k_a + k_b) leaves the others {rest:.3g} in all, q = {2 * T:g} (k_a + k_b) leaves
+{(n - 2) * math.exp(-2 * T) / (2 + (n - 2) * math.exp(-2 * T)):.3g}; neither is 0."""
+
+
+def draw(figure: Any, *, n: int) -> None:
+    made = axes(
+        figure,
+        title=f"What all keys but a and b keep, n = {n}, q = T (k_a + k_b)",
+        xlabel="T",
+        ylabel="their weight in all, log10",
+    )
+    T = np.linspace(0, 900, 300)
+    logs = (np.log(max(n - 2, 1e-9)) - T - np.log(2 + (n - 2) * np.exp(-T))) / math.log(10)
+    made.plot(T, logs, color=BLUE, lw=2, label="real arithmetic: never 0")
+    made.axvline(37, color=ORANGE, ls="--", label="37: below half a unit in the last place of 1")
+    last = first_exact_scale(max(n, 3))
+    made.axvspan(last, 900, color=VERMILION, alpha=0.15, lw=0, label=f"float64: exactly 0 from T = {last}")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="never-exactly-the-average",
+    topic="attention",
+    statement='"The softmax never exactly averages the two vectors."',
+    formula="c != (v_a + v_b)/2 for every q",
+    sources=(Source("self-attention-written", "footnote 2"), Source("cse151b-hw4", "the hint")),
+    parameters=(number_of_keys(default=3),),
+    readings=(
+        Reading(
+            name="real numbers, independent values",
+            statement="Affinely independent values, any keys: no q gives c = (v_a + v_b)/2 exactly.",
+            check=independent_values,
+        ),
+        Reading(
+            name="real numbers, any values",
+            statement="Any values: no q gives c = (v_a + v_b)/2 exactly.",
+            check=any_values,
+        ),
+        Reading(
+            name="float64",
+            statement="attend, in float64, never returns exactly (v_a + v_b)/2.",
+            check=in_float64,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,187 @@
+"""One key's length is uncertain: one head swings between the two values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
+from regard.coursework.enclosure import normal
+from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+LEVEL = 0.25  # "swings": each of the two takes over 0.9 at least this often
+TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
+
+
+def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
+    """Proved lower bounds of P(alpha_a > 0.9) and P(alpha_b > 0.9)."""
+    with enclosure.precise():
+        T, sd = enclosure.ball(scale), (enclosure.ball(spread) + 4 * enclosure.ball(iso)).sqrt()
+        apart = 2 * enclosure.ball(iso).sqrt() * T
+        win, rest = normal(-enclosure.ball(18).log() / (T * sd)), max(n - 2, 1)
+        ahead_a = (T - enclosure.ball(rest).log()) / apart
+        ahead_b = (T - enclosure.ball(18 * rest).log()) / apart
+        return tuple(enclosure.low(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b))  # type: ignore[return-value]
+
+
+def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    sd = scale * math.sqrt(spread + 4 * iso)
+    sure = _sure(n, iso, spread, scale)
+    with enclosure.precise():
+        most = enclosure.high(normal(-enclosure.ball(9).log() / enclosure.ball(sd)))
+    region = (
+        f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
+        f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"
+    )
+    if most < LEVEL:
+        return refuted(
+            f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {most:.4g} at most.",
+            counterexample=f"T = {scale:g}, a = {iso:g}, spread {spread:g}: neither key takes over 0.9 more often than "
+            f"{most:.4g} of the time (n = 2 included)",
+            region=region,
+            correction=f"The logit s_a - s_b is N(0, T^2 (spread + 4a)); {TWO_PEAKS}.",
+        )
+    law = f"P(alpha_a > 0.9) >= {sure[0]:.4g} and P(alpha_b > 0.9) >= {sure[1]:.4g}"
+    if min(sure) < LEVEL:
+        return not_refuted(1, f"Proved only: {law}; at most {most:.4g} each.")
+    return holds("proof, bounds enclosed", f"{law}; each is at most {most:.4g}.", region=region, most=most)
+
+
+def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    variance = scale**2 * (spread + 4 * iso)
+    if variance <= 2:
+        return refuted(
+            f"T^2 (spread + 4a) = {variance:.4g} <= 2: one peak, at 1/2.",
+            counterexample=f"T = {scale:g}, a = {iso:g}: the weight of a against b is most likely near 1/2",
+            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+            correction=f"Against b alone, {TWO_PEAKS}.",
+        )
+    logit = _peak(variance)
+    return holds(
+        "proof",
+        f"The logit has variance {variance:.4g} > 2; the peaks are where the odds of a against b are e^{logit:.4g} "
+        f"and e^-{logit:.4g}.",
+        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+        logit=logit,
+    )
+
+
+def _peak(variance: float) -> float:
+    """The logit x > 0 of the upper peak: x = variance tanh(x/2), by iteration from above."""
+    x = variance
+    for _ in range(500):
+        x = variance * math.tanh(x / 2)
+    return x
+
+
+def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    from regard import noise
+
+    model = noise.gaussian_setting(n, spread=spread, iso=iso)
+    moments = noise.weight_moments(noise.score_laws(model, noise.one_head(n, scale)))
+    variance = float(np.trace(moments.covariance))
+    accuracy = moments.accuracy * n
+    region = "when T is large against 1/sqrt(spread); the limit for T -> infinity, T >> ln n, is 1/2"
+    if variance + accuracy < LEVEL:
+        return refuted(
+            f"The variance is {variance:.6g}, by integrals.",
+            counterexample=f"n = {n}, T = {scale:g}, a = {iso:g}: variance {variance:.6g}",
+            region=region,
+            correction="The variance is at most near 2 E(sigmoid(D) - 1/2)^2, D ~ N(0, T^2 (spread + 4a)), which rises "
+            "from 0 to 1/2 as T grows.",
+        )
+    return holds(
+        f"integrals with error bound {accuracy:.0e}",
+        f"The output's total variance is {variance:.6g} with orthonormal values, where always sitting at v_a or v_b, "
+        "by "
+        "the toss of a coin, has 1/2.",
+        region=region,
+        variance=variance,
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
+    sd = scale * math.sqrt(spread + 4 * iso)
+    return f"""\
+The law. s_a = T (mu_a + mu_b).k_a ~ N(T, T^2 (spread + 2a)) and s_b ~ N(T, 2aT^2), so the logit D = s_a - s_b ~ N(0,
+T^2 (spread + 4a)), and alpha_a/(alpha_a + alpha_b) = sigmoid(D): a logit-normal law around 1/2.
+
+It swings. Let D > ln 18 and s_l - s_b < -ln(n-2) for every other l. Then e^(s_b - s_a) < 1/18 and the others have
+sum of e^(s_l - s_a) < (n-2) e^(-ln(n-2) - ln 18) = 1/18, so alpha_a > 1/(1 + 1/9) = 0.9. As s_l - s_b ~ N(-T,
+4aT^2), P(alpha_a > 0.9) >= Phi(-ln 18 / (T sqrt(spread + 4a))) - (n-2) Phi(-(T - ln(n-2))/(2 sqrt(a) T)). For b
+exchange the roles; the last term has ln(18(n-2)). On the other hand alpha_a > 0.9 needs D > ln 9.
+
+Two peaks. The density of p = sigmoid(x), x ~ N(0, v), has the logarithm -x^2/(2v) - ln p - ln(1-p) + constant. Its
+derivative by x is -x/v + (2p - 1) = -x/v + tanh(x/2): besides 0 it vanishes exactly when v > 2, at two opposite
+points, the peaks.
+
+Variance. As T -> infinity with a -> 0, p tends to a fair coin on 0 and 1, and E||c - (v_a+v_b)/2||^2 -> 1/2.
+
+Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between {_sure(n, iso, spread, scale)[0]:.4g} and
+{0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)):.4g}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
+    made = axes(
+        figure,
+        title=f"The weight of a against b, spread {spread:g}, a = {iso:g}",
+        xlabel="alpha_a / (alpha_a + alpha_b)",
+        ylabel="density",
+        ylim=(0, 5),
+    )
+    p = np.linspace(1e-4, 1 - 1e-4, 2000)
+    x = np.log(p / (1 - p))
+    for T, colour, style in ((1.0, GREY, ":"), (4.0, ORANGE, "--"), (scale, BLUE, "-")):
+        v = T**2 * (spread + 4 * iso)
+        density = np.exp(-(x**2) / (2 * v)) / np.sqrt(2 * np.pi * v) / (p * (1 - p))
+        made.plot(p, density, style, color=colour, lw=2, label=f"T = {T:g}")
+    made.legend(frameon=False, loc="upper center")
+
+
+SPREAD = Parameter(
+    name="spread",
+    default=0.5,
+    meaning="the further variance of k_a along mu_a, 1/2 in the statement",
+    above=0,
+    most=100,
+)
+
+CLAIM = Claim(
+    name="one-head-swings",
+    topic="noise",
+    statement="Sigma_a = a I + (1/2) mu_a mu_a^T, the others a I: with the averaging query, c swings between v_a and "
+    "v_b.",
+    formula="q = T (mu_a + mu_b), k_a ~ N(mu_a, a I + spread mu_a mu_a^T): the law and the variance of c?",
+    sources=(
+        Source("cs224n-w25-a4", "question 1-3ii"),
+        Source("self-attention-written", "(c)ii"),
+        Source("cse151b-hw4", "1B.ii"),
+    ),
+    parameters=(*noise_parameters(iso=0.01), SPREAD),
+    readings=(
+        Reading(
+            name="each takes over",
+            statement="P(alpha_a > 0.9) and P(alpha_b > 0.9) are both at least 1/4.",
+            check=swings,
+        ),
+        Reading(
+            name="two peaks",
+            statement="The law of alpha_a/(alpha_a + alpha_b) has two peaks, one on each side of 1/2.",
+            check=two_peaks,
+        ),
+        Reading(
+            name="variance",
+            statement="With orthonormal values the total variance of c is at least 1/4 (a coin between v_a and v_b: "
+            "1/2).",
+            check=far_from_the_average,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

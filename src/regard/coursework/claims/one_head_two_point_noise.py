@@ -1,0 +1,144 @@
+"""A key of length 1/2 or 3/2, and one head that is to average."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, refuted
+
+WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
+CORRECTION = (
+    "The head leaves the loser 1/(1 + sqrt(n/eps)) of what the two have. With q = t (u + k_2) it is 1/(1 + e^(t/2)): "
+    "at most delta exactly when t >= 2 ln((1-delta)/delta). Proof: the scores are t c and t, t/2 apart."
+)
+
+
+def _ignored(n: int, eps: float, delta: float) -> bool:
+    """Exactly, in fractions: 1/(1 + sqrt(n/eps)) <= delta, that is n/eps >= ((1-delta)/delta)^2."""
+    return n / Fraction(eps) >= ((1 - Fraction(delta)) / Fraction(delta)) ** 2
+
+
+def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
+    loser = 1 / (1 + math.sqrt(n / eps))
+    if not _ignored(n, eps, delta):
+        return refuted(
+            f"The loser keeps {loser:.4g} of what the two have.",
+            counterexample=f"n = {n}, eps = {eps:g}: {loser:.4g} > {delta:g}",
+            region=WHERE,
+            correction=CORRECTION,
+        )
+    return holds(
+        "exact arithmetic",
+        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {delta:g}.",
+        region=WHERE,
+        loser=loser,
+    )
+
+
+def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
+    if delta >= math.sqrt(2) - 1:
+        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {delta:g}.")
+    edge = 0.999
+    loser = 1 / (1 + math.sqrt(2 / edge))
+    return refuted(
+        "It depends on n/eps, which is only known to be above 2.",
+        counterexample=f"n = 2, eps = {edge}: the loser keeps {loser:.4g}, more than {delta:g}",
+        region=f"{WHERE}; for delta = {delta:g} that is n/eps >= {((1 - delta) / delta) ** 2:.6g}",
+        correction=CORRECTION,
+    )
+
+
+def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
+    with enclosure.precise():
+        L = (enclosure.ball(n) / enclosure.ball(eps)).log()
+        agree = True
+        for c, sign in ((0.5, -1), (1.5, 1)):
+            others = [(n - 2, 0)]
+            first = 1 / (1 + enclosure.rest(enclosure.ball(c) * L, [(1, L), *others]))
+            second = 1 / (1 + enclosure.rest(L, [(1, enclosure.ball(c) * L), *others]))
+            stated = (enclosure.ball(n) / enclosure.ball(eps)) ** (sign * enclosure.ball(power))
+            agree &= bool((first / second).overlaps(stated))
+    if not agree:
+        return refuted(
+            "The enclosures of the two sides do not meet.",
+            counterexample=f"n = {n}, eps = {eps:g}",
+            region="for the power 1/2",
+            correction="alpha_1/alpha_2 = (n/eps)^(c-1).",
+        )
+    return holds(
+        "proof; enclosures agree",
+        f"alpha_1/alpha_2 = (n/eps)^(c-1): {(n / eps) ** -0.5:.6g} for c = 1/2 and {(n / eps) ** 0.5:.6g} for c = 3/2.",
+    )
+
+
+def prove(*, n: int, eps: float, delta: float) -> str:
+    x = n / eps
+    return f"""\
+With L = ln(n/eps) and q = L (u + k_2), u orthogonal to the other keys: s_1 = c L, s_2 = L, the others 0. So
+alpha_1/alpha_2 = e^(L (c-1)) = (n/eps)^(c-1), which is (n/eps)^(-1/2) for c = 1/2 and (n/eps)^(1/2) for c = 3/2.
+
+Of what the two have together, the loser has 1/(1 + sqrt(n/eps)) either way. That is at most delta exactly when
+sqrt(n/eps) >= (1-delta)/delta.
+
+The others have (n-2)/(x + x^c + n - 2) with x = n/eps: less than (n-2)/x < eps, so "the rest" never matters.
+
+Here n = {n}, eps = {eps:g}: x = {x:.6g}, and the loser keeps {1 / (1 + math.sqrt(x)):.4g}; delta = {delta:g} needs
+n/eps >= {((1 - delta) / delta) ** 2:.6g}."""
+
+
+def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
+    made = axes(
+        figure,
+        title="One head, key 1 of length 1/2 or 3/2: the weights",
+        xlabel="n / eps",
+        ylabel="share of the two keys' weight",
+        xscale="log",
+        ylim=(0, 1),
+    )
+    x = np.geomspace(2, 1e6, 200)
+    made.plot(x, 1 / (1 + x**-0.5), color=BLUE, lw=2, label="the longer key")
+    made.plot(x, 1 / (1 + x**0.5), color=ORANGE, lw=2, label="the shorter key")
+    made.axhline(delta, color=GREY, ls=":", label=f"delta = {delta:g}")
+    made.axvline(((1 - delta) / delta) ** 2, color=VERMILION, ls="--", lw=1, label="ignored from here on")
+    made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this n and eps")
+    made.legend(frameon=False)
+
+
+DELTA = Parameter(name="delta", default=0.1, meaning='what counts as "nearly nothing"', least=1e-6, below=0.5)
+
+CLAIM = Claim(
+    name="one-head-two-point-noise",
+    topic="noise",
+    statement="k_1 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
+    formula="q = ln(n/eps)(u + k_2):  alpha_1/alpha_2 = (n/eps)^(1/2) or its inverse",
+    sources=(Source("attention-position-svd", "Attention (c)"),),
+    parameters=(number_of_keys(), slack(), DELTA),
+    readings=(
+        Reading(
+            name="at this n and eps",
+            statement="Of what keys 1 and 2 have together, the loser has at most delta.",
+            check=picks_one_here,
+        ),
+        Reading(
+            name="for every n and eps",
+            statement="The same for all n >= 2 and 0 < eps < 1.",
+            check=picks_one_always,
+        ),
+        Reading(
+            name="the ratio",
+            statement="alpha_1/alpha_2 is (n/eps)^(1/2) for c = 3/2 and (n/eps)^(-1/2) for c = 1/2.",
+            check=the_ratio,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

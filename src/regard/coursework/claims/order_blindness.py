@@ -1,0 +1,161 @@
+"""Self-attention does not see the order of its rows."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import finish
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+Rows = list[list[Fraction]]
+SIZE = 4  # rows; all 24 permutations are tried
+WIDTH = 4  # sqrt(4) = 2: the scale 1/sqrt(d) is a fraction too
+
+
+def times(A: Rows, B: Rows) -> Rows:
+    return [
+        [sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in zip(*B, strict=True)]
+        for row in A
+    ]
+
+
+def exact_softmax(row: list[Fraction], seen: int) -> list[Fraction]:
+    """3^s / sum 3^s in fractions: any positive function in the place of e^s makes the same identity."""
+    raised = [Fraction(3) ** int(s) if j < seen else Fraction(0) for j, s in enumerate(row)]
+    return [x / sum(raised) for x in raised]
+
+
+def exact_layer(X: Rows, W: list[Rows], b_1: list[Fraction], b_2: list[Fraction], *, causal: bool) -> Rows:
+    """The coursework's whole layer Z(X) in fractions, softmax with base 3; ``causal`` hides later rows."""
+    Q, K, V = (times(X, M) for M in W[:3])
+    scores = [[s / 2 for s in row] for row in times(Q, [list(k) for k in zip(*K, strict=True)])]
+    H = times([exact_softmax(row, i + 1 if causal else len(row)) for i, row in enumerate(scores)], V)
+    hidden = [[max(h + b, Fraction(0)) for h, b in zip(row, b_1, strict=True)] for row in times(H, W[3])]
+    return [[z + b for z, b in zip(row, b_2, strict=True)] for row in times(hidden, W[4])]
+
+
+def _whole(rng: np.random.Generator, rows: int, columns: int, *, even: bool = False) -> Rows:
+    return [[Fraction(int(x) * (2 if even else 1)) for x in row] for row in rng.integers(-2, 3, (rows, columns))]
+
+
+def exactly(*, causal: int, seed: int) -> Verdict:
+    rng = np.random.default_rng(seed)
+    W = [_whole(rng, WIDTH, WIDTH, even=k == 0) for k in range(3)] + [_whole(rng, WIDTH, 5), _whole(rng, 5, WIDTH)]
+    b_1, b_2, X = _whole(rng, 1, 5)[0], _whole(rng, 1, WIDTH)[0], _whole(rng, SIZE, WIDTH)
+
+    def layer(rows: Rows) -> Rows:
+        return exact_layer(rows, W, b_1, b_2, causal=bool(causal))
+
+    Z, tried = layer(X), list(itertools.permutations(range(SIZE)))
+    for P in tried:
+        if layer([X[i] for i in P]) != [Z[i] for i in P]:
+            return refuted(
+                "A mask that depends on the position is not order-blind.",
+                counterexample=f"{SIZE} whole rows (seed {seed}), permutation {P}: Z(PX) and P Z(X) differ in exact "
+                "fractions",
+                region="without a mask, or with one that P leaves alone",
+                correction="Z(PX) = P Z(X) for every P where every row may attend to every row.",
+            )
+    if causal:
+        return not_refuted(len(tried), "The mask made no difference to these rows.")
+    return holds(
+        f"proof; the whole layer in exact fractions agrees for all {len(tried)} permutations",
+        f"Z(PX) = P Z(X) on {SIZE} rows of whole numbers, softmax with 3^s in the place of e^s.",
+        region="for every n, every permutation and all weights; not with a causal mask (--set causal=1)",
+    )
+
+
+def the_lemmas(*, causal: int, seed: int) -> Verdict:
+    from regard.symmetry import lemmas
+
+    found = lemmas(seed=seed)
+    if not found.answer:
+        return refuted(str(found), counterexample=f"seed {seed}", region="not known", correction="none")
+    return holds("proof; exact arithmetic on one random case agrees", str(found))
+
+
+def in_float64(*, causal: int, seed: int) -> Verdict:
+    from regard.symmetry import random_layer, symmetry
+
+    found = symmetry(random_layer(16, seed=seed), length=32, dim=16, trials=100, seed=seed)
+    if not found.order_blind:
+        return refuted(
+            str(found), counterexample=f"seed {seed}", region="in real arithmetic", correction="see the proof"
+        )
+    return not_refuted(100, f"{found} Bit for bit it need not hold: sums are added in another order.")
+
+
+def prove(*, causal: int, seed: int) -> str:
+    return """\
+P is a permutation matrix: P^T P = I, and P A reorders the rows of A as P.
+
+Lemma 1: softmax(P A P^T) = P softmax(A) P^T. Entry (i, j) of P A P^T is A_(p(i) p(j)); the exponentials of a row are
+reordered, their sum is the same, so entry (i, j) of the softmax is that of softmax(A) at (p(i), p(j)).
+
+Lemma 2: ReLU(P A) = P ReLU(A), since ReLU acts entry by entry. Lemma 3: P 1 = 1, since each row of P has a single 1.
+
+Attention: with X replaced by PX, Q, K, V become PQ, PK, PV. softmax(P Q K^T P^T/sqrt d) P V = P softmax(Q K^T/sqrt
+d) P^T P V = P H.
+
+Feed-forward: ReLU(P H W_1 + 1 b_1) W_2 + 1 b_2 = ReLU(P (H W_1 + 1 b_1)) W_2 + P 1 b_2 = P Z, with Lemma 3 in both
+places."""
+
+
+def draw(figure: Any, *, causal: int, seed: int) -> None:
+    from regard.symmetry import random_layer
+
+    rng = np.random.default_rng(seed)
+    X, layer = 3 * rng.standard_normal((6, 6)), random_layer(6, seed=seed)  # large, so that rows attend to few
+    P = rng.permutation(6)
+    parts = (("X", X), ("P X", X[P]), ("Z(X)", layer(X)), ("Z(P X) = P Z(X)", layer(X[P])))
+    for made, (title, rows) in zip(figure.subplots(1, 4), parts, strict=True):
+        made.imshow(rows, cmap="PuOr", vmin=-6, vmax=6, aspect="auto")
+        order = P if "P X" in title else range(6)
+        finish(made, title=title, xticks=[], yticks=range(6))
+        made.set_yticklabels([f"row {i}" for i in order] if "X" in title else [])
+
+
+CLAIM = Claim(
+    name="order-blindness",
+    topic="order",
+    statement="Reordering the rows of X reorders the rows of Z the same way, and does nothing else.",
+    formula="Z(P X) = P Z(X) for every permutation P;  softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A), P "
+    "1 = 1",
+    sources=(
+        Source("sequence-models-hw3", "question 4(a)"),
+        Source("cs224n-w25-a4", "question 2-1i"),
+        Source("attention-position-svd", "Position (a)"),
+    ),
+    parameters=(
+        Parameter(
+            name="causal", default=0, meaning="1 hides later rows, 0 as in the statement", whole=True, least=0, most=1
+        ),
+        Parameter(name="seed", default=0, meaning="of the rows and weights", whole=True, least=0, most=10**6),
+    ),
+    readings=(
+        Reading(
+            name="real numbers",
+            statement="For all X, all weights and every permutation P, Z(PX) = P Z(X) exactly.",
+            check=exactly,
+        ),
+        Reading(
+            name="the lemmas",
+            statement="softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A) and P 1 = 1.",
+            check=the_lemmas,
+        ),
+        Reading(
+            name="float64",
+            statement="The layer as NumPy computes it satisfies Z(PX) = P Z(X) up to rounding.",
+            check=in_float64,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,153 @@
+"""Are sinusoidal positions all different, at every length?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
+
+
+def at_every_length(*, dim: int, length: int) -> Verdict:
+    from regard.positions import positions
+
+    found = positions(dim=dim, length=length)
+    if not found.answer or found.distance is None or not found.distance[0] > 0:
+        return refuted(str(found), counterexample=f"dim {dim}", region="not known", correction="none")
+    pair = found.nearest or (0, 1)
+    return holds(
+        "proof; the nearest two enclosed",
+        f"Equal rows would make pi rational. Of {length:,} positions the nearest two, {pair[0]} and {pair[1]}, are "
+        f"{found.distance[0]:.6g} apart.",
+        region="for every even dim >= 2 and every length: attention-position-svd is right, no condition is needed",
+        tightness="there is no positive lower bound for all lengths at once: as the length grows, some offset comes "
+        "as near "
+        "to a common period as one likes",
+        distance=found.distance[0],
+    )
+
+
+def needs_a_condition(*, dim: int, length: int) -> Verdict:
+    decided = at_every_length(dim=dim, length=length)
+    if decided.status is not Status.HOLDS:
+        return not_refuted(1, "The real vectors could not be shown to differ.")
+    return refuted(
+        "The slowest pair alone repeats only after 2 pi 10000 positions or so, but the fastest pair alone already "
+        "never repeats exactly.",
+        counterexample="dim = 2, where the only pair repeats nearly every 6.28 positions, and no two positions are "
+        "equal; "
+        f"dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
+        region="in number formats, where a condition on the length is needed (next reading)",
+        correction="Phi_t != Phi_t' for all whole t != t', without any condition on the length.",
+    )
+
+
+def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
+    from regard.positions import Table, first_collision
+
+    pair = first_collision(Table(dim, format), length).pair
+    if pair is None:
+        return holds(
+            "exact comparison of all rows, correctly rounded",
+            f"No two of {length:,} positions of dim {dim} are equal in {format}.",
+            region=f"at least up to this length in {format}",
+        )
+    first, second = pair
+    return refuted(
+        f"Rounding to {format} makes near misses equal.",
+        counterexample=f"dim {dim}: positions {first} and {second} (counted from 0) are equal bit for bit, the first "
+        "such pair",
+        region=f"for lengths up to {second:,} at dim {dim}",
+        correction=f"In {format}, with every number rounded once, all of the first {second:,} positions of dim {dim} "
+        "differ, "
+        "and no more.",
+    )
+
+
+def in_bfloat16(*, dim: int, length: int) -> Verdict:
+    return in_a_format(dim=dim, length=length, format="bfloat16")
+
+
+def in_float32(*, dim: int, length: int) -> Verdict:
+    return in_a_format(dim=dim, length=length, format="float32")
+
+
+def prove(*, dim: int, length: int) -> str:
+    from regard.positions import distance
+
+    low, _ = distance(710, dim)
+    return f"""\
+The first pair of Phi_t is (sin t, cos t), as its frequency is 10000^0 = 1. If Phi_t = Phi_t' then sin t = sin t' and
+cos t = cos t', so t - t' = 2 pi m with m whole. For t != t' m is not 0 and pi = (t - t')/(2m) would be rational,
+which it is not. So all rows differ, at every length.
+
+The distance depends on the offset alone: ||Phi_t - Phi_t'||^2 = sum_i 4 sin^2((t-t') w_i/2). It can be small: 710 is
+near 226 pi, so at dim 2 an offset of 710 leaves 6.03e-5; at dim {dim} it leaves {low:.4g}."""
+
+
+def draw(figure: Any, *, dim: int, length: int) -> None:
+    from regard.positions import frequencies
+
+    made = axes(
+        figure,
+        title="Distance of two sinusoidal positions",
+        xlabel="offset",
+        ylabel="smallest distance up to this offset",
+        xscale="log",
+        yscale="log",
+    )
+    offsets = np.arange(1, 200_001)
+    for d, colour, style in ((2, VERMILION, "-"), (4, ORANGE, "--"), (64, BLUE, "-.")):
+        squares = np.zeros(len(offsets))
+        for w in frequencies(d):
+            squares += 4 * np.sin(offsets * w / 2) ** 2
+        made.plot(offsets, np.minimum.accumulate(np.sqrt(squares)), style, color=colour, lw=2, label=f"dim {d}")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="positions-are-distinct",
+    topic="order",
+    statement="Sinusoidal positions are all different. One set adds a condition on the length, another needs none: "
+    "decide.",
+    formula="Phi_t != Phi_t' for t != t'",
+    sources=(
+        Source("sequence-models-hw3", "question 4(b)ii"),
+        Source("cs224n-w25-a4", "question 2-2ii, with a condition on the length"),
+        Source("attention-position-svd", "Position (b), without one"),
+    ),
+    parameters=(
+        Parameter(name="dim", default=4, meaning="dimension", even=True, least=2, most=1024),
+        Parameter(name="length", default=100_000, meaning="how many positions", whole=True, least=2, most=10**7),
+    ),
+    readings=(
+        Reading(
+            name="real numbers, every length",
+            statement="For all whole t != t' the real vectors Phi_t and Phi_t' differ, without a condition on the "
+            "length.",
+            check=at_every_length,
+        ),
+        Reading(
+            name="a condition is needed",
+            statement="In real numbers distinctness needs a condition on the length.",
+            check=needs_a_condition,
+        ),
+        Reading(
+            name="bfloat16",
+            statement="With every number rounded once to bfloat16, no two of the first `length` positions are equal.",
+            check=in_bfloat16,
+        ),
+        Reading(
+            name="float32",
+            statement="With every number rounded once to float32, no two of the first `length` positions are equal.",
+            check=in_float32,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

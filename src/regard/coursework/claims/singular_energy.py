@@ -1,0 +1,118 @@
+"""The squares of the singular values add up to the squared Frobenius norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flint
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, axes
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, refuted
+
+TRIALS = 30
+
+
+def equal(*, rows: int, columns: int, power: float) -> Verdict:
+    from regard.lowrank import spectrum
+    from regard.lowrank.rounding import squares
+
+    rng = np.random.default_rng(0)
+    for trial in range(TRIALS):
+        matrix = rng.standard_normal((rows, columns)) * 10.0 ** rng.integers(-5, 6)
+        if trial % 3 == 0:
+            matrix[:, 0] = matrix[:, -1]  # deficient rank
+        known, total = spectrum(matrix), squares(matrix)
+        low, high = float(np.sum(known.lower**power)), float(np.sum(known.upper**power))
+        if low > total * (1 + 1e-9) or high < total * (1 - 1e-9):
+            return refuted(
+                f"The sum of the singular values to the power {power:g} is between {low:.9g} and {high:.9g}, and the "
+                "squared "
+                f"norm is {total:.9g}.",
+                counterexample="A = (2), one entry: sigma_1 = 2 and ||A||_F^2 = 4",
+                region="for the power 2",
+                correction="sum of sigma_i^2 = ||A||_F^2.",
+            )
+    return holds(
+        f"proof; enclosed spectra of {TRIALS} matrices agree",
+        f"trace(A^T A) is both sides, here for matrices of {rows} x {columns}.",
+        region="for every real or complex matrix",
+    )
+
+
+def exactly(*, rows: int, columns: int, power: float) -> Verdict:
+    rng = np.random.default_rng(1)
+    few = (min(rows, 6), min(columns, 6))
+    for _ in range(TRIALS):
+        A = flint.fmpz_mat(rng.integers(-9, 10, few).tolist())
+        gram = A.transpose() * A
+        # The sum of the roots of det(x I - A^T A), read off its second coefficient, without computing any of them.
+        roots = -gram.charpoly()[few[1] - 1]
+        total = sum(int(A[i, j]) ** 2 for i in range(few[0]) for j in range(few[1]))
+        if roots != total:
+            return refuted("In whole numbers.", counterexample=str(A), region="not known", correction="none")
+    return holds(
+        "exact arithmetic",
+        f"On {TRIALS} whole matrices of {few[0]} x {few[1]} the sum of the roots of det(x I - A^T A) equals the sum "
+        "of squares.",
+    )
+
+
+def prove(*, rows: int, columns: int, power: float) -> str:
+    A = np.random.default_rng(1).integers(-9, 10, (min(rows, 3), min(columns, 3)))
+    sigma = np.linalg.svd(A, compute_uv=False)
+    return f"""\
+A = U S V^T with orthogonal U and V. ||A||_F^2 = trace(A^T A) = trace(V S^T S V^T) = trace(S^T S V^T V) = trace(S^T
+S) = sum of sigma_i^2, as trace(XY) = trace(YX).
+
+Here, for A = {A.tolist()}: singular values {", ".join(f"{s:.6g}" for s in sigma)}; their squares add up to
+{np.sum(sigma**2):.9g}, the entries' squares to {int(np.sum(A**2))}."""
+
+
+def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
+    made = axes(
+        figure,
+        title=f"Share of ||A||² in the first k singular values ({rows} x {columns})",
+        xlabel="k",
+        ylabel="sum of the first k squares / ||A||²",
+        ylim=(0, 1.05),
+    )
+    rng = np.random.default_rng(0)
+    for decay, colour, mark in ((0.0, BLUE, "o"), (1.0, ORANGE, "s")):
+        matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
+        squares = np.linalg.svd(matrix, compute_uv=False) ** 2
+        k = np.arange(1, len(squares) + 1)
+        label = "random" if not decay else "columns falling like 1/j"
+        made.plot(k, np.cumsum(squares) / np.sum(matrix**2), "-", marker=mark, ms=4, color=colour, label=label)
+    made.legend(frameon=False, loc="lower right")
+
+
+CLAIM = Claim(
+    name="singular-energy",
+    topic="rank",
+    statement="The squares of the singular values add up to the squared Frobenius norm.",
+    formula="sum_i sigma_i^2 = ||A||_F^2",
+    sources=(Source("attention-position-svd", "SVD (a)"),),
+    parameters=(
+        Parameter(name="rows", default=7, meaning="rows of the matrices", whole=True, least=1, most=300),
+        Parameter(name="columns", default=11, meaning="columns of the matrices", whole=True, least=1, most=300),
+        Parameter(name="power", default=2.0, meaning="of the singular values, 2 in the statement", above=0, most=10),
+    ),
+    readings=(
+        Reading(
+            name="real matrices",
+            statement="For every real matrix the two sides are equal.",
+            check=equal,
+        ),
+        Reading(
+            name="whole matrices",
+            statement="For matrices of whole numbers, by exact arithmetic.",
+            check=exactly,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,114 @@
+"""The k-th singular value is at most the Frobenius norm over sqrt(k)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+Array = NDArray[np.float64]
+
+
+def climb(matrix: Array, k: int, *, steps: int = 300) -> Array:
+    """Gradient ascent of k sigma_k^2 / ||A||_F^2: the derivative of sigma_k by A is u_k v_k^T."""
+    for _ in range(steps):
+        matrix = matrix / np.linalg.norm(matrix)
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        gradient = sum(
+            (np.outer(u[:, i], vt[i]) for i in range(k) if s[i] < s[k - 1] * (1 + 1e-3)), np.zeros(matrix.shape)
+        )
+        matrix = matrix + 0.05 * (gradient - matrix * np.sum(gradient * matrix))
+    return matrix / np.linalg.norm(matrix)
+
+
+def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+    from regard.lowrank import attaining, statements
+
+    small = (min(rows, 12), min(columns, 12))
+    if k > min(rows, columns):
+        return holds("proof", f"sigma_{k} of a {rows} x {columns} matrix is 0.")
+    worst = 0.0
+    if k <= min(small):
+        climbed = climb(np.random.default_rng(0).standard_normal(small), k)
+        worst = float(statements(climbed).tail[k - 1]) ** 2
+    attained = float(statements(attaining(k, (rows, columns))).tail[k - 1]) ** 2
+    if max(worst, attained) > factor * (1 + 1e-9):
+        return refuted(
+            f"k sigma_k^2/||A||_F^2 = {max(worst, attained):.9g} > {factor:g}.",
+            counterexample=f"k = {k}: the {k} x {k} identity has sigma_k^2 = 1 and ||A||_F^2/k = 1; k = 1: A = (1)",
+            region="for factors of 1 and more",
+            correction="sigma_k^2 <= ||A||_F^2/k: see the proof.",
+        )
+    if factor < 1:
+        return not_refuted(300, "The climb did not pass it.")
+    return holds(
+        "proof; an adversary's climb agrees",
+        f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
+        region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
+        tightness=f"attained exactly by matrices with k equal singular values and no others ({attained:.9g}); the "
+        "climb from "
+        f"a random matrix reached {worst:.6g}",
+        worst=worst,
+    )
+
+
+def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
+    matrix = np.random.default_rng(0).standard_normal((rows, columns))
+    sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.sum(matrix**2))
+    own = f"{sigma[k - 1] ** 2:.6g}" if k <= len(sigma) else "0"
+    return f"""\
+The singular values fall: sigma_1 >= ... >= sigma_k. So k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= sum of all
+sigma_i^2 = ||A||_F^2, by singular-energy. For k beyond min(rows, columns) sigma_k counts as 0.
+
+Equality needs sigma_1 = ... = sigma_k and nothing after them: the k x k identity, for one.
+
+Here a random {rows} x {columns} matrix (seed 0), k = {k}: sigma_k^2 = {own}, ||A||_F^2/k = {norm / k:.6g}."""
+
+
+def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
+    made = axes(
+        figure,
+        title=f"sigma_k against ||A||/sqrt(k), {rows} x {columns}",
+        xlabel="k",
+        ylabel="sigma_k / ||A||",
+        yscale="log",
+    )
+    at = np.arange(1, min(rows, columns) + 1)
+    made.plot(at, at**-0.5, "--", color=VERMILION, label="1/sqrt(k), the bound")
+    rng = np.random.default_rng(0)
+    for decay, colour, mark, label in ((0.0, BLUE, "o", "random"), (1.0, ORANGE, "s", "columns falling like 1/j")):
+        matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
+        sigma = np.linalg.svd(matrix, compute_uv=False)
+        made.plot(at, sigma / np.linalg.norm(matrix), "-", marker=mark, ms=4, color=colour, label=label)
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="singular-tail",
+    topic="rank",
+    statement="The k-th squared singular value is at most the squared Frobenius norm divided by k.",
+    formula="sigma_k^2 <= ||A||_F^2 / k",
+    sources=(Source("attention-position-svd", "SVD (b)"),),
+    parameters=(
+        Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
+        Parameter(name="columns", default=11, meaning="columns of the matrix", whole=True, least=1, most=300),
+        Parameter(name="k", default=3, meaning="which singular value, from 1", whole=True, least=1, most=1000),
+        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in the statement", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="as stated",
+            statement="For every matrix and every k >= 1.",
+            check=at_most,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

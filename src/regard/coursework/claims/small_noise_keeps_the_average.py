@@ -1,0 +1,154 @@
+"""Keys with small isotropic noise: the query made of the means still averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.averaging import designed_error
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+CONDITION = (
+    "a T^2 -> 0 while T - ln n -> infinity: "
+    "E||c - (v_a+v_b)/2||^2 <= (sqrt(a T^2/2) + 2 sqrt(((n-2)/2) e^(-T + 3aT^2/2)))^2"
+)
+POINTS = ((1e-8, 8.0), (1e-6, 20.0), (1e-4, 5.0), (1e-3, 10.0), (1e-2, 3.0))
+
+
+def vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    from regard.noise import small_noise_bound
+
+    closest = 0.0
+    for a, T in ((iso, scale), *POINTS):
+        value, accuracy = designed_error(n, iso=a, scale=T, heads=1)
+        bound = factor * small_noise_bound(n, iso=a, scale=T)
+        closest = max(closest, (value - accuracy) / bound)
+        if value - accuracy > bound:
+            return refuted(
+                f"The error is {value:.6g}, above {bound:.6g}.",
+                counterexample=f"n = {n}, a = {a:g}, T = {T:g}",
+                region="for factors of 1 and more",
+                correction=CONDITION,
+            )
+    here = small_noise_bound(n, iso=iso, scale=scale)
+    if factor < 1:
+        return not_refuted(len(POINTS) + 1, f"The bound, {factor:g} times ours, was not passed.")
+    return holds(
+        "proof; integrals at six (a, T) agree",
+        f"Here a T^2 = {iso * scale**2:.4g}: the error is {designed_error(n, iso=iso, scale=scale, heads=1)[0]:.6g}, "
+        f"the bound {here:.6g}.",
+        region="when a vanishes faster than 1/T^2, T growing beyond ln n; with T = ln(n/eps), a much below "
+        "1/ln^2(n/eps)",
+        tightness=f"the bound is passed nowhere, and reached to {closest:.1%}; for n = 2 and small a T^2 the error is "
+        "a T^2/2 to first order, which is the bound's first term",
+        error=designed_error(n, iso=iso, scale=scale, heads=1)[0],
+        bound=here,
+    )
+
+
+def at_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    T = 1e4
+    value, accuracy = designed_error(2, iso=1 / T**2, scale=T, heads=1)
+    if value - accuracy < 0.05:
+        return not_refuted(1, f"With a T^2 = 1 the error is {value:.4g}.")
+    return refuted(
+        "The difference of the two scores has the variance 4 a T^2: it is not small just because a is.",
+        counterexample=f"n = 2, a = 1e-8, T = 10,000 (a T^2 = 1): the error is {value:.6g} (integral, to "
+        f"{accuracy:.0e})",
+        region="exactly when a T^2 -> 0 (n = 2); for n > 2 T must also grow beyond ln n",
+        correction=CONDITION + ". Proof that a T^2 -> 0 is needed: for n = 2 the error is 2 E(sigmoid(D) - 1/2)^2 with "
+        "D ~ N(0, 4aT^2), which grows with a T^2 and is 0 only at 0.",
+        error=value,
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
+    from regard.noise import small_noise_bound
+
+    return f"""\
+q = T (mu_a + mu_b). Then s_a and s_b are N(T, 2aT^2), the others N(0, 2aT^2), all independent. Let p =
+alpha_a/(alpha_a + alpha_b) = sigmoid(D), D = s_a - s_b ~ N(0, 4aT^2), and r the others' total weight.
+
+With orthonormal values ||c - (v_a+v_b)/2|| = ||alpha - (1/2, 1/2, 0, ...)|| <= sqrt(2) |p - 1/2| + 2 r: first move
+within a and b, then give r to the others.
+
+|sigmoid(D) - 1/2| <= |D|/4, so E 2 (p - 1/2)^2 <= E D^2/8 = a T^2/2.
+
+e^(s_a) + e^(s_b) >= 2 e^((s_a+s_b)/2), so r <= (1/2) sum of e^(s_l - (s_a+s_b)/2) over the others. The exponent is
+N(-T, 3aT^2), so E r <= ((n-2)/2) e^(-T + 3aT^2/2), and E r^2 <= E r as r <= 1.
+
+Minkowski's inequality puts the two together: sqrt(E||c - target||^2) <= sqrt(aT^2/2) + 2 sqrt(((n-2)/2) e^(-T +
+3aT^2/2)). It vanishes when a T^2 -> 0 and T - ln n -> infinity. So the variance a must fall faster than 1/T^2.
+
+Here n = {n}, a = {iso:g}, T = {scale:g}: a T^2 = {iso * scale**2:.4g}, the bound is
+{small_noise_bound(n, iso=iso, scale=scale):.6g}, the error itself
+{designed_error(n, iso=iso, scale=scale, heads=1)[0]:.6g}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
+    from regard.noise import small_noise_bound
+
+    made = axes(
+        figure,
+        title=f"n = {n} keys with noise a I, q = T (μ_a + μ_b)",
+        xlabel="a T²",
+        ylabel="E||c - (v_a + v_b)/2||²",
+        xscale="log",
+        yscale="log",
+    )
+    grid = np.geomspace(1e-6, 30, 15)
+    for T, colour, marker in ((10.0, ORANGE, "o"), (20.0, BLUE, "s")):
+        made.plot(
+            grid,
+            [designed_error(n, iso=x / T**2, scale=T, heads=1)[0] for x in grid],
+            "-",
+            marker=marker,
+            ms=4,
+            color=colour,
+            label=f"T = {T:g}",
+        )
+        bound = [min(small_noise_bound(n, iso=x / T**2, scale=T), 2.0) for x in grid]
+        made.plot(grid, bound, "--", color=colour, lw=1, label=f"bound, T = {T:g}")
+    made.axhline(0.5, color=GREY, lw=0.8)
+    made.axvline(iso * scale**2, color=VERMILION, lw=1, ls=":", label="this a and T")
+    made.legend(frameon=False, fontsize=9)
+
+
+CLAIM = Claim(
+    name="small-noise-keeps-the-average",
+    topic="noise",
+    statement="Keys N(mu_i, a I) with orthonormal means, a vanishing: a query made of the means still averages the "
+    "two.",
+    formula="k_i ~ N(mu_i, a I), q = T (mu_a + mu_b):  c is close to (v_a + v_b)/2; how small must a be against T?",
+    sources=(
+        Source("sequence-models-hw3", "question 3(c)"),
+        Source("cs224n-w25-a4", "question 1-3i"),
+        Source("self-attention-written", "(c)i"),
+        Source("cse151b-hw4", "1B.i"),
+    ),
+    parameters=(
+        *noise_parameters(iso=1e-6),
+        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="a vanishing faster than 1/T^2",
+            statement="E||c - (v_a+v_b)/2||^2 -> 0 (orthonormal values) when a T^2 -> 0 and T - ln n -> infinity, "
+            "with an "
+            "explicit bound.",
+            check=vanishing_fast_enough,
+        ),
+        Reading(
+            name="a vanishing, at any scale",
+            statement="E||c - (v_a+v_b)/2||^2 -> 0 as a -> 0, however T grows meanwhile.",
+            check=at_any_scale,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,155 @@
+"""Must the averaging query be the bisector of the two keys?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.enclosure import ball, precise, rest, weights
+from regard.coursework.parameters import number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+EXACT = (
+    "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 "
+    "+ eps. "
+    "Proof: 1/alpha of the lesser of the two is 1 plus that left side. So |(k_0 - k_1).q| may be anything below "
+    "ln(1+eps)."
+)
+
+
+def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
+    # Off the bisector: half of the slack spent on unequal scores, the others pushed down far enough.
+    gap, T = math.log1p(eps / 2), math.log(max(n - 2, 1) * 4 / eps)
+    with precise():
+        total = rest(0, [(1, ball(gap)), (n - 2, -ball(T))])
+        works = bool(total < 1 + ball(eps))
+    if not works:
+        return not_refuted(1, "The query off the bisector did not do it.")
+    shortest = math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
+    return refuted(
+        f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
+        f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1.",
+        counterexample=f"n = 2, eps = {eps:g}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
+        f"{1 / (2 + eps):.6g}; "
+        f"n = 3: the shortest query is {_shortest_of_three(eps)}",
+        region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
+        "+ k_1",
+        correction=EXACT,
+        gap=gap,
+    )
+
+
+def _two(gap: float) -> str:
+    return f"{1 / (1 + math.exp(-gap)):.6g} and {1 / (1 + math.exp(gap)):.6g}"
+
+
+def _shortest_of_three(eps: float) -> str:
+    from regard import design
+
+    found = design.share(np.eye(3), [0, 1], eps=eps).query
+    return "none" if found is None else f"({', '.join(f'{x:.4g}' for x in found)}) in the basis of the keys"
+
+
+def perfect_averaging(*, n: int, eps: float) -> Verdict:
+    if n == 2:
+        return holds("proof", "With two keys, equal scores give exactly 1/2 and 1/2.")
+    T = math.log(n / eps)
+    with precise():
+        weight = 1 / (1 + rest(ball(2) * ball(T), [(1, ball(2) * ball(T)), (n - 2, 0)]))
+        short = bool(weight < ball(0.5))
+    if not short:
+        return not_refuted(1, "The enclosure did not decide.")
+    return refuted(
+        f"The bisector of norm 2 sqrt(2) ln(n/eps) leaves the others {(n - 2) * math.exp(-2 * T):.3g} against each.",
+        counterexample="n = 3, any q: the third weight is positive (q = 0 gives 1/3 each)",
+        region="for n = 2",
+        correction="Equal, not perfect: alpha_0 = alpha_1 = 1/(2 + R) with R = sum over the others of e^(s_i - s_0) "
+        "> 0.",
+    )
+
+
+def equal_weights(*, n: int, eps: float) -> Verdict:
+    with precise():
+        away = ball(2) ** -90  # far below what float64 could see
+        inside = weights([3, 3, -1])
+        outside = weights([ball(3) + away, 3, -1])
+    if not inside[0].overlaps(inside[1]) or outside[0].overlaps(outside[1]):
+        return not_refuted(2, "The enclosures did not separate the two cases.")
+    return holds(
+        "proof; enclosures tell scores 2^-90 apart",
+        "alpha_0 = alpha_1 exactly when (k_0 - k_1).q = 0: a whole hyperplane of queries, of which the bisector is "
+        "the part "
+        "inside the plane of the two keys.",
+        region="for all keys, orthonormal or not",
+    )
+
+
+def prove(*, n: int, eps: float) -> str:
+    return f"""\
+The exact condition. 1/alpha_0 = 1 + e^(s_1 - s_0) + sum over the others of e^(s_i - s_0), and the same for key 1.
+Both are at most 2 + eps exactly when e^|s_0 - s_1| + sum over i > 1 of e^(s_i - min(s_0, s_1)) <= 1 + eps.
+
+So unequal scores are allowed: any |s_0 - s_1| < ln(1+eps) = {math.log1p(eps):.6g}, once the others are far enough
+below.
+
+And the others may be pushed down: for orthonormal keys the shortest query is T [((n-2)/n)(k_0 + k_1) - (2/n)(sum of
+the others)], T = ln((n-2)/eps), which for n >= 3 and eps < n - 2 is no multiple of k_0 + k_1 (its norm is T
+sqrt(2(n-2)/n), that of the bisector which does as well T sqrt 2; see average-within-budget).
+
+What is true. alpha_0 = alpha_1 means s_0 = s_1, that is (k_0 - k_1).q = 0. In the plane of orthonormal k_0 and k_1
+that is the line of k_0 + k_1, the bisector. Perfect averaging would need the other weights to be 0: never for n >=
+3.
+
+Here n = {n}, eps = {eps:g}."""
+
+
+def draw(figure: Any, *, n: int, eps: float) -> None:
+    made = axes(
+        figure,
+        title=f"Queries in the plane of k₀ and k₁ that average within eps = {eps:g} (n = {n})",
+        xlabel="(s₀ + s₁)/2",
+        ylabel="s₀ − s₁",
+    )
+    right, top = 1.8 * math.log(n / eps), 1.8 * math.log1p(eps)
+    middle, gap = np.meshgrid(np.linspace(0, right, 500), np.linspace(-top, top, 500))
+    good = np.exp(np.abs(gap)) + (n - 2) * np.exp(-(middle - np.abs(gap) / 2)) <= 1 + eps
+    made.contourf(middle, gap, good, levels=[0.5, 1.5], colors=[BLUE], alpha=0.35)
+    made.plot([], [], color=BLUE, alpha=0.35, lw=8, label="all that do")
+    made.plot([0, right], [0, 0], "--", color=VERMILION, lw=1.5, label="the bisector")
+    if n > 2:
+        made.plot([math.log((n - 2) / eps)], [0], "o", color=ORANGE, label="the shortest of this plane")
+    made.legend(frameon=False, loc="upper left", fontsize=9)
+
+
+CLAIM = Claim(
+    name="the-bisector",
+    topic="attention",
+    statement='To average two orthonormal keys "q must be the exact bisector", which gives "perfect averaging".',
+    formula="alpha_0, alpha_1 >= 1/(2+eps)  =>  q = t (k_0 + k_1), t > 0;  and then alpha_0 = alpha_1 = 1/2",
+    sources=(Source("attention-position-svd", "Attention (b); its keys 1 and 2 are our 0 and 1"),),
+    parameters=(number_of_keys(), slack(default=0.1)),
+    readings=(
+        Reading(
+            name="must be the bisector",
+            statement="Every q with alpha_0, alpha_1 >= 1/(2+eps) is a positive multiple of k_0 + k_1.",
+            check=must_be_the_bisector,
+        ),
+        Reading(
+            name="perfect averaging",
+            statement="The bisector of norm 2 sqrt(2) ln(n/eps) gives alpha_0 = alpha_1 = 1/2.",
+            check=perfect_averaging,
+        ),
+        Reading(
+            name="equal weights",
+            statement="alpha_0 = alpha_1 exactly when q lies in the hyperplane that bisects the two keys.",
+            check=equal_weights,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

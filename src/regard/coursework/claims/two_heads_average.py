@@ -1,0 +1,141 @@
+"""Two heads, one for each value, under isotropic noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.averaging import designed_error
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
+from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
+
+
+def close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    from regard.noise import two_heads_bound
+
+    for a, T in ((iso, scale), *POINTS):
+        value, accuracy = designed_error(n, iso=a, scale=T, heads=2)
+        bound = factor * two_heads_bound(n, iso=a, scale=T)
+        if value - accuracy > bound:
+            return refuted(
+                f"The error is {value:.6g}, above {bound:.6g}.",
+                counterexample=f"n = {n}, a = {a:g}, T = {T:g}",
+                region="for factors of 1 and more",
+                correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",
+            )
+    here, bound = designed_error(n, iso=iso, scale=scale, heads=2)[0], two_heads_bound(n, iso=iso, scale=scale)
+    if factor < 1:
+        return not_refuted(len(POINTS) + 1, f"The bound, {factor:g} times ours, was not passed.")
+    return holds(
+        "proof; integrals at four (a, T) agree",
+        f"q_1 = T mu_a, q_2 = T mu_b: the error is {here:.4g}, the bound {bound:.4g}.",
+        region="as a -> 0 and T - ln n -> infinity, with no condition on a T^2: at most 2(n-1) Phi(-1/sqrt(2a)) even "
+        "as T -> "
+        "infinity",
+        error=here,
+        bound=bound,
+    )
+
+
+def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    one, two = designed_error(n, iso=iso, scale=scale, heads=1), designed_error(n, iso=iso, scale=scale, heads=2)
+    if two[0] - two[1] > one[0] + one[1]:
+        return refuted(
+            f"One head: {one[0]:.4g}; two heads: {two[0]:.4g}.",
+            counterexample=f"n = {n}, a = {iso:g}, T = {scale:g}",
+            region="when T is large against ln n and a T^2 is not small; at small T both heads pay for the others' "
+            "weight",
+            correction="One head needs a T^2 -> 0, two heads only a -> 0.",
+        )
+    return holds(
+        f"integrals with error bound {max(one[1], two[1]):.0e}",
+        f"At a = {iso:g}, T = {scale:g}: one head has {one[0]:.4g}, two heads {two[0]:.4g}.",
+        one=one[0],
+        two=two[0],
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
+    from regard.noise import two_heads_bound
+
+    limit = (n - 1) * math.erfc(1 / math.sqrt(4 * iso))
+    return f"""\
+q_1 = T mu_a and q_2 = T mu_b, two different queries. By convexity of the square ||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
+(||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2.
+
+With orthonormal values ||c_1 - v_a||^2 = (1 - alpha_a)^2 + sum of the other alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
+alpha_a).
+
+1 - alpha_a <= sum over l != a of min(1, e^(s_l - s_a)), and in head 1 s_l - s_a ~ N(-T, 2aT^2). The same for head 2.
+Together E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).
+
+As a -> 0 this tends to 2 (n-1) e^-T; for fixed a and T -> infinity to 2 (n-1) P(D > 0) = 2 (n-1) Phi(-1/sqrt(2a)).
+Both vanish, and no condition ties a to T: a score is N(T, aT^2), and its sign is what counts, not its size.
+
+Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {two_heads_bound(n, iso=iso, scale=scale):.4g}; for T ->
+infinity {limit:.4g}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
+    from regard.noise import two_heads_bound
+
+    made = axes(
+        figure,
+        title=f"n = {n} keys with noise a I, a = {iso:g}",
+        xlabel="T, length of the queries along the means",
+        ylabel="E||c - (v_a + v_b)/2||²",
+        xscale="log",
+        yscale="log",
+        ylim=(1e-12, 2),
+    )
+    grid = np.geomspace(2, 60, 9)
+    made.plot(
+        grid, [designed_error(n, iso=iso, scale=T, heads=1)[0] for T in grid], "o-", color=ORANGE, label="one head"
+    )
+    made.plot(
+        grid,
+        [max(designed_error(n, iso=iso, scale=T, heads=2)[0], 1e-12) for T in grid],
+        "s-",
+        color=BLUE,
+        label="two heads",
+    )
+    made.plot(grid, [two_heads_bound(n, iso=iso, scale=T) for T in grid], "--", color=GREY, label="bound, two heads")
+    made.minorticks_off()
+    made.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="two-heads-average",
+    topic="noise",
+    statement="Noise a I: two different queries whose outputs' mean is close to (v_a + v_b)/2.",
+    formula="q_1 = T mu_a, q_2 = T mu_b:  (c_1 + c_2)/2 is close to (v_a + v_b)/2",
+    sources=(Source("cs224n-w25-a4", "question 1-4i"), Source("self-attention-written", "(d)i")),
+    parameters=(
+        *noise_parameters(iso=0.01),
+        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="close",
+            statement="E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), which vanishes "
+            "as a -> 0 "
+            "and T - ln n -> infinity.",
+            check=close_to_the_average,
+        ),
+        Reading(
+            name="closer than one head",
+            statement="At this a and T the error of two heads is at most that of one head.",
+            check=steadier_than_one,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

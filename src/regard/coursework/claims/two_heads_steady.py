@@ -1,0 +1,192 @@
+"""Two heads when one key's length is uncertain: how steady are they?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+ALMOST_ALWAYS = 0.99
+FAR_LESS = 5.0
+
+
+def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
+    """P(alpha_a > 0.9) in head 1, and its accuracy."""
+    from regard import noise
+
+    model = noise.gaussian_setting(n, spread=spread, iso=iso)
+    found = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
+    return found.value, found.accuracy
+
+
+def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    with enclosure.precise():
+        most = enclosure.high(enclosure.normal(1 / (enclosure.ball(spread) + 2 * enclosure.ball(iso)).sqrt()))
+        negative = enclosure.low(enclosure.normal(-1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt()))
+    value, accuracy = _over(n, iso, scale, spread)
+    if most < ALMOST_ALWAYS:
+        return refuted(
+            f"P(alpha_a > 0.9) <= {most:.4%} at every scale T and for every n >= 2 (proved); here it is {value:.4%}.",
+            counterexample=f"n = 2, a = {iso:g}: k_a.mu_a < 0 in {negative:.4%} of the draws, whatever T, and head 1 "
+            "then "
+            "leaves v_a",
+            region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
+            "every "
+            f"draw but 1 % only where spread + 2a <= {1 / 2.3263**2:.4g}",
+            correction="c_1 stays at v_a with probability 1 - Phi(-1/sqrt(spread)) in the limit a -> 0, T -> infinity: "
+            "92.135 % for spread 1/2. "
+            "Proof: s_a = T k_a.mu_a, so its sign does not depend on T.",
+            chance=value,
+            most=most,
+        )
+    if value + accuracy < ALMOST_ALWAYS:
+        return refuted(
+            f"P(alpha_a > 0.9) = {value:.4%} here.",
+            counterexample=f"n = {n}, a = {iso:g}, T = {scale:g}, spread = {spread:g}",
+            region="for larger T or smaller a",
+            correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
+        )
+    return not_refuted(1, f"P(alpha_a > 0.9) = {value:.4%} by integration, to {accuracy:.0e}.")
+
+
+def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    value, accuracy = _over(n, iso, scale, spread)
+    with enclosure.precise():
+        positive = enclosure.normal(1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt())
+        # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
+        each = enclosure.normal(-enclosure.ball(9).log() / (enclosure.ball(iso).sqrt() * enclosure.ball(scale)))
+        stray = (1 - positive) * each ** (n - 1)
+    low = (value - accuracy - enclosure.high(stray)) / enclosure.high(positive)
+    high = (value + accuracy) / enclosure.low(positive)
+    return holds(
+        "proof of the limit",
+        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is between {low:.4%} and {min(high, 1):.4%} here (a = {iso:g}, "
+        f"T = {scale:g}), and tends to 1 as a -> 0 and T -> infinity.",
+        region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
+        "large T is",
+        low=low,
+        high=min(high, 1.0),
+    )
+
+
+def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    from regard import noise
+
+    model, found = noise.gaussian_setting(n, spread=spread, iso=iso), []
+    for queries in (noise.one_head(n, scale), noise.two_heads(n, scale)):
+        moments = noise.weight_moments(noise.score_laws(model, queries))
+        found.append((float(np.trace(moments.covariance)), moments.accuracy * n))
+    (one, one_off), (two, two_off) = found
+    text = f"Total variance of the output: one head {one:.6g}, two heads {two:.6g}, {one / two:.4g} times less."
+    if one + one_off < FAR_LESS * (two - two_off):
+        return refuted(
+            text,
+            counterexample=f"n = {n}, a = {iso:g}, T = {scale:g}: {one / two:.4g} times",
+            region="for larger T; as T -> infinity, a -> 0 the errors tend to 1/2 and to p/2 with p = "
+            "Phi(-1/sqrt(spread))",
+            correction="E||c - target||^2 of the two tends to 1/2 and to p/2: a factor of 1/p, 12.7 for spread 1/2.",
+        )
+    return holds(
+        f"integrals with error bound {max(one_off, two_off):.0e}",
+        text,
+        tightness="as T -> infinity and a -> 0 the errors E||c - target||^2 tend to 1/2 and to p/2 with p = "
+        "Phi(-1/sqrt(spread)) (while sqrt(a) T -> infinity): a factor of 1/p, 12.7 for spread 1/2; the negative "
+        "draws are "
+        "what remains",
+        one=one,
+        two=two,
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
+    p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
+    return f"""\
+In head 1, q_1 = T mu_a: s_a = T x with x = k_a.mu_a ~ N(1, spread + a), and the others s_l ~ N(0, aT^2),
+independent.
+
+Not almost always. alpha_a > 0.9 implies s_a > s_l for any one other key l, and s_a - s_l ~ N(T, T^2 (spread + 2a)).
+So P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a)), at every T: below 92.14 % for spread 1/2. T cancels: scaling q makes
+a negative score more negative, not positive.
+
+Without the negative draws. Fix d > 0. Given x > 0, P(x <= d) -> 0 as d -> 0. If x > d and every s_l <= dT/2, which
+has a probability of at least 1 - (n-1) Phi(-d/(2 sqrt a)) -> 1 as a -> 0, then 1 - alpha_a <= (n-1) e^(-dT/2) -> 0
+as T -> infinity. So alpha_a -> 1 in probability, given x > 0.
+
+Head 2 looks for mu_b, where k_b has noise a I only: it stays at v_b as in two-heads-average.
+
+The variance. In the limit one head is a fair coin between v_a and v_b, an error of 1/2. Two heads are at the average
+but for probability p = P(x < 0), when head 1 sits at some other value: ||c - target||^2 = 1/2 then, an error of p/2
+(if the noise still separates the others' scores).
+
+Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
+    made = axes(
+        figure,
+        title=f"How often head 1 stays at v_a (n = {n}, a = {iso:g}, spread {spread:g})",
+        xlabel="T, length of the query",
+        ylabel="P(alpha_a > 0.9)",
+        xscale="log",
+        ylim=(0, 1.03),
+    )
+    grid = np.geomspace(3, 300, 12)
+    made.plot(grid, [_over(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
+    most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
+    made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {most:.1%}")
+    made.axhline(ALMOST_ALWAYS, color=ORANGE, ls=":", label='"almost always", 99 %')
+    made.minorticks_off()
+    made.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
+    made.legend(frameon=False, loc="lower right")
+
+
+CLAIM = Claim(
+    name="two-heads-steady",
+    topic="noise",
+    statement="Sigma_a = a I + (1/2) mu_a mu_a^T, two heads: c_1 stays at v_a almost always and c_2 at v_b, so the "
+    "mean "
+    "has far less variance than one head's.",
+    formula="q_1 = T mu_a, q_2 = T mu_b, k_a ~ N(mu_a, a I + spread mu_a mu_a^T)",
+    sources=(
+        Source("cs224n-w25-a4", "question 1-4ii"),
+        Source("self-attention-written", "(d)ii, which lets the reader ignore draws with k_a.q_i < 0"),
+    ),
+    parameters=(
+        *noise_parameters(iso=0.01),
+        Parameter(
+            name="spread",
+            default=0.5,
+            meaning="the further variance of k_a along mu_a, 1/2 in the statement",
+            above=0,
+            most=9,
+        ),
+    ),
+    readings=(
+        Reading(
+            name="almost always",
+            statement="P(alpha_a > 0.9 in head 1) is at least 99 %, over all draws.",
+            check=almost_always,
+        ),
+        Reading(
+            name="without the negative draws",
+            statement="Given k_a.mu_a > 0, P(alpha_a > 0.9 in head 1) -> 1 as a -> 0 and T -> infinity.",
+            check=without_negative_draws,
+        ),
+        Reading(
+            name="far less variance",
+            statement="The variance of the mean of two heads is at least 5 times less than one head's, all draws "
+            "counted.",
+            check=far_less_variance,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,186 @@
+"""A key of length 1/2 or 3/2, and a head for each of the two keys."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+CORRECTION = (
+    "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, "
+    "for both c, "
+    "and head 2 even more. Proof: 2c >= 1, and (n-1) eps/n < eps."
+)
+
+
+def first_head(n: int, eps: float) -> float:
+    """The weight of key 1 in head 1 at c = 1/2: 1/(1 + (n-1) sqrt(eps/n))."""
+    return 1 / (1 + (n - 1) * math.sqrt(eps / n))
+
+
+def largest_eps(n: int, delta: float) -> float:
+    """(n-1) sqrt(eps/n) <= delta/(1-delta) exactly when eps <= n (delta/((1-delta)(n-1)))^2."""
+    return n * (delta / ((1 - delta) * (n - 1))) ** 2
+
+
+def _nearly_all(n: int, eps: float, delta: float) -> bool:
+    """Exactly, in fractions: first_head(n, eps) >= 1 - delta."""
+    d = Fraction(delta)
+    return Fraction(eps) * (n - 1) ** 2 * (1 - d) ** 2 <= n * d**2
+
+
+def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+    if factor != 1:
+        return _with_factor(n, eps, delta, factor)
+    most = largest_eps(n, delta)
+    region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {most:.4g} for this n: eps must fall like 1/n"
+    if not _nearly_all(n, eps, delta):
+        return refuted(
+            f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
+            counterexample=f"n = 2, eps = {min(1.01 * largest_eps(2, delta), 0.999):.4g} already: "
+            f"{first_head(2, min(1.01 * largest_eps(2, delta), 0.999)):.6g} < {1 - delta:g}; for every fixed eps it "
+            "falls "
+            f"to 0 as n grows (n = 10,000, eps = {eps:g}: {first_head(10_000, eps):.4g})",
+            region=region,
+            correction=CORRECTION,
+            weight=first_head(n, eps),
+        )
+    return holds(
+        "exact arithmetic",
+        f"Head 1 has {first_head(n, eps):.6g} on key 1 when c = 1/2, and more when c = 3/2.",
+        region=region,
+        weight=first_head(n, eps),
+    )
+
+
+def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
+    with enclosure.precise():
+        t = enclosure.ball(factor) * (enclosure.ball(n) / enclosure.ball(eps)).log()
+        weight = 1 / (1 + enclosure.rest(t / 2, [(n - 1, 0)]))
+        enough, short = bool(weight >= 1 - enclosure.ball(delta)), bool(weight < 1 - enclosure.ball(delta))
+        shown = float(weight.mid())
+    if short:
+        return refuted(
+            f"With t = {factor:g} ln(n/eps) head 1 has {shown:.6g} on key 1 when c = 1/2.",
+            counterexample=f"n = {n}, eps = {eps:g}",
+            region="for factors of 2 and more: at least 1/(1+eps)",
+            correction=CORRECTION,
+        )
+    return holds("enclosure", f"With t = {factor:g} ln(n/eps): {shown:.6g}.") if enough else not_refuted(1, "undecided")
+
+
+def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+    with enclosure.precise():
+        t = enclosure.ball(factor) * (enclosure.ball(n) / enclosure.ball(eps)).log()
+        others = enclosure.rest(t, [(n - 1, 0)])
+        enough = bool(others < enclosure.ball(eps))
+    if not enough:
+        return refuted(
+            "The others keep more than eps.",
+            counterexample=f"n = {n}, eps = {eps:g}, factor {factor:g}",
+            region="for factors of 1 and more",
+            correction="t = ln(n/eps).",
+        )
+    return holds(
+        "proof; an enclosure agrees",
+        f"Head 2 has n/(n + (n-1) eps) = {n / (n + (n - 1) * eps):.6g} >= 1/(1+eps) on key 2, whatever c is.",
+    )
+
+
+def corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+    with enclosure.precise():
+        t = 2 * (enclosure.ball(n) / enclosure.ball(eps)).log()
+        enough = all(enclosure.rest(enclosure.ball(c) * t, [(n - 1, 0)]) < enclosure.ball(eps) for c in (0.5, 1.5))
+    if not enough:
+        return not_refuted(2, "The enclosures did not confirm it.")
+    return holds(
+        "proof; enclosures at this n and eps agree",
+        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {1 / (1 + eps):.6g} on key 1 for both c, so the mean "
+        "output is "
+        f"within eps/(1+eps) D = {eps / (1 + eps):.4g} D of (v_1+v_2)/2.",
+        tightness="the factor 2 cannot be lowered: c = 1/2 halves the score, and (n-1) e^(-t/2) <= eps needs "
+        "t >= 2 ln((n-1)/eps)",
+    )
+
+
+def prove(*, n: int, eps: float, delta: float, factor: float) -> str:
+    return f"""\
+Head 1, q_1 = t u with t = ln(n/eps): the score of key 1 is c t, the others 0. With x = n/eps its weight is x^c/(x^c
++ n - 1).
+
+For c = 3/2 that is at least 1/(1+eps). For c = 1/2 it is 1/(1 + (n-1) sqrt(eps/n)), about 1/(1 + sqrt(n eps)):
+nearly all only where n eps is small. It is at least 1 - delta exactly when (n-1) sqrt(eps/n) <= delta/(1-delta).
+
+Head 2, q_2 = t k_2: the score of key 2 is t, that of key 1 is c u.k_2 t = 0, so its weight is x/(x + n - 1) >=
+1/(1+eps).
+
+Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
+1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
+
+Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g} eps must
+be at most {largest_eps(n, delta):.4g}."""
+
+
+def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> None:
+    made = axes(
+        figure,
+        title="Head 1, key 1 of length 1/2: its weight on key 1",
+        xlabel="n, number of keys",
+        ylabel="weight",
+        xscale="log",
+        ylim=(0, 1.03),
+    )
+    grid = np.geomspace(2, 1e5, 200)
+    for e, colour in ((1e-1, VERMILION), (1e-2, ORANGE), (1e-4, BLUE)):
+        made.plot(
+            grid, 1 / (1 + (grid - 1) * np.sqrt(e / grid)), color=colour, lw=2, label=f"t = ln(n/eps), eps = {e:g}"
+        )
+    made.plot(grid, grid / (grid + (grid - 1) * 0.1), "--", color=GREEN, lw=2, label="t = 2 ln(n/eps), eps = 0.1")
+    made.axhline(1 - delta, color=GREY, ls=":", label=f"nearly all: {1 - delta:g}")
+    made.legend(frameon=False, loc="lower left", fontsize=9)
+
+
+CLAIM = Claim(
+    name="two-heads-two-point-noise",
+    topic="noise",
+    statement="k_1 = c u with c = 1/2 or 3/2, q_1 = t u, q_2 = t k_2, t = ln(n/eps): head 1 puts nearly all its "
+    "weight on "
+    "key 1 for both c, head 2 on key 2, and the mean output is close to (v_1 + v_2)/2.",
+    formula="x^c/(x^c + n - 1) is nearly 1 for c = 1/2 and c = 3/2, x = n/eps",
+    sources=(Source("attention-position-svd", "Attention (d)"),),
+    parameters=(
+        number_of_keys(),
+        slack(),
+        Parameter(name="delta", default=0.1, meaning='"nearly all" means at least 1 - delta', least=1e-6, below=0.5),
+        Parameter(name="factor", default=1.0, meaning="t = factor ln(n/eps), 1 in the statement", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="head 1, at this n and eps",
+            statement="Head 1 puts at least 1 - delta on key 1 for c = 1/2 and for c = 3/2.",
+            check=nearly_all_here,
+        ),
+        Reading(
+            name="head 2",
+            statement="Head 2 puts at least 1/(1+eps) on key 2, for both c.",
+            check=second_head,
+        ),
+        Reading(
+            name="corrected, t = 2 ln(n/eps)",
+            statement="With t = 2 ln(n/eps) both heads put at least 1/(1+eps) on their keys, for both c, all n, all "
+            "eps.",
+            check=corrected,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,168 @@
+"""Every attention weight is positive and they sum to 1."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.attention import attend
+from regard.coursework import enclosure
+from regard.coursework.claim import Claim
+from regard.coursework.drawing import BLUE, VERMILION, axes
+from regard.coursework.parameters import Parameter, number_of_keys
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+
+TRIALS = 200
+UNIT = 2.0**-53
+
+
+def over_the_reals(*, n: int, spread: float) -> Verdict:
+    few, rng = min(n, 50), np.random.default_rng(0)
+    with enclosure.precise():
+        for trial in range(TRIALS):
+            scores = spread * rng.random(few) if trial else np.linspace(0, spread, few)
+            w = enclosure.weights(scores.tolist())
+            if not all(x > 0 for x in w) or not sum(w).overlaps(enclosure.ball(1)):
+                return refuted(
+                    "An enclosure contradicts it.",
+                    counterexample=f"scores {scores.tolist()}",
+                    region="not known",
+                    correction="none",
+                )
+        least = 1 / (1 + (n - 1) * enclosure.ball(spread).exp())
+        shown = least.str(6, radius=False)
+    return holds(
+        f"proof; enclosures of {TRIALS} score vectors agree",
+        "e^s is positive for every real s, and dividing by the sum makes the sum 1.",
+        tightness=f"scores at most {spread:g} apart make no weight smaller than 1/(1+(n-1)e^{spread:g}) = {shown}, "
+        "which one low score among equal high ones attains",
+    )
+
+
+def _floats(scores: Any) -> NDArray[np.float64]:
+    column = np.asarray(scores, dtype=np.float64)[:, None]
+    return attend([1.0], column, column).weights
+
+
+def last_positive_gap() -> float:
+    """The largest gap between two scores at which attend's smaller weight is still above 0, to 1e-9."""
+    low, high = 0.0, 2000.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _floats([0.0, -middle]).min() > 0 else (low, middle)
+    return low
+
+
+def positive_in_float64(*, n: int, spread: float) -> Verdict:
+    gap, safe = last_positive_gap(), 744 - math.log(n)
+    if n == 1:
+        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
+    region = f"when scores are at most 744 - ln n apart ({safe:.6g} here); with two keys, up to {gap:.6f}"
+    if _floats([0.0] * min(n - 1, 1000) + [-spread]).min() == 0:
+        return refuted(
+            "e^-745.2 is below half the smallest float64, and rounds to 0.",
+            counterexample=f"two keys with scores 0 and -746: weights {_floats([0.0, -746.0]).tolist()}",
+            region=region,
+            correction="In float64 every weight is >= 0, and its logarithm stays finite: use log_weights, which "
+            "attend computes without the detour (-746 there). Proof: s_i - max s - ln(1 + rest) has no underflow.",
+            gap=gap,
+        )
+    if spread <= safe:
+        return holds(
+            "rounding analysis", f"Scores at most {spread:g} apart: e^-{spread:g}/n is representable.", gap=gap
+        )
+    return not_refuted(1, "The smallest weight did not vanish on this machine.", gap=gap)
+
+
+def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
+    if n == 1:
+        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
+    rng, width = np.random.default_rng(0), min(n, 200)
+    worst, first = 0.0, None
+    for trial in range(TRIALS):
+        scores = [0.0, 1.0, 2.0, 3.0][: min(n, trial + 2)] if trial < 3 else spread * rng.random(width) * rng.random()
+        off = _off(scores)
+        worst, first = max(worst, off), scores if off and first is None else first
+    bound = n * UNIT / (1 - n * UNIT) + n * 2.0**-1074
+    if first is None:
+        return not_refuted(TRIALS, "The exact sum of the computed weights was 1 each time.")
+    return refuted(
+        "Each division rounds, so the exact sum of the stored weights misses 1 by some units in the last place.",
+        counterexample=f"scores {np.round(first, 3).tolist()[:4]}, n = {len(first)}: off by {_off(first):.3g}",
+        region="for n = 1, and where every quotient happens to be exact",
+        correction=f"|sum - 1| <= n u / (1 - n u) + n 2^-1074 with u = 2^-53: {bound:.3g} for n = {n} (largest of "
+        f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: the computed total differs from the sum of "
+        "the computed exponentials by a factor 1 + theta, |theta| <= (n-1)u/(1-(n-1)u), and each quotient by another "
+        "1 + delta, |delta| <= u, or by half of 2^-1074 where it underflows.",
+        largest=worst,
+        bound=bound,
+    )
+
+
+def _off(scores: Any) -> float:
+    return float(abs(sum(map(Fraction, _floats(scores).tolist())) - 1))
+
+
+def prove(*, n: int, spread: float) -> str:
+    with enclosure.precise():
+        least = (1 / (1 + (n - 1) * enclosure.ball(spread).exp())).str(6, radius=False)
+    return f"""\
+Let Z = sum_l e^(s_l). Every term is positive, so Z > 0 and alpha_i = e^(s_i)/Z > 0.
+
+The sum is (sum_i e^(s_i))/Z = Z/Z = 1.
+
+How small can a weight be? alpha_i = 1/(1 + sum over l != i of e^(s_l - s_i)) >= 1/(1 + (n-1) e^spread), with
+equality when all other scores are equal and the spread above s_i.
+
+Here n = {n}, spread = {spread:g}: at least {least}."""
+
+
+def draw(figure: Any, *, n: int, spread: float) -> None:
+    made = axes(
+        figure,
+        title="Two keys: the smaller weight, and where float64 loses it",
+        xlabel="gap between the two scores",
+        ylabel="log10 of the smaller weight",
+    )
+    gaps = np.linspace(0, max(1000.0, spread), 400)
+    made.plot(gaps, -(gaps + np.log1p(np.exp(-gaps))) / math.log(10), color=BLUE, lw=2, label="real arithmetic")
+    last = last_positive_gap()
+    made.axvspan(last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap > {last:.2f})")
+    made.legend(frameon=False)
+
+
+CLAIM = Claim(
+    name="weights-are-a-distribution",
+    topic="attention",
+    statement="Every attention weight is positive and they sum to 1, whatever the scores.",
+    formula="alpha = softmax(s):  alpha_i > 0 for every i,  sum_i alpha_i = 1",
+    sources=(Source("self-attention-written", "(a)i"), Source("cse151b-hw4", "1A.i")),
+    parameters=(
+        number_of_keys(least=1, default=5),
+        Parameter(name="spread", default=1000.0, meaning="how far apart the scores may be", least=0, most=1e6),
+    ),
+    readings=(
+        Reading(
+            name="real numbers",
+            statement="For all real scores every weight is above 0 and the sum is exactly 1.",
+            check=over_the_reals,
+        ),
+        Reading(
+            name="float64, positive",
+            statement="The weights that attend computes are above 0.",
+            check=positive_in_float64,
+        ),
+        Reading(
+            name="float64, sum",
+            statement="The weights that attend computes sum to exactly 1.",
+            check=sums_to_one_in_float64,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,96 @@
+"""The numbers of an instance: their meaning, their range, and one sentence when they are outside of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from regard.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A number that a claim depends on; ``above`` and ``below`` are strict bounds, ``least`` and ``most`` are not.
+
+    >>> Parameter(name="eps", default=0.01, meaning="the slack", above=0, below=1).rule()
+    'a number with 0 < eps < 1'
+    """
+
+    name: str
+    default: float
+    meaning: str
+    whole: bool = False
+    even: bool = False  # and whole
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def rule(self) -> str:
+        """The range in words."""
+        kind = "an even number" if self.even else "a whole number" if self.whole else "a number"
+        left = (
+            f"{self.least:g} <= " if self.least is not None else f"{self.above:g} < " if self.above is not None else ""
+        )
+        right = (
+            f" <= {self.most:g}" if self.most is not None else f" < {self.below:g}" if self.below is not None else ""
+        )
+        return f"{kind} with {left}{self.name}{right}" if left or right else kind
+
+    def checked(self, value: object, claim: str) -> float:
+        """The value as an int or float inside the range, or an InputError."""
+        if isinstance(value, bool):
+            raise self._refusal(value, claim)
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            raise self._refusal(value, claim) from None
+        if not math.isfinite(number) or not self._inside(number):
+            raise self._refusal(value, claim)
+        step = 2 if self.even else 1
+        if (self.even or self.whole) and number % step:
+            raise self._refusal(value, claim)
+        return int(number) if self.even or self.whole else number
+
+    def _inside(self, x: float) -> bool:
+        return (
+            (self.least is None or x >= self.least)
+            and (self.most is None or x <= self.most)
+            and (self.above is None or x > self.above)
+            and (self.below is None or x < self.below)
+        )
+
+    def _refusal(self, value: object, claim: str) -> InputError:
+        came = value if isinstance(value, str) else repr(value)
+        return InputError(f"{claim}: {self.name}, {self.meaning}, must be {self.rule()}; {came} is not.")
+
+
+def checked_parameters(known: tuple[Parameter, ...], given: dict[str, object], claim: str) -> dict[str, float]:
+    """The defaults, replaced by what was given; unknown names are refused."""
+    names = [parameter.name for parameter in known]
+    for name in given:
+        if name not in names:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise InputError(f"{claim} has no parameter {name!r}; {has}.")
+    return {p.name: p.checked(given.get(p.name, p.default), claim) for p in known}
+
+
+def number_of_keys(*, least: int = 2, default: int = 10, most: int = 10**9) -> Parameter:
+    """n, as most claims have it."""
+    return Parameter(name="n", default=default, meaning="how many keys", whole=True, least=least, most=most)
+
+
+def slack(*, default: float = 0.01) -> Parameter:
+    """eps with 0 < eps < 1, as most claims have it."""
+    return Parameter(name="eps", default=default, meaning="how much the rest may get", above=0, below=1)
+
+
+def noise_parameters(*, iso: float, scale: float = 20.0) -> tuple[Parameter, ...]:
+    """n, a and T, as the claims about noise have them."""
+    return (
+        number_of_keys(most=200),
+        Parameter(name="iso", default=iso, meaning="a, the variance of the noise in every direction", above=0, most=10),
+        Parameter(
+            name="scale", default=scale, meaning="T, the length of the query along each mean", least=0.01, most=1e6
+        ),
+    )

@@ -1,0 +1,201 @@
+"""What a check finds: HOLDS, REFUTED or NOT REFUTED for each reading of a statement, with what supports it."""
+
+from __future__ import annotations
+
+import html
+import io
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from regard.errors import InputError
+from regard.results import Result
+
+WIDTH = 100
+
+
+class Status(StrEnum):
+    """The possible verdicts; sampling alone never gives HOLDS."""
+
+    HOLDS = "HOLDS"
+    REFUTED = "REFUTED"
+    NOT_REFUTED = "NOT REFUTED"
+    EXPLAINED = "EXPLAINED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One reading's verdict. ``by`` says what supports it; a refutation has its region and its correction."""
+
+    status: Status
+    by: str
+    because: str
+    region: str = ""
+    counterexample: str = ""
+    correction: str = ""
+    tightness: str = ""
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The verdict as labelled paragraphs."""
+        said = [("", self.because), ("Counterexample", self.counterexample), ("It holds", self.region)]
+        said += [("Corrected", self.correction), ("Tightness", self.tightness)]
+        return [wrapped(f"{label}: {text}" if label else text, indent=4) for label, text in said if text]
+
+
+def holds(by: str, because: str, *, region: str = "", tightness: str = "", **numbers: float) -> Verdict:
+    """True on the whole stated range; ``by`` names the proof, exact arithmetic or enclosure that says so."""
+    return Verdict(status=Status.HOLDS, by=by, because=because, region=region, tightness=tightness, numbers=numbers)
+
+
+def refuted(because: str, *, counterexample: str, region: str, correction: str, **numbers: float) -> Verdict:
+    """False: with the smallest counterexample, where it does hold, and what is true instead."""
+    return Verdict(
+        status=Status.REFUTED,
+        by="counterexample",
+        because=because,
+        counterexample=counterexample,
+        region=region,
+        correction=correction,
+        numbers=numbers,
+    )
+
+
+def not_refuted(trials: int, because: str, *, tightness: str = "", **numbers: float) -> Verdict:
+    """Nothing was found against it, and nothing proved: sampling never proves."""
+    return Verdict(
+        status=Status.NOT_REFUTED,
+        by=f"{trials:,} trial{'s' * (trials != 1)}",
+        because=because,
+        tightness=tightness,
+        numbers=numbers,
+    )
+
+
+def explained(because: str, **numbers: float) -> Verdict:
+    """A question that asks for words: answered, with the numbers behind the words."""
+    return Verdict(status=Status.EXPLAINED, by="the numbers shown", because=because, numbers=numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A precise statement that loose words can mean, and the check that decides it.
+
+    ``check`` takes the claim's parameters by name and returns a Verdict.
+    """
+
+    name: str
+    statement: str
+    check: Callable[..., Verdict]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged(Result):
+    """One reading with its verdict."""
+
+    reading: str
+    statement: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        head = f"  {self.reading}: {self.verdict.status.value} (by {self.verdict.by})."
+        return "\n".join([head, wrapped(self.statement, indent=4), *self.verdict.lines()])
+
+    def to_dict(self) -> dict[str, Any]:
+        said = super().to_dict()
+        return {"reading": said["reading"], "statement": said["statement"], **said["verdict"]}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checked(Result):
+    """A claim, checked: a verdict for each reading. The first reading is the statement's own and decides."""
+
+    claim: str
+    parameters: dict[str, float]
+    judged: tuple[Judged, ...]
+    _draw: Callable[[Any], None] = field(repr=False)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts in the readings' order."""
+        return tuple(judged.verdict for judged in self.judged)
+
+    @property
+    def status(self) -> Status:
+        """The verdict on the statement's own reading."""
+        return self.verdicts[0].status
+
+    @property
+    def answer(self) -> bool:
+        return self.status is not Status.REFUTED
+
+    def __str__(self) -> str:
+        where = f" (with {settings(self.parameters)})" if self.parameters else ""
+        return "\n\n".join([f"{self.claim}: {self.status.value}{where}", *map(str, self.judged)])
+
+    def to_dict(self) -> dict[str, Any]:
+        judged = [one.to_dict() for one in self.judged]
+        return {"claim": self.claim, "status": self.status.value, "parameters": self.parameters, "readings": judged}
+
+    def _repr_html_(self) -> str:
+        """In a notebook the verdict draws itself, where matplotlib is installed."""
+        from regard.coursework.drawing import figure
+
+        drawn = ""
+        try:
+            made, stream = figure(), io.StringIO()
+            self._draw(made)
+            made.savefig(stream, format="svg")
+            drawn = stream.getvalue().partition("<svg")[2]
+        except InputError:
+            pass
+        return f"<pre>{html.escape(str(self))}</pre>" + (f"<svg{drawn}" if drawn else "")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table(Result):
+    """Every claim's verdict, a line a reading."""
+
+    rows: tuple[Checked, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        for row in self.rows:
+            lines.append(row.claim)
+            lines += [self._line(judged) for judged in row.judged]
+        count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
+        summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
+        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."])
+
+    @staticmethod
+    def _line(judged: Judged) -> str:
+        verdict = judged.verdict
+        detail = verdict.by
+        if verdict.status is Status.REFUTED:
+            detail = f"{verdict.counterexample.rstrip('.')}. It holds: {verdict.region}"
+        return wrapped(f"{verdict.status.value:<12} {judged.reading}: {detail}", indent=2, hang=13)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"claims": [row.to_dict() for row in self.rows]}
+
+
+def settings(parameters: dict[str, float]) -> str:
+    """The parameters in one line.
+
+    >>> settings({"n": 1000, "eps": 0.01})
+    'n = 1000, eps = 0.01'
+    """
+    return ", ".join(f"{name} = {value:.12g}" for name, value in parameters.items())
+
+
+def wrapped(text: str, *, indent: int = 0, hang: int = 0) -> str:
+    """Each line of the text within the width, indented."""
+    lines = [
+        textwrap.fill(
+            line, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang), break_on_hyphens=False
+        )
+        for line in text.strip().splitlines()
+    ]
+    return "\n".join(lines)

@@ -277,3 +277,12 @@ def test_command_line(tmp_path: Path) -> None:
 
 def test_page() -> None:
     assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
+
+
+def test_the_tree_finds_the_same_nearest_rows_as_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.positions import rows
+
+    table = np.unique(np.round(np.random.default_rng(7).standard_normal((211, 3)), 1), axis=0)  # many ties
+    everything = rows.nearest_rows(table)
+    monkeypatch.setattr(rows, "MANY", 10)
+    assert rows.nearest_rows(table) == everything

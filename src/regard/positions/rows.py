@@ -13,6 +13,7 @@ Report = Callable[[int, int], None]
 Pair = tuple[int, int]
 Whole = npt.NDArray[np.int64]
 _BLOCK = 256
+MANY, FLAT = 4096, 16  # more rows than this in at most so many dimensions: a k-d tree is far quicker
 
 
 def first_equal_rows(table: Float) -> Pair | None:
@@ -39,6 +40,9 @@ def nearest_rows(table: Float, *, report: Report | None = None) -> tuple[Pair, f
     >>> nearest_rows(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
     ((1, 2), 1.0)
     """
+    n, d = table.shape
+    if n > MANY and d <= FLAT:
+        return _nearest_by_tree(table)
     best, pair = np.inf, (0, 1)
     for s, t, bounds in _open_pairs(table, report):
         for at in range(0, len(s), 4096):
@@ -50,6 +54,19 @@ def nearest_rows(table: Float, *, report: Report | None = None) -> tuple[Pair, f
             if squares[i] < best:
                 best, pair = float(squares[i]), (int(s[part][i]), int(t[part][i]))
     return pair, float(np.sqrt(best))
+
+
+def _nearest_by_tree(table: Float) -> tuple[Pair, float]:
+    """The same by a k-d tree: its least distance, then all pairs about that far apart, from their differences."""
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(table)
+    least = float(tree.query(table, k=2)[0][:, 1].min())
+    pairs = tree.query_pairs(least * (1 + 1e-9), output_type="ndarray")
+    squares = ((table[pairs[:, 0]] - table[pairs[:, 1]]) ** 2).sum(axis=1)
+    first = np.lexsort((pairs.max(axis=1), pairs.min(axis=1), squares))[0]
+    s, t = sorted(int(i) for i in pairs[first])
+    return (s, t), float(np.sqrt(squares[first]))
 
 
 def _open_pairs(table: Float, report: Report | None) -> Iterator[tuple[Whole, Whole, Float]]:

@@ -1,0 +1,170 @@
+"""regard noise: random keys, one head or several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.output import AsJson, Progress, note, show
+
+if TYPE_CHECKING:
+    from regard.noise import NoiseModel
+
+app = typer.Typer(
+    help="Random keys: what noise does to attention, computed rather than only sampled. Keys are counted from 0.\n\n"
+    "Try: regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture, .svg or .png.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of points and draws.")]
+Target = Annotated[str, typer.Option(help="The keys whose values' mean is wanted, e.g. 0,1.")]
+ValuesFile = Annotated[str | None, typer.Option("--values", help="n x m values; unit vectors if left out.")]
+
+
+@app.command()
+def compare(
+    keys: Annotated[int, typer.Option(help="How many keys, with orthonormal means.")] = 10,
+    spread: Annotated[float, typer.Option(help="Extra variance of key 0 along its mean.")] = 0.5,
+    iso: Annotated[float, typer.Option(help="The variance a of a I, for every key.")] = 0.01,
+    scale: Annotated[float, typer.Option(help="The scale T of the designed queries.")] = 20.0,
+    share: Annotated[float, typer.Option(help="Report how often a weight exceeds this.")] = 0.9,
+    plot: Plot = None,
+    plot_keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the mean of key 0 and realisations, for both noises.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """One head against two in the coursework's setting: one swings, two are steady, and what the scale does.
+
+    regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot swing.svg
+    """
+    from regard import noise
+
+    result = noise.compare(
+        keys=keys, spread=spread, iso=iso, scale=scale, share=share, progress=Progress("conditioning")
+    )
+    if plot:
+        result.plot(plot)
+    if plot_keys:
+        from regard.noise import pictures
+
+        pictures.plot_keys(plot_keys, iso=iso, spread=spread)
+    show(result, as_json=as_json)
+
+
+@app.command()
+def study(
+    model: Annotated[str, typer.Argument(help="A TOML file; `regard noise example` prints one.")],
+    queries: Annotated[str, typer.Option(help="H x d queries: a file, or rows such as '20,0; 0,20'.")],
+    target: Target = "0,1",
+    values: ValuesFile = None,
+    share: Annotated[float, typer.Option(help="Report P(weight > share).")] = 0.9,
+    quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
+    method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
+    points: Annotated[int, typer.Option(help="Sobol points a scramble, a power of two.")] = 2**13,
+    scrambles: Annotated[int, typer.Option(help="Scrambles of the Sobol points, at least 4.")] = 16,
+    draws: Annotated[int, typer.Option(help="Random draws, for --method sampling.")] = 100_000,
+    seed: Seed = 0,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Any noise model, any heads: moments, error, shares and quantiles, each with its method and accuracy.
+
+    regard noise example > model.toml; regard noise study model.toml --queries q.npy --quantiles 0.05,0.95
+    """
+    from regard import noise
+
+    result = noise.study(
+        noise.read_model(model),
+        _array(queries, "queries", (1, 2)),
+        target=_numbers(target, "target", int),
+        values=None if values is None else _array(values, "values", 2),
+        share=share,
+        quantiles=_numbers(quantiles, "quantiles", float),
+        method=method,
+        points=points,
+        scrambles=scrambles,
+        draws=draws,
+        seed=seed,
+        progress=Progress("studying"),
+    )
+    if plot:
+        result.plot(plot)
+    show(result, as_json=as_json)
+
+
+@app.command()
+def optimise(
+    model: Annotated[str | None, typer.Argument(help="A TOML file; the coursework's setting if left out.")] = None,
+    heads: Annotated[int, typer.Option(help="How many queries.")] = 2,
+    max_norm: Annotated[float, typer.Option(help="The largest norm of a query.")] = 20.0,
+    keys: Annotated[int, typer.Option(help="Without a file: how many keys.")] = 10,
+    spread: Annotated[float, typer.Option(help="Without a file: extra variance of key 0 along its mean.")] = 0.5,
+    iso: Annotated[float, typer.Option(help="Without a file: the variance a of a I.")] = 0.01,
+    target: Target = "0,1",
+    values: ValuesFile = None,
+    starts: Annotated[int, typer.Option(help="Random starts beside the designed ones.")] = 4,
+    points: Annotated[int, typer.Option(help="Sobol points of the surrogate.")] = 2**11,
+    seed: Seed = 0,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Save the queries, .npy.")] = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """The best queries found for a noise model under a norm budget: a local optimum, beside the designed ones.
+
+    regard noise optimise --heads 2 --max-norm 20
+    """
+    from regard import noise
+
+    law: NoiseModel
+    law = noise.gaussian_setting(keys, spread=spread, iso=iso) if model is None else noise.read_model(model)
+    result = noise.optimise(
+        law,
+        heads=heads,
+        max_norm=max_norm,
+        target=_numbers(target, "target", int),
+        values=None if values is None else _array(values, "values", 2),
+        starts=starts,
+        points=points,
+        seed=seed,
+        progress=Progress("descending"),
+    )
+    if out:
+        from regard.arrays import save_array
+
+        save_array(out, result.queries)
+    if plot:
+        result.plot(plot)
+    show(result, as_json=as_json)
+
+
+@app.command()
+def example() -> None:
+    """Print a noise model as TOML, every key explained.
+
+    regard noise example > model.toml
+    """
+    from regard.noise import EXAMPLE
+
+    typer.echo(EXAMPLE, nl=False)
+
+
+def _array(spec: str, what: str, ndim: int | tuple[int, ...]) -> Any:
+    from regard.arrays import load_array
+
+    loaded = load_array(spec, what=what, ndim=ndim)
+    for remark in loaded.notes:
+        note(remark)
+    return loaded.array
+
+
+def _numbers(text: str, what: str, kind: type[int] | type[float]) -> list[Any]:
+    from regard.errors import InputError
+
+    try:
+        return [kind(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"{what} must be numbers separated by commas, not {text!r}.") from None

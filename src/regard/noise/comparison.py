@@ -1,0 +1,200 @@
+"""One head or two? The coursework's random keys, both designed answers, and what the scale of q does to them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.noise.coursework import gaussian_setting, negative_score, one_head, two_heads
+from regard.noise.draws import Progress
+from regard.noise.model import Array
+from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
+from regard.noise.study import Study, expected_error, study
+from regard.noise.weights import weight_moments
+from regard.results import Result
+
+SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison(Result):
+    """One head q = T (mu_0 + mu_1) against two heads T mu_0 and T mu_1, when key 0 has an uncertain length.
+
+    The ``_given_negative`` errors are means over the draws with k_0 . mu_0 < 0, the others over the rest.
+    """
+
+    keys: int
+    spread: float
+    iso: float
+    scale: float
+    one: Study
+    two: Study
+    negative_probability: float
+    one_given_negative: float
+    two_given_negative: float
+    one_given_positive: float
+    two_given_positive: float
+    scales: Array
+    one_errors: Array
+    two_errors: Array
+    lengths: Array  # values of k_0 . mu_0
+    one_weight_given_length: Array  # E[weight of key 0 | k_0 . mu_0]
+    two_weight_given_length: Array
+    one_error_given_length: Array
+    two_error_given_length: Array
+
+    def __str__(self) -> str:
+        return "\n".join([*self._setting(), *self._table(), *self._why(), *self._scale_lines()])
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
+        from regard.noise.pictures import plot_comparison
+
+        plot_comparison(self, path)
+
+    def _setting(self) -> list[str]:
+        return [
+            f"{self.keys} orthonormal means, noise {self.iso:g} I, and {self.spread:g} more along the mean of key 0 "
+            "(keys are counted from 0).",
+            f"One head asks q = {self.scale:g} (mu_0 + mu_1), two heads ask {self.scale:g} mu_0 and "
+            f"{self.scale:g} mu_1 and average. Target: (v_0 + v_1)/2, orthonormal values.",
+        ]
+
+    def _table(self) -> list[str]:
+        share = self.one.share
+        rows: list[tuple[str, float, float]] = [
+            ("E||c - target||^2", self.one.error, self.two.error),
+            ("  of it variance", self.one.variance, self.two.variance),
+            (f"P(key 0 takes more than {share:g})", self.one.share_probability[0], self.two.share_probability[0]),
+            (f"P(key 1 takes more than {share:g})", self.one.share_probability[1], self.two.share_probability[1]),
+            ("E||c - target||^2 if k_0.mu_0 > 0", self.one_given_positive, self.two_given_positive),
+            ("E||c - target||^2 if k_0.mu_0 < 0", self.one_given_negative, self.two_given_negative),
+        ]
+        head = f"{'':<36}{'one head':>14}{'two heads':>14}"
+        return [head, *(f"{name:<36}{a:>14.8f}{b:>14.8f}" for name, a, b in rows)]
+
+    def _why(self) -> list[str]:
+        accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
+        worse = (
+            "no steadier" if self.two.error >= self.one.error else f"{self.one.error / self.two.error:.3g} x steadier"
+        )
+        return [
+            f"Two heads are {worse} here. Errors by integrals, accurate to {accuracy:.1g}.",
+            f"P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) = {self.negative_probability:.4%}, at every "
+            "scale: such a key points away from its mean, and the first of the two heads drops v_0 for other values.",
+        ]
+
+    def _scale_lines(self) -> list[str]:
+        lines = [f"{'scale of q':>12}{'one head':>14}{'two heads':>14}"]
+        for scale, a, b in zip(self.scales, self.one_errors, self.two_errors, strict=True):
+            lines.append(f"{scale:>12g}{a:>14.8f}{b:>14.8f}")
+        return lines
+
+
+def compare(
+    *,
+    keys: int = 10,
+    spread: float = 0.5,
+    iso: float = 0.01,
+    scale: float = 20.0,
+    share: float = 0.9,
+    progress: Progress | None = None,
+) -> Comparison:
+    """One head's swing against two heads' steadiness, in the coursework's setting.
+
+    Key 0 has Sigma_0 = iso I + spread mu_0 mu_0^T, the others iso I. All errors come from integrals; the draws with a
+    negative score are included, and their part is shown by conditioning on x = k_0 . mu_0 ~ N(1, spread + iso).
+
+    >>> result = compare(keys=10, spread=0.5, iso=0.01, scale=20)
+    >>> round(result.one.error, 6), round(result.two.error, 6), round(result.negative_probability, 4)
+    (0.446109, 0.040452, 0.0807)
+    """
+    if not (np.isfinite(scale) and scale > 0):
+        raise InputError(f"scale must be a positive number, not {scale:g}.")
+    model = gaussian_setting(keys, spread=spread, iso=iso)
+    designs = one_head(keys, scale), two_heads(keys, scale)
+    studies = [study(model, q, share=share) for q in designs]
+    scales = np.array(sorted({*SCALES, float(scale)}))
+    errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
+    p = negative_score(iso, spread)
+    below = np.array([_below_zero(keys, spread, iso, scale, heads, progress) for heads in (1, 2)])
+    totals = np.array([s.error for s in studies])
+    negative, positive = below / p if p > 0 else below, (totals - below) / (1 - p)
+    lengths = _lengths(spread + iso, scale)
+    given = np.array([[_given(keys, iso, scale, x, heads) for x in lengths] for heads in (1, 2)])
+    return Comparison(
+        keys=keys,
+        spread=spread,
+        iso=iso,
+        scale=scale,
+        one=studies[0],
+        two=studies[1],
+        negative_probability=p,
+        one_given_negative=float(negative[0]),
+        two_given_negative=float(negative[1]),
+        one_given_positive=float(positive[0]),
+        two_given_positive=float(positive[1]),
+        scales=scales,
+        one_errors=errors[:, 0],
+        two_errors=errors[:, 1],
+        lengths=lengths,
+        one_weight_given_length=given[0, :, 1],
+        two_weight_given_length=given[1, :, 1],
+        one_error_given_length=given[0, :, 0],
+        two_error_given_length=given[1, :, 0],
+    )
+
+
+def _error(scores: Scores) -> float:
+    return sum(expected_error(weight_moments(scores), np.eye(scores.keys), (0, 1)))
+
+
+def scores_given_length(keys: int, iso: float, scale: float, length: float, heads: int) -> Scores:
+    """The scores once k_0 . mu_0 is known: key 0 keeps only the noise across its mean."""
+    queries = one_head(keys, scale) if heads == 1 else two_heads(keys, scale)
+    base = score_laws(gaussian_setting(keys, spread=0.0, iso=iso), queries)
+    laws = [base.laws[k] for k in base.which]
+    across = queries.copy()
+    across[:, 0] = 0.0
+    laws[0] = KeyLaw(np.ones(1), length * queries[:, 0][None], iso * across @ across.T)
+    return grouped(laws)
+
+
+def _given(keys: int, iso: float, scale: float, length: float, heads: int) -> tuple[float, float]:
+    """E||c - target||^2 and the weight of key 0, given k_0 . mu_0."""
+    moments = weight_moments(scores_given_length(keys, iso, scale, length, heads))
+    return sum(expected_error(moments, np.eye(keys), (0, 1))), float(moments.mean[0])
+
+
+def _below_zero(keys: int, spread: float, iso: float, scale: float, heads: int, progress: Progress | None) -> float:
+    """E[||c - target||^2; k_0 . mu_0 < 0] by Gauss-Legendre panels, short where the scores of order one lie."""
+    variance = spread + iso
+    if variance == 0:
+        return 0.0
+    sd = np.sqrt(variance)
+    last = 1 - 8.5 * sd
+    near = [-x / scale for x in (0.0, 4.0, 8.0, 16.0, 32.0) if -x / scale > last]
+    far = [x for x in -sd * np.arange(1.0, 9.0) if last < x < near[-1]]
+    edges = [*near, *far, last] if last < 0 else []
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    total = 0.0
+    for done, (right, left) in enumerate(pairwise(edges)):
+        x = (right + left) / 2 + (right - left) / 2 * nodes
+        density = np.exp(-((x - 1) ** 2) / (2 * variance)) / (sd * np.sqrt(2 * np.pi))
+        found = np.array([_given(keys, iso, scale, point, heads)[0] for point in x])
+        total += (right - left) / 2 * float(weights @ (density * found))
+        if progress is not None:
+            progress(done + 1, len(edges) - 1)
+    return total
+
+
+def _lengths(variance: float, scale: float) -> Array:
+    """Where to draw the conditional curves: the bulk of k_0 . mu_0, and closely around 0 and 1."""
+    sd = np.sqrt(max(variance, 1e-12))
+    bulk = 1 + sd * np.linspace(-3.2, 3.2, 33)
+    close = np.linspace(-6, 6, 13) / scale
+    return np.unique(np.concatenate([bulk, close, 1 + close]))

@@ -1,0 +1,233 @@
+"""Random keys: what is known about them, and what a set of queries makes of it.
+
+k_l = c_l mu_l + e_l, with a random magnitude c_l (1 unless said otherwise) and a Gaussian e_l of covariance
+
+    Sigma_l = a_l I + sum over spreads of variance * direction direction^T + covariance_l,
+
+plus, where keys move together, a joint covariance of all keys stacked. The parts add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.errors import InputError
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spread:
+    """Extra variance of one key along one direction: Sigma_key gains variance * along along^T.
+
+    ``along`` is a vector, used as it is (not normalised), or ``"mean"`` for the key's own mean.
+    """
+
+    key: int
+    variance: float
+    along: ArrayLike | str = "mean"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Magnitude:
+    """The mean of one key comes multiplied by one of finitely many values, each with its probability."""
+
+    key: int
+    values: Sequence[float] = (0.5, 1.5)
+    probabilities: Sequence[float] = (0.5, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoiseModel:
+    """The law of n random keys in R^d; every mistake in it is reported at once.
+
+    Use it for keys that are Gaussian, or finite mixtures through their magnitudes; heavier tails are not in it.
+
+    means: n x d, the mean (before its magnitude) of every key.
+    isotropic: the variance a, one for all keys or one a key.
+    spreads: extra variance along chosen directions. magnitudes: finitely many lengths of a mean.
+    covariances: a full d x d covariance for chosen keys. joint: an (n d) x (n d) covariance of all keys stacked.
+
+    The coursework's Sigma_a = a I + (1/2) mu_a mu_a^T is one line:
+
+    >>> model = NoiseModel(means=np.eye(3), isotropic=0.01, spreads=[Spread(key=0, variance=0.5)])
+    >>> model.covariance(0).diagonal().tolist()
+    [0.51, 0.01, 0.01]
+    """
+
+    means: Array
+    isotropic: ArrayLike = 0.0
+    spreads: Sequence[Spread] = ()
+    magnitudes: Sequence[Magnitude] = ()
+    covariances: Mapping[int, ArrayLike] = field(default_factory=dict)
+    joint: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        means = _matrix(self.means, "means")
+        object.__setattr__(self, "means", means)
+        wrong = [*_isotropic_mistakes(self), *_part_mistakes(self), *_covariance_mistakes(self)]
+        if wrong:
+            raise InputError(_one_sentence(wrong))
+        object.__setattr__(self, "isotropic", np.broadcast_to(np.asarray(self.isotropic, float), len(means)))
+        object.__setattr__(self, "covariances", {k: np.asarray(m, float) for k, m in self.covariances.items()})
+        object.__setattr__(self, "joint", None if self.joint is None else np.asarray(self.joint, float))
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return int(self.means.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """The length of a key."""
+        return int(self.means.shape[1])
+
+    def magnitude(self, key: int) -> tuple[Array, Array]:
+        """The values and probabilities of a key's magnitude; one value, 1, where nothing was said.
+
+        >>> NoiseModel(means=np.eye(2)).magnitude(1)
+        (array([1.]), array([1.]))
+        """
+        for part in self.magnitudes:
+            if part.key == key:
+                return np.asarray(part.values, float), np.asarray(part.probabilities, float)
+        return np.ones(1), np.ones(1)
+
+    def direction(self, spread: Spread) -> Array:
+        """The vector a spread runs along."""
+        return self.means[spread.key] if isinstance(spread.along, str) else np.asarray(spread.along, float)
+
+    def covariance(self, key: int) -> Array:
+        """Sigma_key as a d x d matrix, the joint part included, the random magnitude not."""
+        return self.score_covariance(np.eye(self.dimension), key)
+
+    def score_covariance(self, queries: Array, key: int) -> Array:
+        """Q Sigma_key Q^T for H queries (H x d)."""
+        return self.times_covariance(queries, key) @ queries.T
+
+    def times_covariance(self, queries: Array, key: int) -> Array:
+        """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full."""
+        total: Array = np.asarray(self.isotropic)[key] * queries
+        for spread in self.spreads:
+            if spread.key == key:
+                along = self.direction(spread)
+                total = total + spread.variance * np.outer(queries @ along, along)
+        if key in self.covariances:
+            total = total + queries @ np.asarray(self.covariances[key])
+        if self.joint is not None:
+            block = slice(key * self.dimension, (key + 1) * self.dimension)
+            total = total + queries @ np.asarray(self.joint)[block, block]
+        return total
+
+    def full_covariance(self) -> Array:
+        """The covariance of all keys stacked, (n d) x (n d), every part included."""
+        n, d = self.means.shape
+        full = np.zeros((n, d, n, d)) if self.joint is None else np.array(self.joint).reshape(n, d, n, d)
+        for key in range(n):
+            full[key, :, key, :] = self.covariance(key)
+        return full.reshape(n * d, n * d)
+
+
+def _matrix(given: ArrayLike, name: str) -> Array:
+    try:
+        array = np.array(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a matrix of numbers, but {error}; pass rows of equal length.") from None
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{name} must be a matrix with a row for every key, not of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite, but row {int(np.argwhere(~np.isfinite(array))[0, 0])} is not.")
+    return array
+
+
+def _one_sentence(wrong: list[str]) -> str:
+    count = "is wrong" if len(wrong) == 1 else f"has {len(wrong)} mistakes"
+    return f"The noise model {count}: {'; '.join(wrong)}."
+
+
+def _numbers(given: Any) -> Array | None:
+    try:
+        array = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return array if np.isfinite(array).all() else None
+
+
+def _isotropic_mistakes(model: NoiseModel) -> list[str]:
+    a = _numbers(model.isotropic)
+    if a is None or a.shape not in ((), (len(model.means),)):
+        return [f"isotropic must be one finite number or {len(model.means)}, one for every key"]
+    return [f"isotropic is a variance and must not be negative, but it is {a.min():g}"] if (a < 0).any() else []
+
+
+def _part_mistakes(model: NoiseModel) -> list[str]:
+    wrong = []
+    for spread in model.spreads:
+        wrong += _key_mistake(model, spread.key, "spread")
+        variance = _numbers(spread.variance)
+        if variance is None or variance.shape != () or variance < 0:
+            wrong.append(f"a spread's variance must be a number >= 0, not {spread.variance!r}")
+        if isinstance(spread.along, str):
+            if spread.along != "mean":
+                wrong.append(f'a spread runs along a vector or "mean", not {spread.along!r}')
+            continue
+        along = _numbers(spread.along)
+        if along is None or along.shape != (model.means.shape[1],):
+            wrong.append(f"a spread's direction needs {model.means.shape[1]} finite numbers")
+    seen: set[int] = set()
+    for magnitude in model.magnitudes:
+        wrong += _key_mistake(model, magnitude.key, "magnitude") + _magnitude_mistakes(magnitude)
+        if magnitude.key in seen:
+            wrong.append(f"key {magnitude.key} has two magnitudes, write one with all its values")
+        seen.add(magnitude.key)
+    return wrong
+
+
+def _magnitude_mistakes(part: Magnitude) -> list[str]:
+    values, chances = _numbers(part.values), _numbers(part.probabilities)
+    if values is None or chances is None or values.ndim != 1 or values.shape != chances.shape or not len(values):
+        return ["a magnitude needs as many finite values as probabilities, and at least one"]
+    if (chances < 0).any() or abs(chances.sum() - 1) > 1e-12:
+        return [f"the probabilities of a magnitude must be >= 0 and sum to 1, but they sum to {chances.sum():g}"]
+    return []
+
+
+def _key_mistake(model: NoiseModel, key: Any, what: str) -> list[str]:
+    n = len(model.means)
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < n:
+        return []
+    return [f"a {what} names key {key!r}, but keys are counted from 0 to {n - 1}"]
+
+
+def _covariance_mistakes(model: NoiseModel) -> list[str]:
+    n, d = model.means.shape
+    wrong = []
+    for key, matrix in model.covariances.items():
+        wrong += _key_mistake(model, key, "covariance") + psd_mistake(matrix, d, f"the covariance of key {key}")
+    if model.joint is not None:
+        wrong += psd_mistake(model.joint, n * d, "the joint covariance")
+    return wrong
+
+
+def psd_mistake(given: ArrayLike, size: int, name: str) -> list[str]:
+    """What keeps a matrix from being a covariance, as a list of at most one remark.
+
+    >>> psd_mistake([[1, 2], [2, 1]], 2, "S")
+    ['S must be positive semidefinite, but its smallest eigenvalue is -1']
+    """
+    matrix = _numbers(given)
+    if matrix is None or matrix.shape != (size, size):
+        came = "something else" if matrix is None else f"shape {matrix.shape}"
+        return [f"{name} must be {size} x {size} and finite, not {came}"]
+    scale = float(np.abs(matrix).max(initial=0.0))
+    if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
+        return [f"{name} must be symmetric"]
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest < -1e-10 * scale:
+        return [f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}"]
+    return []

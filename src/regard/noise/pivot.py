@@ -1,0 +1,183 @@
+"""The law of a weight where no transform reaches it: one score integrated out, the rest by Sobol points.
+
+One head: given all other scores, alpha_i > t is a half-line for any single score, the pivot. Its Gaussian probability
+is a smooth function of the others, which scrambled Sobol points average well; keys may be correlated. Several heads
+that share noise have no such pivot: there the points are counted. Both give a 95 % interval from the scatter of
+the scrambles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from regard.errors import InputError
+from regard.noise.draws import Sampler, seeded, sobol_points, softmax
+from regard.noise.model import Array
+from regard.noise.scores import KeyLaw, Scores, grouped
+from regard.noise.values import ROUNDING, Value
+
+
+@dataclass(frozen=True, eq=False)
+class PivotLaw:
+    """One head, the widest score integrated out: a smooth function of the other scores, averaged over Sobol points.
+
+    ``rest`` is scrambles x points x (n - 1), the scores but the pivot's; ``centre`` the pivot's mean given them.
+    """
+
+    rest: Array
+    centre: Array  # scrambles x points x components of the pivot
+    chances: Array
+    sd: float
+    own: int  # the key's column in rest, or -1 where the key is the pivot
+
+    @property
+    def method(self) -> str:
+        """Closed form where nothing is left to average."""
+        return "closed form" if self.rest.shape[1] == 1 else "qmc, one score integrated out"
+
+    def above(self, share: float) -> Value:
+        """E Phi of where the pivot must lie."""
+        limit, sign = self._limit(share)
+        return self._average(ndtr(sign * (limit[..., None] - self.centre) / self.sd))
+
+    def density(self, share: float) -> Value:
+        """The derivative of the above in the share."""
+        limit, _ = self._limit(share)
+        z = (limit[..., None] - self.centre) / self.sd
+        with np.errstate(invalid="ignore", over="ignore"):
+            rate = np.exp(-z * z / 2) / np.sqrt(2 * np.pi) / self.sd * self._slope(share, limit)[..., None]
+        return self._average(np.where(np.isfinite(rate), rate, 0.0))
+
+    def _limit(self, share: float) -> tuple[Array, int]:
+        """alpha > share says pivot > limit (sign -1, the key is the pivot) or pivot < limit (sign +1)."""
+        odds = np.log1p(-share) - np.log(share)
+        if self.own < 0:
+            return _lse(self.rest) - odds, -1
+        mine = self.rest[..., self.own]
+        if self.rest.shape[-1] == 1:
+            return mine + odds, 1
+        gap = _lse(np.delete(self.rest, self.own, axis=-1)) - mine - odds
+        room = np.where(gap < 0, -np.expm1(np.minimum(gap, 0.0)), 0.0)
+        with np.errstate(divide="ignore"):
+            return mine + odds + np.log(room), 1
+
+    def _slope(self, share: float, limit: Array) -> Array:
+        """|d limit / d share|: the logit's slope, divided by the room left where the pivot is another key."""
+        slope = 1 / (share * (1 - share))
+        if self.own < 0:
+            return np.full(limit.shape, slope)
+        odds = np.log1p(-share) - np.log(share)
+        with np.errstate(over="ignore"):
+            out: Array = slope * np.exp(self.rest[..., self.own] + odds - limit)
+        return out
+
+    def _average(self, values: Array) -> Value:
+        each = (values @ self.chances).mean(axis=1)
+        if len(each) == 1:
+            return Value(float(each[0]), ROUNDING * (1 + abs(float(each[0]))))
+        return interval(each, values.shape[0] * values.shape[1])
+
+
+def _lse(s: Array) -> Array:
+    top = s.max(axis=-1, keepdims=True)
+    out: Array = top[..., 0] + np.log(np.exp(s - top).sum(axis=-1))
+    return out
+
+
+def interval(each: Array, points: int) -> Value:
+    """The mean of the scrambles with half a 95 % interval (Student's t).
+
+    What fewer than three of all the points would show cannot be excluded, so near 0 and near 1 it is at least 3/points.
+    """
+    from scipy.stats import t
+
+    mean = float(each.mean())
+    half = float(t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / np.sqrt(len(each)))
+    rare = mean < 3 / points or abs(1 - mean) < 3 / points
+    return Value(mean, max(half, 3 / points if rare else 0.0) + ROUNDING)
+
+
+def pivot_law(
+    scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator
+) -> PivotLaw | SampledLaw:
+    """Integrate out one score in closed form; Sobol points for the rest."""
+    n, generator = scores.keys, seeded(seed)
+    if n == 1:
+        raise InputError("The weight of a single key is always 1: add a second key.")
+    laws = [scores.laws[k] for k in scores.which]
+    joint = np.diag([law.sd(0) ** 2 for law in laws]) if scores.joint is None else scores.joint
+    pivot = _choose_pivot(joint, key)
+    others = [k for k in range(n) if k != pivot]
+    A = joint[np.ix_(others, others)]
+    regression = np.linalg.pinv(A, hermitian=True, rcond=1e-12) @ joint[others, pivot]
+    left = float(joint[pivot, pivot] - joint[pivot, others] @ regression)
+    if left <= 1e-10 * max(float(joint[pivot, pivot]), 1e-300):
+        return sampled_law(scores, key, log2, scrambles, generator)
+    rest = _rest(grouped([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator)
+    moved = rest.noise @ regression
+    centre = moved[..., None] + laws[pivot].means[:, 0]
+    own = -1 if key == pivot else others.index(key)
+    return PivotLaw(rest.scores, centre, laws[pivot].chances, float(np.sqrt(left)), own)
+
+
+def _choose_pivot(joint: Array, key: int) -> int:
+    """The key itself, which always matters, if its score varies given the others; else the score that varies most.
+
+    The variance of a score given all others is 1 / (inverse covariance)_ii, ridged where singular.
+    """
+    ridge = 1e-12 * max(float(joint.diagonal().max()), 1e-300)
+    precision = np.linalg.inv(joint + ridge * np.eye(len(joint))).diagonal()
+    return key if precision[key] < 16 else int(np.argmin(precision))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rest:
+    scores: Array  # scrambles x points x keys
+    noise: Array  # the Gaussian part alone
+
+
+def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Generator) -> _Rest:
+    sampler = Sampler(scores)
+    normals, uniforms = sampler.dimensions
+    still = Scores(
+        tuple(KeyLaw(np.ones(1), 0 * v.means[:1], v.covariance) for v in scores.laws), scores.which, scores.joint
+    )
+    quiet = scores.joint is None and not any(v.covariance.any() for v in scores.laws)
+    if quiet and not uniforms:
+        s = sampler(np.zeros((1, normals)), np.zeros((1, 0)))[:, 0]
+        return _Rest(s[None], np.zeros_like(s)[None])
+    both = []
+    for _ in range(scrambles):
+        points = sobol_points(normals + uniforms, log2, generator)
+        x = ndtri(points[:, :normals])
+        both.append((sampler(x, points[:, normals:])[:, 0], Sampler(still)(x, np.zeros((len(x), 0)))[:, 0]))
+    return _Rest(np.stack([s for s, _ in both]), np.stack([e for _, e in both]))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledLaw:
+    """The averaged weight at several scrambles of Sobol points; the scatter of the scrambles gives the interval."""
+
+    weights: Array  # scrambles x points
+    method: str = "qmc"
+
+    def above(self, share: float) -> Value:
+        """The fraction of points above a share."""
+        each = (self.weights > share).mean(axis=1)
+        return interval(each, self.weights.size)
+
+    def density(self, share: float) -> Value:
+        """The fraction of points within 0.01 of the share, divided by the length: a density averaged over that."""
+        low, high = max(share - 0.01, 0.0), min(share + 0.01, 1.0)
+        each = ((self.weights > low) & (self.weights <= high)).mean(axis=1) / (high - low)
+        return interval(each, self.weights.size)
+
+
+def sampled_law(scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator) -> SampledLaw:
+    """The law of a key's averaged weight from scrambled Sobol points: any heads, any correlation."""
+    generator, sampler = seeded(seed), Sampler(scores)
+    rows = [softmax(sampler.sobol(log2, generator))[:, :, key].mean(axis=1) for _ in range(scrambles)]
+    return SampledLaw(np.stack(rows))

@@ -1,0 +1,167 @@
+"""The law of the scores s_hl = q_h . k_l: a mixture of Gaussians for every key, or one joint Gaussian.
+
+Every method below (integral, enumeration, quasi-Monte-Carlo, sampling) starts from here. Keys with equal laws are
+grouped: n = 100 keys of the coursework are three laws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard.errors import InputError
+from regard.noise.model import Array, NoiseModel
+
+
+@dataclass(frozen=True, eq=False)
+class KeyLaw:
+    """One key's scores in H heads: with chance p_c Gaussian of mean means[c] and the common covariance."""
+
+    chances: Array  # C
+    means: Array  # C x H
+    covariance: Array  # H x H
+
+    def sd(self, head: int) -> float:
+        """The standard deviation of the Gaussian part in one head."""
+        return float(np.sqrt(self.covariance[head, head]))
+
+    def heads_independent(self, g: int, h: int) -> bool:
+        """Whether this key's scores in heads g and h are independent."""
+        scale = self.sd(g) * self.sd(h)
+        varying = np.ptp(self.means, axis=0) > 0
+        return bool(abs(self.covariance[g, h]) <= 1e-13 * scale and not (varying[g] and varying[h]))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of n keys in H heads: distinct laws, which key has which, and a joint covariance if correlated.
+
+    ``joint`` is (n H) x (n H), the index of key l in head h being l H + h; None where keys are independent.
+    """
+
+    laws: tuple[KeyLaw, ...]
+    which: np.ndarray
+    joint: Array | None = None
+
+    @property
+    def heads(self) -> int:
+        """How many heads there are."""
+        return int(self.laws[0].means.shape[1])
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return len(self.which)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How many keys follow each law."""
+        return np.bincount(self.which, minlength=len(self.laws))
+
+    @property
+    def outcomes(self) -> int | None:
+        """The number of possible score matrices where it is finite, else None."""
+        if self.joint is not None or any(law.covariance.any() for law in self.laws):
+            return None
+        total = 1
+        for law, count in zip(self.laws, self.counts, strict=True):
+            total *= len(law.chances) ** int(count)
+        return total
+
+    def heads_independent(self, g: int, h: int) -> bool:
+        """Whether the weights of two heads are independent (uncorrelated Gaussian scores, no shared magnitude)."""
+        return self.joint is None and all(law.heads_independent(g, h) for law in self.laws)
+
+    def heads_equal(self, g: int, h: int) -> bool:
+        """Whether two heads have the same scores, whatever the draw."""
+        return all(
+            bool((law.means[:, g] == law.means[:, h]).all())
+            and law.covariance[g, g] == law.covariance[g, h] == law.covariance[h, h]
+            for law in self.laws
+        )
+
+    def head(self, h: int) -> Scores:
+        """The scores of one head alone, with keys regrouped."""
+        laws = [KeyLaw(v.chances, v.means[:, [h]], v.covariance[[h]][:, [h]]) for v in self.laws]
+        joint = None if self.joint is None else self.joint[h :: self.heads, h :: self.heads]
+        return grouped([laws[k] for k in self.which], joint)
+
+
+def check_queries(queries: ArrayLike, dimension: int) -> Array:
+    """H x d queries from one vector or from rows; zero heads, wrong lengths and non-finite numbers are refused.
+
+    >>> check_queries([1, 2], 2).shape
+    (1, 2)
+    """
+    try:
+        Q = np.atleast_2d(np.array(queries, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"queries must be numbers, but {error}; pass one row a head.") from None
+    if Q.ndim != 2 or 0 in Q.shape:
+        raise InputError(f"queries must have at least one head, a row each, not shape {Q.shape}.")
+    if Q.shape[1] != dimension:
+        raise InputError(
+            f"queries must have the keys' length {dimension}, but they have {Q.shape[1]}; pass one row a head."
+        )
+    if not np.isfinite(Q).all():
+        raise InputError("queries must be finite; remove the infinities and NaNs.")
+    return Q
+
+
+def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
+    """The law of all scores s_hl = q_h . k_l under a noise model.
+
+    >>> scores = score_laws(NoiseModel(means=np.eye(3), isotropic=0.25), [2.0, 2.0, 0.0])
+    >>> len(scores.laws), scores.counts.tolist(), scores.laws[0].sd(0)
+    (2, [2, 1], 1.4142135623730951)
+    """
+    Q = check_queries(queries, model.dimension)
+    laws = []
+    for key in range(model.keys):
+        values, chances = model.magnitude(key)
+        kept = chances > 0
+        means = np.outer(values[kept], Q @ model.means[key])
+        laws.append(KeyLaw(chances[kept], means, _clean(model.score_covariance(Q, key))))
+    return grouped(laws, _joint(model, Q))
+
+
+def _clean(covariance: Array) -> Array:
+    """Symmetric, with no negative variance left by rounding; a standard deviation below 1e-15 moves no weight."""
+    S = (covariance + covariance.T) / 2
+    still = S.diagonal() < 1e-30
+    S[still], S[:, still] = 0.0, 0.0
+    return S
+
+
+def _joint(model: NoiseModel, Q: Array) -> Array | None:
+    if model.joint is None:
+        return None
+    n, d, H = model.keys, model.dimension, len(Q)
+    blocks = np.asarray(model.joint).reshape(n, d, n, d)
+    J = np.einsum("gd,idje,he->igjh", Q, blocks, Q, optimize=True)
+    for key in range(n):
+        J[key, :, key, :] = _clean(model.score_covariance(Q, key))
+    between = J.copy()
+    between[np.arange(n), :, np.arange(n), :] = 0.0
+    if np.abs(between).max() <= 1e-14 * np.abs(J).max():
+        return None  # these queries see no correlation between keys
+    return _clean(J.reshape(n * H, n * H))
+
+
+def grouped(laws: list[KeyLaw], joint: Array | None = None) -> Scores:
+    """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
+    scale = max(max(float(np.abs(v.means).max()), float(np.sqrt(np.abs(v.covariance).max()))) for v in laws) or 1.0
+    found: dict[bytes, int] = {}
+    which: list[int] = []
+    distinct: list[KeyLaw] = []
+    for law in laws:
+        parts = (law.chances, law.means / scale, law.covariance / scale**2)
+        key = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
+        if key not in found:
+            found[key] = len(distinct)
+            distinct.append(law)
+        which.append(found[key])
+    return Scores(tuple(distinct), np.array(which), joint)

@@ -1,0 +1,200 @@
+"""The law of one head's weight through the characteristic function of its logit.
+
+For one head alpha_i > t says ln S' < s_i + ln((1-t)/t), with S' = sum_{l != i} e^{s_l} a sum of lognormals: everything
+is in the law of the logit D = s_i - ln S'. With G ~ Gamma(N) independent of S', ln G - ln S' has the density
+N P(Poisson(e^t S') = N), and a mixed Poisson law of a sum is a convolution, all of whose terms are positive. Its
+Fourier transform divided by Gamma(N + iw)/Gamma(N) is that of -ln S'; times that of s_i it is that of D.
+
+Dividing amplifies rounding like e^{w^2/2N}, multiplying damps it like e^{-sd^2 w^2/2}: N about 1/sd^2 balances the two.
+Weak where s_i has a standard deviation below about 1/20 and the rest is rough; it notices, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.signal import fftconvolve
+from scipy.special import gammainccinv, gammaincinv, loggamma, ndtri
+
+from regard.errors import CouldNotFindOut
+from regard.noise.integrals import Rule, score_range
+from regard.noise.model import Array
+from regard.noise.scores import KeyLaw, Scores
+from regard.noise.values import ROUNDING, Value, logit
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """A logit known by its characteristic function at the frequencies (k + 1/2) * gap."""
+
+    frequencies: Array
+    values: np.ndarray
+    low: float
+    high: float
+    floor: float  # what rounding, amplified, and the frequencies left out may amount to
+
+    def above(self, x: Array) -> Array:
+        """P(logit > x) by Gil-Pelaez."""
+        return self._sum(x, self.values / (1j * self.frequencies)) + 0.5
+
+    def density(self, x: Array) -> Array:
+        """The logit's density."""
+        return self._sum(x, self.values)
+
+    @cached_property
+    def tables(self) -> tuple[Any, Any]:
+        """Splines of ``above`` and ``density`` over the whole range, for thousands of points at once (1e-10)."""
+        from scipy.interpolate import make_interp_spline
+
+        count = int((self.high - self.low) * 16 * self.frequencies[-1] / np.pi) + 32
+        x = np.linspace(self.low, self.high, count)
+        return make_interp_spline(x, self.above(x), k=7), make_interp_spline(x, self.density(x), k=7)
+
+    def _sum(self, x: Array, values: np.ndarray) -> Array:
+        gap = 2 * self.frequencies[0]
+        x = np.atleast_1d(np.asarray(x, float))
+        out = np.empty(len(x))
+        for start in range(0, len(x), 256):
+            piece = x[start : start + 256]
+            out[start : start + 256] = gap / np.pi * (np.exp(-1j * np.outer(piece, self.frequencies)) @ values).real
+        return out
+
+
+def gamma_shape(sd: float) -> int:
+    """The N that balances amplification against damping."""
+    return int(min(max(np.ceil(1 / sd**2), 1), 200)) if sd > 0 else 200
+
+
+def transform_law(own: KeyLaw, others: Scores) -> TransformLaw:
+    """The law of the weight of a key among independent others, in one head."""
+    return TransformLaw(transform(own, others, 1e-13), transform(own, others, 1e-9))
+
+
+def transform(own: KeyLaw, others: Scores, tolerance: float) -> Transform:
+    """The logit's characteristic function with discretisation errors near ``tolerance``; see the module's text.
+
+    Raises CouldNotFindOut where the law is too rough for it.
+    """
+    E, N, sd = -np.log(tolerance), gamma_shape(own.sd(0)), own.sd(0)
+    cut = float(-ndtri(tolerance / 4))
+    bandwidth = min(np.sqrt(2 * E) / sd if sd > 0 else np.inf, np.sqrt(2 * N * 16.0) if N == 200 else np.inf)
+    step = 2 * np.pi / (bandwidth + _gamma_band(N, E))
+    low, high = score_range(others.laws, others.counts, 0, cut)
+    t, density = _log_ratio_density(others, N, low, high, step, cut, E)
+    first, last = own.means.min() - cut * sd - high, own.means.max() + cut * sd - low
+    gap = 2 * np.pi / (1.05 * (last - first) + 1.0)
+    w = gap * (np.arange(int(np.ceil(bandwidth / gap))) + 0.5)
+    if len(w) * len(t) > 2**27:
+        raise CouldNotFindOut("The scores spread too far for the transform.")
+    hat = np.concatenate([np.exp(1j * np.outer(part, t)) @ density for part in np.array_split(w, len(w) // 64 + 1)])
+    factor = np.exp(loggamma(N) - loggamma(N + 1j * w) - (sd * w) ** 2 / 2)
+    hat *= step * factor
+    hat *= np.exp(1j * np.outer(w, own.means[:, 0])) @ own.chances
+    left_out = float(np.abs(hat[-max(len(hat) // 16, 1) :]).max())
+    if left_out > max(1e-8, 10 * tolerance):
+        raise CouldNotFindOut("The weight's law is too rough for the transform.")
+    return Transform(w, hat, float(first), float(last), ROUNDING + left_out + 1e-14 * float(np.abs(factor).max()))
+
+
+def _gamma_band(N: int, E: float) -> float:
+    """A frequency from which |Gamma(N + iw)/Gamma(N)| stays below e^-E."""
+    w = np.linspace(0.0, 8 * np.sqrt(N * E) + 40, 4000)
+    return float(w[np.argmax(loggamma(N + 1j * w).real - loggamma(N) < -E)])
+
+
+def _log_ratio_density(
+    others: Scores, N: int, low: float, high: float, step: float, cut: float, E: float
+) -> tuple[Array, Array]:
+    """The grid t and N P(Poisson(e^t S') = N) on it."""
+    tail = np.exp(-E)
+    start, stop = np.log(gammaincinv(N, tail)) - high, np.log(gammainccinv(N, tail)) - low
+    count = int(np.ceil((stop - start) / step)) + 1
+    if count * (N + 1) > 2**23:
+        raise CouldNotFindOut("The scores spread too far for the transform.")
+    t = start + step * np.arange(count)
+    total: Array | None = None
+    for law, number in zip(others.laws, others.counts, strict=True):
+        part = _power(_mixed_poisson(law, t, N, Rule(step, cut, E)), int(number))
+        total = part if total is None else _multiply(total, part)
+    return t, N * np.asarray(total)[:, N]
+
+
+def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
+    """P(Poisson(e^{t+s}) = k) for k = 0..N, a row for every t."""
+    k, sd = np.arange(N + 1), law.sd(0)
+    scale = loggamma(k + 1.0)
+    if sd < 4 * rule.step:
+        step = min(0.7, 0.8 * rule.step / sd if sd > 0 else 1.0) * min(1.0, 25 / rule.decay)
+        x = step * np.arange(-int(rule.cut / step) - 1, int(rule.cut / step) + 2) if sd > 0 else np.zeros(1)
+        weights = np.exp(-x * x / 2) * (step / np.sqrt(2 * np.pi) if sd > 0 else 1.0)
+        out = np.zeros((len(t), N + 1))
+        for chance, mean in zip(law.chances, law.means[:, 0], strict=True):
+            for node, weight in zip(x, weights, strict=True):
+                out += chance * weight * _poisson(t + mean + sd * node, k, scale)
+        return out
+    reach = int(np.ceil(rule.cut * sd / rule.step))
+    offsets = rule.step * np.arange(-reach, reach + 1) / sd
+    weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
+    line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
+    mixed = sum(c * _poisson(line + m, k, scale) for c, m in zip(law.chances, law.means[:, 0], strict=True))
+    smooth: Array = np.maximum(fftconvolve(mixed, weights[:, None], mode="valid", axes=0), 0.0)
+    return smooth
+
+
+def _poisson(z: Array, k: np.ndarray, scale: Array) -> Array:
+    """P(Poisson(e^z) = k), rows z."""
+    z = np.clip(z, -700.0, 60.0)[:, None]
+    out: Array = np.exp(k * z - np.exp(z) - scale)
+    return out
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    """Row by row, the law of the sum of two counts, cut at the same N."""
+    out = np.zeros_like(a)
+    for k in range(a.shape[1]):
+        out[:, k:] += a[:, k : k + 1] * b[:, : a.shape[1] - k]
+    return out
+
+
+def _power(a: Array, number: int) -> Array:
+    result: Array | None = None
+    while True:
+        if number % 2:
+            result = a if result is None else _multiply(result, a)
+        number //= 2
+        if not number:
+            return a if result is None else result
+        a = _multiply(a, a)
+
+
+@dataclass(frozen=True, eq=False)
+class TransformLaw:
+    """One head's weight through its logit's characteristic function, at two accuracies."""
+
+    fine: Transform
+    coarse: Transform
+    method: str = "transform"
+
+    def above(self, share: float) -> Value:
+        """P(weight > share); the accuracy is how far the coarse computation is off."""
+        a, b = (float(np.clip(f.above(np.array([logit(share)]))[0], 0, 1)) for f in (self.fine, self.coarse))
+        return Value(*self._beyond(share, a, b))
+
+    def density(self, share: float) -> Value:
+        """The density at a share."""
+        slope = 1 / (share * (1 - share))
+        a, b = (slope * float(f.density(np.array([logit(share)]))[0]) for f in (self.fine, self.coarse))
+        inside = self.fine.low < logit(share) < self.fine.high
+        return (
+            Value(max(a, 0.0), abs(a - b) + slope * self.fine.floor * self.fine.frequencies[-1])
+            if inside
+            else Value(0.0, slope * 1e-9)
+        )
+
+    def _beyond(self, share: float, a: float, b: float) -> tuple[float, float]:
+        if not self.fine.low < logit(share) < self.fine.high:
+            return float(logit(share) <= self.fine.low), ROUNDING
+        return a, abs(a - b) + self.fine.floor

@@ -12,8 +12,6 @@ from regard.cli.output import AsJson, Progress, note, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from regard.design.answer import Design
-
 app = typer.Typer(
     help="Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
     no_args_is_help=True,
@@ -24,7 +22,7 @@ KEYS_HELP = (
     "A .npy, .npz:NAME, .csv, .tsv or .safetensors:NAME file, one key a row; - for standard input; example:NAME for a "
     'built-in set; or the numbers themselves, "1,0; 0,1".'
 )
-Words = Annotated[list[str], typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
 Keys = Annotated[str | None, typer.Option("--keys", metavar="KEYS", help="The keys, instead of the first argument.")]
 Eps = Annotated[float | None, typer.Option(help="How much the rest may have. Default 0.01.")]
 MaxNorm = Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")]
@@ -36,7 +34,7 @@ Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer 
 
 @app.command()
 def copy(
-    words: Words,
+    words: Words = None,
     keys: Keys = None,
     eps: Eps = None,
     max_norm: MaxNorm = None,
@@ -63,13 +61,17 @@ def copy(
         if eps is None or max_norm is not None:
             raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
         _refuse_files(out, plot)
-        show(_Several(design.copy_many(array, indices, eps=eps, **options)), as_json=as_json)  # type: ignore[arg-type]
+        found = design.copy_many(array, indices, eps=eps, **options)
+        if found.unanswered:
+            typer.echo(found.to_json() if as_json else str(found))
+            raise typer.Exit(3)
+        show(found, as_json=as_json)
     _answer(lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
 
 
 @app.command()
 def share(
-    words: Words,
+    words: Words = None,
     keys: Keys = None,
     eps: Eps = None,
     max_norm: MaxNorm = None,
@@ -97,7 +99,9 @@ def share(
 
 @app.command()
 def match(
-    words: Annotated[list[str], typer.Argument(metavar="KEYS TARGET", help=KEYS_HELP + " Then the distribution.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="KEYS TARGET", help=KEYS_HELP + " Then the distribution.")
+    ] = None,
     keys: Keys = None,
     kl: Annotated[float | None, typer.Option(help="KL(target || weights) allowed, in nats. Default 0.01.")] = None,
     max_norm: MaxNorm = None,
@@ -132,7 +136,9 @@ def match(
 
 @app.command()
 def ceiling(
-    words: Annotated[list[str], typer.Argument(metavar="KEYS [INDEX...]", help=KEYS_HELP + " Then keys, from 0.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="KEYS [INDEX...]", help=KEYS_HELP + " Then keys, from 0.")
+    ] = None,
     keys: Keys = None,
     everything: Annotated[bool, typer.Option("--all", help="Every key, as a table.")] = False,
     max_norm: Annotated[float | None, typer.Option(help="Also the ceiling for queries up to this norm.")] = None,
@@ -183,31 +189,8 @@ def verify(
 app.command()(winnable.winnable)
 
 
-class _Several:
-    """Several designs on one screen."""
-
-    def __init__(self, designs: list[Design]) -> None:
-        self.designs = designs
-        self.answer = all(design.reachable for design in designs)
-
-    def to_json(self) -> str:
-        import json
-
-        return json.dumps([design.to_dict() for design in self.designs], indent=1, allow_nan=False)
-
-    def __str__(self) -> str:
-        lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
-        for found in self.designs:
-            if found.reachable:
-                row = f"{found.norm:>12.6g}  {found.lower_bound:>12.6g}  {found.attention:>11.6f}"
-            else:
-                row = f"{'never':>12}  {'':>12}  {found.bound:>11.6f} at most"
-            lines.append(f"{found.chosen[0]:>6}  {row}")
-        return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
-
-
 def _read(
-    words: list[str], keys: str | None, scale: str, allowed: str | None, verb: str, *, least: int = 1
+    words: list[str] | None, keys: str | None, scale: str, allowed: str | None, verb: str, *, least: int = 1
 ) -> tuple[Any, dict[str, Any], list[int]]:
     """The key array, the options of all verbs, and the chosen keys."""
     spec, rest = _split(words, keys, verb)
@@ -220,9 +203,9 @@ def _read(
     return *_load(spec, scale, allowed), indices
 
 
-def _split(words: list[str], keys: str | None, verb: str) -> tuple[str, list[str]]:
+def _split(words: list[str] | None, keys: str | None, verb: str) -> tuple[str, list[str]]:
     if keys is not None:
-        return keys, words
+        return keys, words or []
     if not words:
         raise typer.BadParameter(f'{verb} needs keys: a file, example:NAME, or --keys "1,0; 0,1".')
     return words[0], words[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.design.answer import Ceiling, Ceilings, Design
+from regard.design.answer import Ceiling, Ceilings, Design, Designs
 from regard.design.ceiling import ceiling, ceilings
 from regard.design.certificate import Verification, verify
 from regard.design.textbook import copying_query, sharing_query, shortest_for_orthonormal, textbook_query
@@ -12,6 +12,7 @@ __all__ = [
     "Ceiling",
     "Ceilings",
     "Design",
+    "Designs",
     "Verification",
     "ceiling",
     "ceilings",

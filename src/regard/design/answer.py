@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,38 @@ class Design(Result):
             f"The textbook query, {self.textbook.name}, has norm {self.textbook.norm:.4g}; "
             f"the shortest has {self.norm:.4g}."
         ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Designs(Result):
+    """Several designs on the same keys, in the order they were asked for; `unanswered` says why one is missing."""
+
+    designs: tuple[Design, ...]
+    unanswered: dict[int, str]
+
+    @property
+    def answer(self) -> bool:
+        return all(design.reachable for design in self.designs)
+
+    def __iter__(self) -> Iterator[Design]:
+        return iter(self.designs)
+
+    def __len__(self) -> int:
+        return len(self.designs)
+
+    def __getitem__(self, place: int) -> Design:
+        return self.designs[place]
+
+    def __str__(self) -> str:
+        lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
+        for found in self.designs:
+            if found.reachable:
+                row = f"{found.norm:>12.6g}  {found.lower_bound:>12.6g}  {found.attention:>11.6f}"
+            else:
+                row = f"{'never':>12}  {'':>12}  {found.bound:>11.6f} at most"
+            lines.append(f"{found.chosen[0]:>6}  {row}")
+        lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
+        return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

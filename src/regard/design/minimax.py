@@ -275,7 +275,7 @@ def _next_penalty(path: _Path, radius: float) -> float:
     drift = -(path.back_slopes @ path.mixture)
     growth = path.penalty * float(path.now.query @ drift) / max(size_square, 1e-300)
     ratio = radius / max(sqrt(size_square), 1e-300)
-    exponent = 1 / min(max(growth, 0.1), 1.0)
+    exponent = 1 / min(max(growth, 1e-6), 1.0)
     return float(path.penalty * exp(min(max(exponent * log(ratio), -log(8)), log(30))))
 
 

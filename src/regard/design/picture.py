@@ -50,10 +50,11 @@ def _weights(found: Design | Ceiling, keys: Array) -> Array:
     """The weights that the answer's query really gives, or equal ones where there is no query."""
     if isinstance(found, Design) and found.weights is not None:
         return found.weights
-    if found.query is None:
-        return np.full(len(keys), 1 / len(keys))
-    scores = float(found.certificate["scale"]) * ((keys - keys.mean(axis=0)) @ found.query)
-    weights = np.exp(scores - scores.max())
+    rows = found.certificate["allowed"]
+    allowed = np.ones(len(keys), dtype=bool) if rows is None else np.isin(np.arange(len(keys)), rows)
+    query = np.zeros(keys.shape[1]) if found.query is None else found.query
+    scores = float(found.certificate["scale"]) * ((keys - keys.mean(axis=0)) @ query)
+    weights = np.where(allowed, np.exp(np.where(allowed, scores - scores[allowed].max(), 0.0)), 0.0)
     return np.asarray(weights / weights.sum())
 
 

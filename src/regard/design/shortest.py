@@ -161,7 +161,7 @@ def onto_constraint(scores: Array, bound: float, start: float) -> float:
 def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
     """The BFGS update of an inverse Hessian, in place; skipped where the curvature is lost in rounding."""
     curvature = step @ turn
-    if curvature <= 1e-12 * sqrt((step @ step) * (turn @ turn)):
+    if not curvature > 1e-12 * sqrt(step @ step) * sqrt(turn @ turn):
         return
     image = inverse @ turn
     half = (0.5 * (1 + (turn @ image) / curvature) * step - image)[:, None] * (step / curvature)

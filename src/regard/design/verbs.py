@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.design import certificate as certificates
 from regard.design import minimax
-from regard.design.answer import Design
+from regard.design.answer import Design, Designs
 from regard.design.balance import unreachable_proofs
 from regard.design.certificate import Verification
 from regard.design.question import (
@@ -113,8 +113,10 @@ def match(
 
 def copy_many(
     keys: ArrayLike, indices: Sequence[int], *, eps: float, allowed: ArrayLike | None = None, scale: float = 1.0
-) -> list[Design]:
+) -> Designs:
     """`copy` for many keys of the same set, asked together: the same answers, several times faster.
+
+    A key for which nothing could be certified is listed under `unanswered`; the others lose nothing by it.
 
     >>> [round(found.norm, 4) for found in copy_many(np.eye(3), [0, 2], eps=0.02)]
     [3.7601, 3.7601]
@@ -123,14 +125,17 @@ def copy_many(
     chosen = checked_indices(indices, len(array), rows)
     eps = _demand(eps, None, "eps")[0] or 0.0
     questions = [Question("copy", array, rows, (j,), None, float(scale), eps=eps) for j in chosen]
-    if len(rows) - 1 <= eps or len(chosen) == 1:
-        return [_solve(question) for question in questions]
-    found = _together(array, rows, chosen, math.log(eps))
-    answers = []
+    found: list[tuple[Array | None, Array]] = [(None, np.zeros(0))] * len(chosen)
+    if len(rows) - 1 > eps and len(chosen) > 1:
+        found = _together(array, rows, chosen, math.log(eps))
+    answers, unanswered = [], {}
     for question, (query, weights) in zip(questions, found, strict=True):
         ready = None if query is None else _certified_shortest(question, query / scale, weights, np.ones(1))
-        answers.append(ready if ready is not None else _solve(question))
-    return answers
+        try:
+            answers.append(ready if ready is not None else _solve(question))
+        except CouldNotFindOut as error:
+            unanswered[question.chosen[0]] = str(error)
+    return Designs(designs=tuple(answers), unanswered=unanswered)
 
 
 def _together(

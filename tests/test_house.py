@@ -1,0 +1,145 @@
+"""The house rules that a reader relies on: imports point downwards, nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parent.parent / "src" / "regard"
+FILES = sorted(HOME.rglob("*.py"))
+
+GROUND = {"errors", "results", "formats", "examples", "arrays", "attention", "layers"}  # may use one another only
+IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
+HEAVY = {"torch", "matplotlib", "gensim"}
+
+
+def part(path):
+    """The name under regard that a file belongs to."""
+    return path.relative_to(HOME).parts[0].removesuffix(".py")
+
+
+def imports(path, *, everywhere):
+    """Names that a file imports, at its top level or everywhere; those for type checkers do not count."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing = {id(node) for test in ast.walk(tree) if is_type_checking(test) for node in ast.walk(test)}
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing or (not everywhere and id(node) in inside):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield from ([f"{module}.{alias.name}" for alias in node.names] if module == "regard" else [module])
+            assert node.level == 0, f"{path} imports relatively; say where from"
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def used(path):
+    """The parts of regard that a file uses."""
+    return {name.split(".")[1] for name in imports(path, everywhere=True) if name.startswith("regard.")}
+
+
+@pytest.mark.parametrize("name", sorted(GROUND))
+def test_the_ground_uses_the_ground_only(name):
+    assert used(HOME / f"{name}.py") <= GROUND
+
+
+@pytest.mark.parametrize("name", sorted(IDEAS))
+def test_the_ideas_do_not_use_one_another(name):
+    for path in (HOME / name).rglob("*.py"):
+        upwards = used(path) - GROUND - {name}
+        assert not upwards, f"{path.name} uses {upwards}"
+
+
+def test_only_the_command_line_uses_the_command_line():
+    for path in FILES:
+        if part(path) not in ("cli", "__main__"):
+            assert "cli" not in used(path), path
+
+
+def test_nothing_heavy_is_imported_at_the_top_of_the_mathematics():
+    for path in FILES:
+        if part(path) in GROUND | IDEAS | {"cli", "__init__", "__main__", "coursework"}:
+            top = {name.split(".")[0] for name in imports(path, everywhere=False)}
+            assert not top & HEAVY, f"{path} imports {top & HEAVY} at its top"
+            if part(path) in ("cli", "__init__", "design"):
+                assert not any(n.startswith("scipy.optimize") for n in imports(path, everywhere=False)), path
+
+
+def test_no_drawer_of_odds_and_ends():
+    for path in FILES:
+        assert path.stem not in ("utils", "helpers", "misc", "common"), path
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        asserts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        assert not asserts, f"{path} validates with assert in lines {asserts}"
+
+
+def python(code):
+    """What a fresh interpreter prints, one thread."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_regard_is_light():
+    loaded = python("import sys, regard; print(*sys.modules)").split()
+    for heavy in ("torch", "matplotlib", "scipy.optimize", "typer"):
+        assert heavy not in loaded
+
+
+HELP = """
+import sys, time
+sys.argv = ["regard", {words}]
+from regard.cli import main
+try:
+    main()
+except SystemExit as left:
+    assert not left.code
+print("CPU", time.process_time())
+print("LOADED", *sys.modules)
+"""
+
+
+@pytest.mark.parametrize("words", ['"--help"', '"design", "--help"', '"design", "copy", "--help"'])
+def test_help_answers_at_once(words):
+    runs = [python(HELP.format(words=words)) for _ in range(2)]
+    assert "Usage" in runs[0]
+    loaded = runs[0].split("LOADED")[1].split()
+    for heavy in ("torch", "matplotlib", "scipy.optimize", "scipy", "flint", "joblib"):
+        assert heavy not in loaded
+    assert min(float(run.split("CPU ")[1].split()[0]) for run in runs) < 0.5
+
+
+def test_an_answer_without_a_picture_needs_no_matplotlib_and_no_torch():
+    loaded = python(
+        "import sys\nfrom regard import design\ndesign.copy([[1.0, 0.0], [0.0, 1.0]], 0, eps=0.1)\nprint(*sys.modules)"
+    ).split()
+    assert "matplotlib" not in loaded
+    assert "torch" not in loaded
+
+
+def test_the_module_runs_like_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "design", "copy", "example:square", "4"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "No query does" in done.stdout
+    assert done.stderr == ""

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from regard.cli import claims, design, subspace
+from regard.cli import claims, demo, design, lowrank, noise, positions, subspace, symmetry, translator
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -26,8 +26,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(design.app, name="design")
+app.add_typer(translator.app, name="translator")
 app.add_typer(subspace.app, name="subspace")
+app.add_typer(noise.app, name="noise")
 app.command(name="claims")(claims.claims)
+app.command(name="demo")(demo.demo)
+app.command(name="positions")(positions.positions)
+app.command(name="lowrank")(lowrank.lowrank)
+app.command(name="symmetry")(symmetry.symmetry)
 
 
 @app.callback(invoke_without_command=True)
@@ -49,9 +55,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:
-        _leave(
-            "This needs more memory than the machine has: pass fewer rows, or a smaller part of the file.", 3
-        )
+        _leave("This needs more memory than the machine has: pass fewer rows, or a smaller part of the file.", 3)
     except OSError as error:
         _leave(f"The system refused {error.filename or 'an operation'}: {error.strerror or error}.", 2)
 

@@ -229,7 +229,7 @@ def _load_dataset(name: str, configuration: str | None) -> Mapping[Any, Any]:
     try:
         import datasets
     except ImportError as error:
-        raise InputError("Hugging Face datasets need a package: pip install 'regard[translator]'.") from error
+        raise InputError("Hugging Face datasets need a package: pip install 'regard[huggingface]'.") from error
     try:
         saved = (Path(name) / "dataset_dict.json").is_file()
         loaded = datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration)

@@ -1,0 +1,305 @@
+"""`regard translator`: train, score and translate; the work is in :mod:`regard.translator`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Progress, note, show
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.translator.corpus import Pairs
+    from regard.translator.settings import Settings
+    from regard.translator.training import Epoch, Step
+
+app = typer.Typer(
+    help="A one-layer Transformer encoder that translates: train it, score it, use it.\n\n"
+    "Try: regard translator train    (built-in German-English corpus, a few minutes)",
+    no_args_is_help=True,
+)
+
+RunFolder = Annotated[Path, typer.Argument(help="A folder that train wrote.", show_default=False)]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
+]
+Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
+
+
+@app.command()
+def train(
+    config: Annotated[str, typer.Argument(help="A settings file, or a built-in one: builtin, coursework.")] = "builtin",
+    data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from: the ending of its files.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME of the settings.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a translator into a run folder; the same command goes on with a run that was stopped.
+
+    regard translator train configs/coursework.toml --data multi30k --source de --target en --out runs/one
+
+    Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
+    """
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    folder = out if out is not None else Path("runs") / Path(config).stem
+    from regard.translator.training import train as run
+
+    command = shlex.join(["regard", *sys.argv[1:]])
+    try:
+        found = run(settings, folder, watch=_Watch(), command=command)
+    except KeyboardInterrupt:
+        note("stopped; the same command goes on from the last checkpoint.")
+        raise typer.Exit(130) from None
+    show(found, as_json=as_json)
+
+
+@app.command()
+def score(
+    run: RunFolder,
+    test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Two files, source and target, a sentence a line; default: the test set of the run's data."),
+    ] = None,
+    weights: Weights = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Perplexity both ways of counting, BLEU and chrF with their signatures, by length and by phenomenon.
+
+    regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
+    """
+    from regard.translator.runs import load_run
+    from regard.translator.scoring import score as judged
+
+    opened = load_run(run, weights=weights)
+    pairs = _pairs(test, opened.settings)
+    show(judged(opened, pairs, watch=Progress("translating")), as_json=as_json)
+
+
+@app.command()
+def translate(
+    run: RunFolder,
+    text: Annotated[
+        str | None,
+        typer.Argument(help="A sentence, or a file with one a line; left out: standard input.", show_default=False),
+    ] = None,
+    cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
+    weights: Weights = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Translate a sentence, a file, or standard input.
+
+    regard translator translate runs/one "zwei junge hunde spielen im schnee"
+    """
+    from regard.translator.runs import load_run
+
+    sentences = _sentences(text)
+    found = load_run(run, weights=weights).translate(sentences, cut=cut, watch=Progress("translating"))
+    if found.cut:
+        note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
+    show(found, as_json=as_json)
+
+
+# compare, tune and report follow here.
+
+
+class _Watch:
+    """A line on standard error: every half second on a terminal, now and then elsewhere; every epoch always."""
+
+    def __init__(self) -> None:
+        self.terminal, self.shown = sys.stderr.isatty(), time.monotonic()
+
+    def __call__(self, event: Step | Epoch) -> None:
+        from regard.translator.training import Step
+
+        if isinstance(event, Step):
+            self._step(event)
+        else:
+            self._say(
+                f"epoch {event.epoch}: validation perplexity {event.perplexity:.2f} counting <sos>, "
+                f"{event.perplexity_without_sos:.2f} without; training loss {event.training_loss:.3f}; "
+                f"{event.cpu_seconds:.0f} CPU-seconds so far",
+                "\n",
+            )
+
+    def _step(self, event: Step) -> None:
+        now = time.monotonic()
+        if now - self.shown < (0.5 if self.terminal else 20):
+            return
+        self.shown = now
+        self._say(
+            f"epoch {event.epoch} of {event.epochs}, step {event.step:,} of {event.steps:,}, loss {event.loss:.3f}, "
+            f"{event.rate:,.0f} target tokens per CPU-second, about {_duration(event.seconds_left)} left",
+            "\r" if self.terminal else "\n",
+        )
+
+    def _say(self, line: str, end: str) -> None:
+        print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(59), _duration(75), _duration(7300)
+    ('59 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
+    """The settings file, then --set, then the options that have a name of their own."""
+    from regard.translator.settings import load_settings
+
+    keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
+    quoted = [f"{keys[name]}={_quoted(value)}" for name, value in named.items() if value is not None]
+    return load_settings(config, changes=[*changes, *quoted])
+
+
+def _quoted(value: str) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
+
+
+def _pairs(test: tuple[Path, Path] | None, settings: Settings) -> Pairs:
+    from regard.translator.corpus import Pairs, clean, read_pairs
+    from regard.translator.preparation import load_data
+
+    if test is not None:
+        found = read_pairs(*test)
+        return Pairs([clean(s) for s in found.source], [clean(t) for t in found.target])
+    pairs = load_data(settings).test
+    if pairs is None:
+        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE.")
+    return pairs
+
+
+def _sentences(text: str | None) -> list[str]:
+    from regard.translator.sources import read_lines
+
+    if text is None:
+        return _standard_input()
+    try:
+        is_file = Path(text).is_file()
+    except (OSError, ValueError):  # a sentence may be longer than a file name can be
+        is_file = False
+    if not is_file and Path(text).suffix and not text.endswith(".") and len(text.split()) == 1:
+        raise InputError(f"There is no file {text}; give a file that exists, or a sentence in quotes.")
+    return read_lines(Path(text)) if is_file else [text]
+
+
+def _standard_input() -> list[str]:
+    if sys.stdin.isatty():
+        note("reading sentences from the keyboard, one a line; end with Ctrl-D.")
+    try:
+        lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
+        ) from None
+    if not lines:
+        raise InputError("Standard input is empty; give one sentence a line.")
+    return lines
+
+
+@app.command()
+def compare(
+    what: Annotated[
+        list[str], typer.Argument(help="A settings file (or builtin, coursework); or finished run folders.")
+    ],
+    embeddings: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; default runs/NAME-compared.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """The same model, data and budget with each embedding: perplexity and BLEU with intervals, and what is noise.
+
+    regard translator compare configs/coursework.toml --with learned,word2vec:train --data multi30k --out runs/vectors
+
+    A vector file is for the side that it covers better; say target=glove:FILE to choose, and add +frozen=true or
+    +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard translator compare
+    runs/a runs/b compares what is there; runs of different data or vocabulary are refused.
+    """
+    from regard.translator.comparison import compare as contest
+    from regard.translator.comparison import compare_runs
+    from regard.translator.variants import split_variants
+
+    if len(what) > 1 or Path(what[0]).is_dir():
+        if embeddings is not None or data is not None or out is not None or changes:
+            raise InputError("Run folders are compared as they are; --with, --data, --out and --set are for training.")
+        show(compare_runs([Path(folder) for folder in what], say=note), as_json=as_json)
+    if not embeddings:
+        raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
+    settings = _settings(what[0], changes or [], data=data, source=source, target=target)
+    folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
+    variants = [variant for text in embeddings for variant in split_variants(text)]
+    command = shlex.join(["regard", *sys.argv[1:]])
+    show(contest(settings, variants, folder, seeds=seeds, watch=_Watch(), say=note, command=command), as_json=as_json)
+
+
+@app.command()
+def tune(
+    config: Annotated[str, typer.Argument(help="The settings to start from, as for train.")] = "coursework",
+    trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
+    space: Annotated[str, typer.Option(help="What to try: a .toml file, or coursework, quick.")] = "coursework",
+    pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
+    confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
+    search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Study folder to write; default runs/NAME-tuned.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for better settings: same data, vocabulary and epochs, one layer; judged on validation alone.
+
+    regard translator tune configs/coursework.toml --data multi30k --trials 40 --confirm 3 --out runs/tuned
+
+    Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
+    set, once, and closes the study.
+    """
+    from regard.translator.tuning import tune as search
+
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
+    command = shlex.join(["regard", *sys.argv[1:]])
+    found = search(
+        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
+        watch=_Watch(), say=note, command=command,
+    )  # fmt: skip
+    show(found, as_json=as_json)
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that train, compare or tune wrote.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a page that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """One offline HTML page about runs, comparisons and studies: curves, tables, translations, attention, settings.
+
+    regard translator report runs/* --out report.html
+
+    The page asks nothing of the network and prints cleanly to PDF.
+    """
+    from regard.translator.report import report as write
+
+    command = shlex.join(["regard", *sys.argv[1:]])
+    show(write(folders, out, replace=replace, say=note, command=command), as_json=as_json)

@@ -1,0 +1,133 @@
+"""Sentence pairs as tensors, and in which order and company they are trained on.
+
+| batching | what is together | what it saves |
+|---|---|---|
+| mixed | any sentences, padded to the longest of the batch | nothing in the gradient is biased by length |
+| equal-length | sources of one length, about as many tokens in every batch | attention needs no mask |
+
+Either way the model works at the real target places only (``Batch.wanted``), so padding costs next to nothing; the
+plain version, every place of every sentence, is ``model(batch.source)`` and gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.translator.corpus import Pairs
+from regard.translator.vocabulary import EOS, PAD, SOS, Vocabulary
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """Some pairs: ids with markers, <pad> past each end.
+
+    >>> batch = Batch.of([[2, 7, 3], [2, 3]], [[2, 5, 3], [2, 5, 6, 3]])
+    >>> batch.wanted.tolist(), batch.labels.tolist()
+    ([0, 1, 2, 4, 5, 6, 7], [2, 5, 3, 2, 5, 6, 3])
+    """
+
+    source: Tensor  # (pairs, longest source)
+    target: Tensor  # (pairs, longest target)
+    wanted: Tensor  # where target.flatten() is real
+    labels: Tensor  # the target ids there
+
+    @classmethod
+    def of(cls, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]) -> Batch:
+        """From lists of ids, markers included."""
+        return _batch(table(source), table(target))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Encoded:
+    """A split as two tables of ids; ``kept`` says which of its pairs were short enough."""
+
+    source: Tensor  # int32
+    target: Tensor
+    source_lengths: Rows
+    target_lengths: Rows
+    kept: list[int]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def target_tokens(self) -> int:
+        """Target tokens, both markers included."""
+        return int(self.target_lengths.sum())
+
+    def batch(self, rows: Rows) -> Batch:
+        """These pairs, cut to their longest source and longest target."""
+        index = torch.from_numpy(rows)
+        source = self.source[index, : int(self.source_lengths[rows].max())]
+        target = self.target[index, : int(self.target_lengths[rows].max())]
+        return _batch(source.long(), target.long())
+
+    def in_order(self, size: int) -> Iterator[tuple[Rows, Batch]]:
+        """All pairs in batches of ``size``, shortest targets first, with their rows: for scoring."""
+        order = np.argsort(self.target_lengths, kind="stable")
+        for start in range(0, len(order), size):
+            yield order[start : start + size], self.batch(order[start : start + size])
+
+
+def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int) -> Encoded:
+    """Ids of every pair with at most ``longest`` tokens on both sides, <sos> before and <eos> after."""
+    both = [(source.encode(s), target.encode(t)) for s, t in zip(pairs.source, pairs.target, strict=True)]
+    kept = [i for i, (s, t) in enumerate(both) if 0 < len(s) <= longest and 0 < len(t) <= longest]
+    if not kept:
+        raise InputError(f"None of the {len(both)} pairs has between 1 and {longest} tokens on both sides.")
+    sources = [[SOS, *both[i][0], EOS] for i in kept]
+    targets = [[SOS, *both[i][1], EOS] for i in kept]
+    return Encoded(
+        source=table(sources).int(),
+        target=table(targets).int(),
+        source_lengths=np.array([len(s) for s in sources]),
+        target_lengths=np.array([len(t) for t in targets]),
+        kept=kept,
+    )
+
+
+def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int) -> list[Rows]:
+    """The rows of every batch of an epoch: a function of the arguments alone, so a resumed run sees the same.
+
+    ``mixed`` cuts a shuffle into batches of ``size``. ``equal-length`` cuts a shuffle of each source length into
+    batches of as many source tokens as ``size`` average sentences have, then shuffles the batches.
+    """
+    draw = np.random.default_rng([seed, epoch])
+    order = draw.permutation(len(encoded))
+    if batching == "mixed":
+        return _cut(order, size)
+    lengths = encoded.source_lengths[order]
+    tokens = size * float(encoded.source_lengths.mean())
+    batches = [
+        rows for length in np.unique(lengths) for rows in _cut(order[lengths == length], max(1, round(tokens / length)))
+    ]
+    return [batches[i] for i in draw.permutation(len(batches))]
+
+
+def _cut(order: Rows, size: int) -> list[Rows]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def _batch(source: Tensor, target: Tensor) -> Batch:
+    wanted = (target != PAD).flatten().nonzero().flatten()
+    return Batch(source=source, target=target, wanted=wanted, labels=target.flatten()[wanted])
+
+
+def table(sentences: Sequence[Sequence[int]]) -> Tensor:
+    """Lists of ids as one tensor, <pad> past each end."""
+    ids = torch.full((len(sentences), max(map(len, sentences))), PAD, dtype=torch.long)
+    for row, sentence in enumerate(sentences):
+        ids[row, : len(sentence)] = torch.tensor(sentence)
+    return ids

@@ -1,0 +1,77 @@
+"""What comes before the first step: the corpus, the vocabularies, the pairs as ids, pretrained vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.translator.batches import Encoded, encode
+from regard.translator.corpus import Corpus, load_corpus
+from regard.translator.embeddings import Vectors, initial_vectors
+from regard.translator.settings import Settings
+from regard.translator.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """Everything a run needs before its first step; several runs on the same data may share it."""
+
+    corpus: Corpus
+    source: Vocabulary
+    target: Vocabulary
+    train: Encoded
+    validation: Encoded
+    source_vectors: Vectors | None
+    target_vectors: Vectors | None
+
+
+def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
+    """Read the data, build the vocabularies from its training pairs, encode it, and read pretrained vectors."""
+    s = settings
+    corpus = load_data(settings) if corpus is None else corpus
+    source, target = _vocabularies(s, corpus)
+    vectors = [
+        None if spec == "learned" else initial_vectors(spec, words, texts, seed=s.training.seed, width=s.model.width)
+        for spec, words, texts in [
+            (s.embedding.source, source, corpus.train.source),
+            (s.embedding.target, target, corpus.train.target),
+        ]
+    ]
+    return Prepared(
+        corpus=corpus,
+        source=source,
+        target=target,
+        train=encode(corpus.train, source, target, longest=s.data.longest),
+        validation=encode(corpus.validation, source, target, longest=s.data.longest),
+        source_vectors=vectors[0],
+        target_vectors=vectors[1],
+    )
+
+
+def load_data(settings: Settings) -> Corpus:
+    """The corpus that the settings name."""
+    s = settings.data
+    return load_corpus(
+        s.path,
+        source=s.source,
+        target=s.target,
+        maximum_tokens=s.longest,
+        remove_leaks=s.remove_leaks,
+        test=s.test or None,
+        size=s.size,
+    )
+
+
+def _vocabularies(settings: Settings, corpus: Corpus) -> tuple[Vocabulary, Vocabulary]:
+    s = settings.vocabulary
+    sides = [corpus.train.source, corpus.train.target]
+    if s.joint:
+        sides = [[*sides[0], *sides[1]]]
+    built: list[Vocabulary] = [
+        WordVocabulary.build(text, lowercase=s.lowercase, minimum_frequency=s.minimum_frequency, size=s.size or None)
+        if s.kind == "words"
+        else BPEVocabulary.build(
+            text, lowercase=s.lowercase, minimum_frequency=s.minimum_frequency, size=s.size or 4000
+        )
+        for text in sides
+    ]
+    return built[0], built[-1]

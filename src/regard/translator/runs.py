@@ -1,0 +1,162 @@
+"""A run folder: begun, gone on with, or opened to translate and to score."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.translator.checkpoint import BEST, LAST, RUN, SETTINGS, VOCABULARY, put_weights, read_json, read_weights
+from regard.translator.decoding import Translations, Watch, encode_sources, translate_ids
+from regard.translator.embeddings import Vectors
+from regard.translator.model import EncoderTranslator, build_model
+from regard.translator.preparation import Prepared
+from regard.translator.settings import Settings, load_settings
+from regard.translator.vocabulary import Vocabulary, vocabulary_from_dict
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """What a run folder holds; ``facts`` says at which epoch its weights were, and how good."""
+
+    folder: Path
+    settings: Settings
+    source: Vocabulary
+    target: Vocabulary
+    model: EncoderTranslator
+    facts: dict[str, Any]
+    about: dict[str, Any]
+
+    def translate(
+        self, sentences: Sequence[str], *, cut: bool = False, batch: int = 100, watch: Watch | None = None
+    ) -> Translations:
+        """Translate sentences.
+
+        An empty one is refused, and so is one longer than the run was trained for, unless ``cut`` is true: then its
+        first tokens are translated and the result says so.
+        """
+        ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
+        found = translate_ids(self.model, ids, batch=batch, watch=watch)
+        return Translations(
+            source=list(sentences),
+            target=[self.target.decode(words) for words, _ in found],
+            log_probability=[value for _, value in found],
+            cut=shortened,
+        )
+
+
+def load_run(folder: str | Path, *, weights: str = "best") -> Run:
+    """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights."""
+    folder = Path(folder)
+    if weights not in ("best", "last"):
+        raise InputError(f"weights must be best or last, not {weights!r}.")
+    if not folder.is_dir():
+        raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
+    about = read_json(folder / RUN)
+    settings = load_settings(folder / SETTINGS)
+    source, target = read_vocabularies(folder)
+    path = folder / (BEST if weights == "best" else LAST)
+    tensors, facts = read_weights(path)
+    model = build_model(
+        settings,
+        len(source),
+        len(target),
+        source_vectors=_vectors_like(tensors, "model.embedding.tokens", settings.embedding.source),
+        target_vectors=_vectors_like(tensors, "model.output.vectors", settings.embedding.target),
+    )
+    put_weights(path, model, tensors)
+    model.eval()
+    return Run(folder=folder, settings=settings, source=source, target=target, model=model, facts=facts, about=about)
+
+
+def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
+    """The source's and the target's vocabulary of a run."""
+    saved = read_json(folder / VOCABULARY)
+    if not isinstance(saved, dict) or not {"source", "target"} <= saved.keys():
+        raise InputError(f"{folder / VOCABULARY} needs a source and a target vocabulary; restore it from a copy.")
+    return vocabulary_from_dict(saved["source"]), vocabulary_from_dict(saved["target"])
+
+
+def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None) -> bool:
+    """Whether ``folder`` has this very run, unfinished; raises if it has anything else."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if not (folder / RUN).exists():
+        raise InputError(f"{folder} exists and is not a run of ours; give another --out.")
+    about, theirs = read_json(folder / RUN), load_settings(folder / SETTINGS)
+    if different := settings.differences(theirs):
+        more = f" and {len(different) - 3} more" if len(different) > 3 else ""
+        raise InputError(
+            f"{folder} holds a run with other settings (asked for, there: {'; '.join(different[:3])}{more}); "
+            "give another --out."
+        )
+    if fingerprint is not None and about.get("fingerprint") != fingerprint:
+        raise InputError(f"{folder} holds a run on other data than {settings.data.path} has now; give another --out.")
+    if (folder / LAST).exists() and read_weights(folder / LAST)[1].get("finished"):
+        raise InputError(f"The run in {folder} is finished; score it, or give another --out to train again.")
+    return True
+
+
+def first_files(settings: Settings, data: Prepared, model: EncoderTranslator, command: str) -> dict[str, bytes]:
+    """The files a new run folder starts with: settings, vocabularies, and what the run depends on."""
+    vectors = {"source": data.source_vectors, "target": data.target_vectors}
+    about = {
+        "fingerprint": data.corpus.fingerprint,
+        "corpus": data.corpus.report.to_dict(),
+        "seed": settings.training.seed,
+        "command": command,
+        "pairs": {"train": len(data.train), "validation": len(data.validation)},
+        "target_tokens": data.train.target_tokens,
+        "words": {"source": len(data.source), "target": len(data.target)},
+        "parameters": parameters(model),
+        "vectors": {
+            side: None if v is None else v.to_dict() | {"sha256": hashlib.sha256(v.matrix.tobytes()).hexdigest()}
+            for side, v in vectors.items()
+        },
+        "versions": versions(),
+    }
+    words = {"source": data.source.to_dict(), "target": data.target.to_dict()}
+    return {
+        SETTINGS: settings.to_toml().encode(),
+        VOCABULARY: json.dumps(words, ensure_ascii=False).encode(),
+        RUN: json.dumps(about, indent=1, ensure_ascii=False).encode(),
+    }
+
+
+def parameters(model: nn.Module) -> int:
+    """Trained weights."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on beside the settings."""
+    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    for package in ("regard", "torch", "numpy", "tokenizers", "gensim"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _vectors_like(tensors: Mapping[str, Tensor], where: str, spec: str) -> Vectors | None:
+    """Vectors of the saved shape, so that a run opens without the file its vectors came from."""
+    if spec == "learned":
+        return None
+    rows = tensors.get(f"{where}.fixed", tensors.get(f"{where}.weight"))
+    if rows is None or rows.ndim != 2:
+        raise InputError(f"The checkpoint has no word vectors at {where}; the folder mixes files of different runs.")
+    free = tensors.get(f"{where}.is_free")
+    covered = np.zeros(len(rows), bool) if free is None else free.flatten().numpy() == 0
+    return Vectors(
+        spec=spec, width=rows.shape[1], types=0, types_covered=0, tokens=0, tokens_covered=0, missing=[],
+        _matrix=np.zeros(tuple(rows.shape), np.float32), _covered=covered,
+    )  # fmt: skip

@@ -1,0 +1,330 @@
+"""Training: a run is a function of its settings and its data, can stop at any moment, and goes on from there.
+
+Everything random is drawn from the seed and the step (:func:`regard.translator.batches.plan`,
+:func:`regard.translator.model.seed_dropout`), so a checkpoint needs no random state and a resumed run ends with
+exactly the weights of an uninterrupted one: on one machine, with the same library versions and number of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import CouldNotFindOut, InputError
+from regard.results import Result
+from regard.translator.batches import Batch, Rows, plan
+from regard.translator.checkpoint import (
+    BEST,
+    LAST,
+    LOG,
+    append_log,
+    create_run,
+    locked,
+    optimiser_tensors,
+    read_log,
+    restore,
+    rewind_log,
+    write_weights,
+)
+from regard.translator.model import EncoderTranslator, build_model, seed_dropout
+from regard.translator.preparation import Prepared, prepare
+from regard.translator.runs import first_files, holds_unfinished, parameters
+from regard.translator.scoring import perplexity
+from regard.translator.settings import Settings, TrainingSettings
+
+_LOG_EVERY = 50  # steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """How far the run is, after a step; shown to whoever watches."""
+
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float
+    rate: float  # target tokens per CPU-second, of this process
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One pass over the training pairs and the validation after it."""
+
+    epoch: int
+    step: int
+    training_loss: float  # mean over the epoch's tokens while the weights were changing; smoothed if that is set
+    perplexity: float  # validation, every target token counted, <sos> too
+    perplexity_without_sos: float
+    cpu_seconds: float  # of the whole run so far
+    wall_seconds: float
+
+
+Watch = Callable[[Step | Epoch], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training(Result):
+    """What :func:`train` returns; the best epoch is the one with the lowest validation perplexity."""
+
+    folder: str
+    epochs: list[Epoch]
+    best: Epoch
+    parameters: int
+    target_tokens: int  # of one epoch
+    cpu_seconds: float
+    wall_seconds: float
+    rate: float  # target tokens per CPU-second
+    fingerprint: str
+
+    def __str__(self) -> str:
+        b = self.best
+        return (
+            f"Trained {len(self.epochs)} epochs of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
+            f"in {self.cpu_seconds:.0f} CPU-seconds, {self.wall_seconds:.0f} s by the clock: {self.rate:,.0f} tokens "
+            f"per CPU-second.\nBest validation perplexity: {b.perplexity:.2f} counting <sos>, "
+            f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"
+            f"The run is in {self.folder}: try  regard translator score {self.folder}"
+        )
+
+
+@dataclass(kw_only=True)
+class _Position:
+    """Where a run is: between two steps."""
+
+    step: int = 0
+    epoch: int = 1
+    batch: int = 0  # batches of this epoch already done
+    loss_sum: float = 0.0
+    tokens: int = 0
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    best: float = math.inf
+    finished: bool = False
+    started: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.monotonic()))
+
+    def clock(self) -> None:
+        """Add the time since the last look."""
+        now = (time.process_time(), time.monotonic())
+        self.cpu_seconds += now[0] - self.started[0]
+        self.wall_seconds += now[1] - self.started[1]
+        self.started = now
+
+    def facts(self) -> dict[str, Any]:
+        self.clock()
+        return {key: value for key, value in asdict(self).items() if key != "started"}
+
+
+def train(
+    settings: Settings,
+    out: str | Path,
+    *,
+    prepared: Prepared | None = None,
+    watch: Watch | None = None,
+    command: str = "",
+) -> Training:
+    """Train the model of ``settings`` into the folder ``out``, or go on with the unfinished run that is there.
+
+    A folder with another run, or a finished one, is refused and left as it is. ``watch`` is told every step and epoch;
+    an exception it raises stops the run, which can be resumed like any other.
+    """
+    folder = Path(out)
+    holds_unfinished(settings, folder, None)  # before minutes of reading, where it can be seen already
+    data = prepared if prepared is not None else prepare(settings)
+    with exactly_repeatable(settings.training.threads):
+        model = build_model(
+            settings,
+            len(data.source),
+            len(data.target),
+            source_vectors=data.source_vectors,
+            target_vectors=data.target_vectors,
+        )
+        if not holds_unfinished(settings, folder, data.corpus.fingerprint):
+            create_run(folder, first_files(settings, data, model, command))
+        with locked(folder):
+            return _Trainer(settings, folder, data, model, watch).run()
+
+
+def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:
+    """The rate of ``step`` (counted from 0) of ``steps``: rising over the warm-up, then as the schedule says.
+
+    >>> s = TrainingSettings(learning_rate=1.0, warmup=2, schedule="linear")
+    >>> [round(learning_rate(i, 6, s), 3) for i in range(6)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < settings.warmup:
+        return settings.learning_rate * (step + 1) / settings.warmup
+    done = (step - settings.warmup) / max(1, steps - settings.warmup)
+    match settings.schedule:
+        case "linear":
+            return settings.learning_rate * (1 - done)
+        case "cosine":
+            return settings.learning_rate * (1 + math.cos(math.pi * done)) / 2
+    return settings.learning_rate
+
+
+class _Trainer:
+    """The loop, and what it keeps between steps."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, data: Prepared, model: EncoderTranslator, watch: Watch | None
+    ) -> None:
+        self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
+        s = settings.training
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.optimiser = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
+        self.at = _Position()
+        self.steps = s.epochs * len(self._plan(1))
+        self.tokens_here = 0  # by this process, for the rate
+        self.began_here = time.process_time()
+
+    def run(self) -> Training:
+        if (self.folder / LAST).exists():
+            self.at = _position(self.folder / LAST, restore(self.folder / LAST, self.model, self.optimiser))
+        rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
+        while self.at.epoch <= self.settings.training.epochs:
+            self._epoch()
+        return _result(self.folder, self.model, self.data)
+
+    def _epoch(self) -> None:
+        batches = self._plan(self.at.epoch)
+        self.model.train()
+        for rows in batches[self.at.batch :]:
+            batch = self.data.train.batch(rows)
+            loss = self._step(batch)
+            self._after_step(batch, loss)
+        self._after_epoch()
+
+    def _step(self, batch: Batch) -> float:
+        s = self.settings.training
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.at.step, self.steps, s)
+        seed_dropout(self.model, s.seed, self.at.step)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.model.loss(batch, smoothing=s.smoothing)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if s.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), s.clip)
+        self.optimiser.step()
+        return float(loss.detach())
+
+    def _after_step(self, batch: Batch, loss: float) -> None:
+        at, tokens = self.at, len(batch.labels)
+        at.step, at.batch = at.step + 1, at.batch + 1
+        at.loss_sum, at.tokens = at.loss_sum + loss * tokens, at.tokens + tokens
+        self.tokens_here += tokens
+        if not math.isfinite(loss):
+            raise CouldNotFindOut(
+                f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
+            )
+        if at.step % _LOG_EVERY == 0:
+            at.clock()
+            self._log({"event": "step", "step": at.step, "epoch": at.epoch, "loss": loss})
+        if at.step % self.settings.training.save_every == 0:
+            self._save()
+        if self.watch is not None:
+            self.watch(self._progress(loss))
+
+    def _after_epoch(self) -> None:
+        at = self.at
+        found = perplexity(self.model, self.data.validation)
+        at.clock()
+        epoch = Epoch(
+            epoch=at.epoch,
+            step=at.step,
+            training_loss=at.loss_sum / at.tokens,
+            perplexity=found.counting_sos,
+            perplexity_without_sos=found.without_sos,
+            cpu_seconds=at.cpu_seconds,
+            wall_seconds=at.wall_seconds,
+        )
+        self._log({"event": "epoch", **asdict(epoch)})
+        if found.counting_sos < at.best or at.epoch == 1:
+            at.best = found.counting_sos
+            self._save_best(epoch)
+        at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
+        at.finished = at.epoch > self.settings.training.epochs
+        self._save()
+        if self.watch is not None:
+            self.watch(epoch)
+
+    def _plan(self, epoch: int) -> list[Rows]:
+        s = self.settings.training
+        return plan(self.data.train, size=s.batch, batching=s.batching, seed=s.seed, epoch=epoch)
+
+    def _progress(self, loss: float) -> Step:
+        at = self.at
+        spent = max(time.process_time() - self.began_here, 1e-9)
+        elapsed = at.wall_seconds + time.monotonic() - at.started[1]
+        return Step(
+            step=at.step,
+            steps=self.steps,
+            epoch=at.epoch,
+            epochs=self.settings.training.epochs,
+            loss=loss,
+            rate=self.tokens_here / spent,
+            seconds_left=elapsed / at.step * (self.steps - at.step),
+        )
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        append_log(self.folder / LOG, entry)
+
+    def _save(self) -> None:
+        weights = {f"model.{name}": t for name, t in self.model.state_dict().items()}
+        write_weights(self.folder / LAST, weights | optimiser_tensors(self.model, self.optimiser), self.at.facts())
+
+    def _save_best(self, epoch: Epoch) -> None:
+        weights = {f"model.{name}": t for name, t in self.model.state_dict().items()}
+        write_weights(self.folder / BEST, weights, asdict(epoch))
+
+
+def _position(path: Path, facts: dict[str, Any]) -> _Position:
+    try:
+        return _Position(**facts)
+    except TypeError:
+        raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.") from None
+
+
+@contextlib.contextmanager
+def exactly_repeatable(threads: int) -> Iterator[None]:
+    """One number of threads and deterministic algorithms inside; as it was afterwards."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    memory: Any = torch.utils.deterministic  # a module with a property, which type checkers do not see
+    fill = memory.fill_uninitialized_memory
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # costs time and hides nothing here
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])
+        memory.fill_uninitialized_memory = fill
+
+
+def _result(folder: Path, model: EncoderTranslator, data: Prepared) -> Training:
+    epochs = [
+        Epoch(**{key: value for key, value in entry.items() if key != "event"})
+        for entry in read_log(folder / LOG)
+        if entry.get("event") == "epoch"
+    ]
+    last = epochs[-1]
+    return Training(
+        folder=str(folder),
+        epochs=epochs,
+        best=min(epochs, key=lambda e: e.perplexity),
+        parameters=parameters(model),
+        target_tokens=data.train.target_tokens,
+        cpu_seconds=last.cpu_seconds,
+        wall_seconds=last.wall_seconds,
+        rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
+        fingerprint=data.corpus.fingerprint,
+    )

@@ -10,7 +10,7 @@ demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
 
 test: $(VENV)/.ready
-	$(ONE_THREAD) $(BIN)/python -m pytest
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

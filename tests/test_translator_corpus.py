@@ -344,5 +344,5 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'regard\[translator\]'"):
+    with pytest.raises(InputError, match=r"pip install 'regard\[huggingface\]'"):
         load_corpus("hf:nobody/none")

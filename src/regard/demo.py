@@ -34,12 +34,15 @@ TOUR = (
     ),
     Stop(
         "Share a set",
-        "Two neighbouring corners of a hexagon share the attention. For orthonormal keys there is a textbook query; "
-        "it is not the shortest.",
+        "Two neighbouring corners of a hexagon share the attention, each with just under one half.",
         "regard design share example:hexagon 0 1 --eps 0.01 --plot share.svg",
         "share.svg",
     ),
-    Stop("The textbook beside the optimum", "", "regard design share example:orthonormal 1 4 9 --eps 0.01"),
+    Stop(
+        "The textbook beside the optimum",
+        "For orthonormal keys there is a textbook query. It is not the shortest.",
+        "regard design share example:orthonormal 1 4 9 --eps 0.01",
+    ),
     Stop(
         "Never",
         "The centre of a square: whatever the query, some corner scores at least as high. It can have one fifth.",
@@ -133,7 +136,7 @@ PAGE = """<!doctype html>
 <style>
  body { font: 17px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1.2rem; color: #1b1b1b; }
  h1 { font-size: 1.9rem; margin-bottom: .2rem } h2 { margin: 2.4rem 0 .3rem; font-size: 1.25rem }
- pre { background: #f4f5f7; padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; font-size: .82rem }
+ pre { background: #f4f5f7; padding: .8rem 1rem; border-radius: 6px; white-space: pre-wrap; font-size: .82rem }
  figure { margin: .8rem 0; } svg { max-width: 100%; height: auto; background: white }
  footer { margin: 3rem 0; color: #555 }
  @media (prefers-color-scheme: dark) {

@@ -81,22 +81,24 @@ def _draw_distances(axes: Any, result: Positions, base: float) -> None:
 
 
 def _draw_collisions(axes: Any, length: int, base: float) -> None:
+    lowest = float(length)
     for through, style, word in (("real", "-", "rounded once"), ("native", ":", "native")):
         found = first_collisions(length, through=through, base=base)
         for shift, (format, (colour, marker)) in zip((0.94, 1.0, 1.06), LOOKS.items(), strict=True):
             x = np.array(DIMS) * shift
             y = np.array([length if t is None else t for t in found[format]], dtype=float)
+            lowest = min(lowest, float(y.min()))
             none = np.array([t is None for t in found[format]])
             axes.plot(x, y, style, marker=marker, color=colour, lw=1, ms=5, label=f"{format}, {word}")
             axes.plot(x[none], y[none], marker, color=colour, ms=5, mfc="white")
     axes.axhline(length, color="black", lw=0.8)
     axes.text(0.98, 0.985, "hollow: none so far", ha="right", va="top", transform=axes.transAxes, fontsize=8)
+    axes.set_ylim(lowest / 2, length * 4)  # by hand: where nothing collides, all points are at one height
     axes.set(xscale="log", yscale="log", xlabel="dimension", ylabel="first position that repeats an earlier one")
     axes.set_xticks(DIMS, [str(d) for d in DIMS])
     axes.minorticks_off()
-    axes.set_ylim(top=length * 4)
     axes.set_title(f"first collision among {length:,} positions")
-    axes.legend(fontsize=8, loc="center right")
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_table(axes: Any, table: Float) -> None:

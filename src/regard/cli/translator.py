@@ -106,9 +106,6 @@ def translate(
     show(found, as_json=as_json)
 
 
-# compare, tune and report follow here.
-
-
 class _Watch:
     """A line on standard error: every half second on a terminal, now and then elsewhere; every epoch always."""
 

@@ -1,0 +1,229 @@
+"""A study's folder as it is written down: its trials, its journal, and what it found.
+
+Optuna keeps the trials in a journal of JSON lines. Its own lock is not used: the folder is locked by the system, and
+that lock dies with the process, so a killed search leaves none behind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import InputError
+from regard.results import Result
+from regard.translator.budget import duration
+from regard.translator.checkpoint import read_json
+from regard.translator.comparison import read_comparison
+from regard.translator.importance import Importance, importances
+from regard.translator.records import logged_epochs
+from regard.translator.settings import Settings
+from regard.translator.space import Range, Space, change
+from regard.translator.summary import Comparison, aligned
+
+if TYPE_CHECKING:
+    import optuna
+
+STUDY, JOURNAL, TRIALS, CONFIRM = "study.json", "journal.jsonl", "trials", "confirm"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One try; ``perplexity`` is the best validation perplexity it reached, counting <sos>.
+
+    ``expected`` is the same, but for a pruned trial what it would have reached had it gained, after the epoch it was
+    stopped at, as much as the complete trials did on average: what pictures and importance use.
+    """
+
+    number: int
+    state: str  # complete, pruned, failed or unfinished
+    perplexity: float | None
+    expected: float | None
+    curve: list[float]  # validation perplexity, epoch by epoch
+    changes: dict[str, Any]
+    cpu_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tuning(Result):
+    """What :func:`tune` returns."""
+
+    folder: str
+    space: str
+    trials: list[Trial]
+    default: Trial | None  # the settings it started from, where the space has them
+    best: Trial
+    importance: list[Importance]
+    confirmation: Comparison | None
+    command: str  # that trains the best settings
+    cpu_seconds: float
+
+    def __str__(self) -> str:
+        counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
+        states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+        lines = [
+            f"{len(self.trials)} trials ({states}) in {duration(self.cpu_seconds)} of CPU time, judged by "
+            "validation perplexity counting <sos>.",
+            _best_line(self),
+            f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
+        ]
+        if self.importance:
+            lines += [
+                "",
+                "What mattered (share of the scatter of ln perplexity that is lost without it, 90 % of resamples):",
+            ]
+            lines += [_importance_table(self.importance)]
+        if self.confirmation is not None:
+            lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
+        return "\n".join([*lines, "", f"Train it: {self.command}"])
+
+
+def read_study(folder: str | Path) -> Tuning:
+    """The study in a folder, finished or not, from its files alone."""
+    folder = Path(folder)
+    about = read_about(folder)
+    settings = _saved_settings(about)
+    space = _saved_space(about)
+    found = read_trials(folder)
+    judged = [t for t in found if t.perplexity is not None]
+    best = best_trial(found, folder)
+    defaults = space.defaults(settings)
+    confirmation = read_comparison(folder / CONFIRM) if is_confirmed(folder) else None
+    return Tuning(
+        folder=str(folder),
+        space=about["name"],
+        trials=found,
+        default=next((t for t in judged if t.state == "complete" and t.changes == defaults), None),
+        best=best,
+        importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
+        confirmation=confirmation,
+        command=f"regard translator train {folder / TRIALS / f'{best.number:04d}' / 'settings.toml'} --out runs/best",
+        cpu_seconds=sum(t.cpu_seconds for t in found),
+    )
+
+
+class _Held:
+    """Optuna's journal asks for a lock; the study's folder is locked already, by a lock that dies with the process."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        return None
+
+
+def open_journal(folder: Path, *, create: bool = False, pruner: Any = None) -> optuna.Study:
+    try:
+        import optuna
+        from optuna.storages.journal import JournalFileBackend, JournalStorage
+    except ImportError:
+        raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    path = folder / JOURNAL
+    if create:
+        _cut_half_a_line(path)
+    elif not path.exists():
+        raise InputError(f"The study in {folder} has no trial yet; give its tune command again.")
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=_Held()))
+        if create:
+            return optuna.create_study(
+                storage=storage, study_name="study", direction="minimize", load_if_exists=True, pruner=pruner
+            )
+        return optuna.load_study(storage=storage, study_name="study")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error}); restore it from a copy, or give another --out.") from None
+
+
+def _cut_half_a_line(path: Path) -> None:
+    """A kill in the middle of a write leaves half a line; what it said was not done yet."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            with open(path, "r+b") as stream:
+                stream.truncate(len(whole))
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    if not (folder / STUDY).exists():
+        raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
+    about = read_json(folder / STUDY)
+    wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
+    if not isinstance(about, dict) or not wanted <= about.keys():
+        raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
+    return about
+
+
+def _saved_settings(about: dict[str, Any]) -> Settings:
+    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
+    return Settings().with_changes(changes)
+
+
+def _saved_space(about: dict[str, Any]) -> Space:
+    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
+    return Space(name=about["name"], entries=entries)
+
+
+def is_confirmed(folder: Path) -> bool:
+    """Whether a score of the test set exists."""
+    return any((folder / CONFIRM / "scores").glob("*.json"))
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    started = (f for f in open_journal(folder).get_trials(deepcopy=False) if f.state.name != "WAITING")
+    found = [_trial(folder, frozen) for frozen in started]
+    complete = [t for t in found if t.state == "complete"]
+    return [replace(t, expected=_expected(t, complete)) for t in found]
+
+
+def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
+    """The perplexity of a complete trial; of a pruned one, times what complete trials still gained after its epoch."""
+    if trial.perplexity is None or trial.state == "complete" or not complete:
+        return trial.perplexity
+    done = len(trial.curve)
+    gains = [math.log(min(t.curve) / min(t.curve[:done])) for t in complete]
+    return trial.perplexity * math.exp(sum(gains) / len(gains))
+
+
+def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
+    complete = [t for t in trials if t.state == "complete"]
+    if not complete:
+        raise InputError(f"The study in {folder} has no finished trial yet; give its tune command again.")
+    return min(complete, key=lambda t: t.perplexity or 0.0)
+
+
+def _trial(folder: Path, frozen: Any) -> Trial:
+    epochs = logged_epochs(folder / TRIALS / f"{frozen.number:04d}")
+    curve = [frozen.intermediate_values[e] for e in sorted(frozen.intermediate_values)]
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    return Trial(
+        number=frozen.number,
+        state=states.get(frozen.state.name, "unfinished"),
+        perplexity=min(curve) if curve and frozen.state.name in ("COMPLETE", "PRUNED") else None,
+        expected=None,
+        curve=curve,
+        changes={k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in frozen.params.items()},
+        cpu_seconds=epochs[-1].cpu_seconds if epochs else 0.0,
+        reason=str(frozen.user_attrs.get("reason", "")),
+    )
+
+
+def _best_line(found: Tuning) -> str:
+    best = found.best.perplexity or 0.0
+    text = f"Best: trial {found.best.number}, validation perplexity {best:.2f}"
+    if found.default is None or found.default.perplexity is None:
+        return text + "."
+    before = found.default.perplexity
+    return f"{text}; the settings it started from have {before:.2f} ({best / before - 1:+.1%})."
+
+
+def _importance_table(found: Sequence[Importance]) -> str:
+    rows = [
+        [i.name, f"{i.mean:.0%}", f"({i.low:.0%} to {i.high:.0%})", "" if i.low > 0 else "not shown to matter"]
+        for i in found
+    ]
+    return aligned(rows)

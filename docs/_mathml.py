@@ -1,4 +1,4 @@
-"""Formulas as MathML, made when the pages are built: browsers draw it themselves, so the site asks nobody for a script."""
+"""Formulas as MathML, made when the pages are built: browsers draw it, and the site asks nobody for a script."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ COMMANDS = (
     'regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01 --plot design-copy.svg',
     'regard subspace extract "1; 0" "2; 1" --plot extract.svg',
     "regard positions --dim 4 --length 1000000 --plot positions.svg",
-    "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot noise-swing.svg --plot-keys noise-keys.svg",
+    "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20"
+    " --plot noise-swing.svg --plot-keys noise-keys.svg",
 )
 
 

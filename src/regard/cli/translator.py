@@ -126,29 +126,20 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
+        from regard.translator.budget import duration
+
         now = time.monotonic()
         if now - self.shown < (0.5 if self.terminal else 20):
             return
         self.shown = now
         self._say(
             f"epoch {event.epoch} of {event.epochs}, step {event.step:,} of {event.steps:,}, loss {event.loss:.3f}, "
-            f"{event.rate:,.0f} target tokens per CPU-second, about {_duration(event.seconds_left)} left",
+            f"{event.rate:,.0f} target tokens per CPU-second, about {duration(event.seconds_left)} left",
             "\r" if self.terminal else "\n",
         )
 
     def _say(self, line: str, end: str) -> None:
         print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    """
-    >>> _duration(59), _duration(75), _duration(7300)
-    ('59 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _settings(config: str, changes: list[str], **named: str | None) -> Settings:

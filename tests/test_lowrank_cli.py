@@ -44,10 +44,10 @@ def weights(tmp_path):
 
 
 def test_rank(run):
-    code, out, err = run("a.npy", "--rank", "2", "--check")
+    code, out, _ = run("a.npy", "--rank", "2", "--check")
     assert code == 0
     assert "no matrix of that rank errs less than" in out
-    assert "5 of 5 stated intervals are proved" in err
+    assert "5 of 5 stated intervals are proved" in out
 
 
 def test_json_is_what_python_says(run):
@@ -84,17 +84,29 @@ def test_product_and_inputs(run, transposed):
     np.save("k.npy", (2 * w).T if transposed else 2 * w)
     np.save("x.npy", np.random.default_rng(2).standard_normal((5, 7)))
     flags = ["--transposed"] if transposed else []
-    code, out, err = run("--product", "q.npy", "k.npy", *flags, "--rank", "2", "--inputs", "x.npy", "--check")
+    code, out, _ = run("--product", "q.npy", "k.npy", *flags, "--rank", "2", "--inputs", "x.npy", "--check")
     assert code == 0
     assert "A B^T: 7 x 7" in out
     assert f"scale {3**-0.5:.6g}" in out
-    assert "3 of 3 stated intervals" in err
+    assert "3 of 3 stated intervals" in out
 
 
 def test_randomised_with_a_saved_cut(run):
     code, out, _ = run("a.npy", "--randomised", "--rank", "2", "--seed", "3", "--out", "f.safetensors")
     assert code == 0
-    assert "false with probability at most 1e-10" in out
+    assert out.count("false with probability at most 1e-10") == 2  # what is left out, and the cut
+    assert "spectral and Frobenius error: no matrix of that rank errs less than" in out
+
+
+def test_a_sketch_is_checked_too(run, monkeypatch):
+    sketched = ("a.npy", "--randomised", "--rank", "2", "--check", "--json")
+    code, out, _ = run(*sketched)
+    found = json.loads(out)
+    assert code == 0
+    assert found["checked"]["measured"][0] <= found["checked"]["stated"] == found["spectrum"]["residual"]
+    monkeypatch.setattr(lowrank.Sketch, "check", lambda *_, **__: lowrank.SketchCheck(measured=(2.0, 3.0), stated=1.0))
+    code, out, _ = run(*sketched)
+    assert (code, json.loads(out)["checked"]["stated"]) == (1, 1.0)
 
 
 def test_plot(run, tmp_path):

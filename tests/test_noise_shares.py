@@ -75,6 +75,18 @@ def test_the_transform_against_a_grid(laws: list[tuple[float, float]]) -> None:
         assert abs(value.value - above_by_grid(laws, share)) <= value.accuracy < 1e-6
 
 
+@pytest.mark.parametrize("iso", [1e-16, 1e-12, 1e-8])
+def test_tiny_noise_far_from_and_at_the_weight(iso: float) -> None:
+    law = weight_law(score_laws(NoiseModel(means=np.eye(2), isotropic=iso), [5.0, 5.0]), 0)
+    sd = np.sqrt(2 * iso * 50)  # of the logit, which is Gaussian
+    assert law.method == "characteristic function"
+    assert (law.above(0.6).value, law.above(0.4).value) == (0.0, 1.0)
+    assert max(law.above(0.6).accuracy, law.above(0.4).accuracy) < 1e-11
+    assert law.above(float(expit(sd))).value == pytest.approx(ndtr(-1), abs=1e-6)
+    found = quantile(law, 0.9)
+    assert abs(found.value - expit(1.2815515655446004 * sd)) <= found.accuracy < 1e-9
+
+
 def test_nearly_fixed_scores_by_the_characteristic_function() -> None:
     laws = [(0.2, 0.09), (0.0, 0.3), (-0.5, 0.6)]
     own, *others = (law(*each) for each in laws)

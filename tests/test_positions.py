@@ -200,6 +200,14 @@ def test_rotary_and_sinusoidal_distances() -> None:
     assert "depend on differences alone" in str(rotary)
 
 
+def test_no_bound_is_claimed_for_angles_computed_in_a_format() -> None:
+    once = positions(dim=6, length=300, format="bfloat16", kind="rotary")
+    native = positions(dim=6, length=300, format="bfloat16", kind="rotary", through="native")
+    assert once.differences is not None
+    assert native.differences is not None
+    assert (once.differences.format, native.differences.format) == ("bfloat16", "real")
+
+
 def test_learned_tables() -> None:
     table = sinusoidal(300, 6)
     assert positions(table).nearest == positions(dim=6, length=300).nearest or positions(table).answer
@@ -234,6 +242,7 @@ def test_learned_tables() -> None:
         ({"dim": 4, "length": 9, "base": float("nan")}, "base is nan"),
         ({"dim": 4, "length": 9, "effort": 0}, "effort is 0, but it counts offsets"),
         ({"kind": "learned"}, "Learned positions are a table"),
+        ({"dim": 4, "length": 9, "format": "float16", "library": "numpy"}, "asks no library for a sine"),
         ({"table": [[1.0]], "kind": "rotary"}, "A table was given, but rotary positions are computed"),
         ({"table": [[1.0]], "dim": 2}, "dim is 2, but the table has shape"),
         ({"table": [[1.0, float("inf")]]}, "table: row 0, column 1"),
@@ -265,6 +274,8 @@ def test_command_line(tmp_path: Path) -> None:
     found = json.loads(run.stdout)
     assert (run.exit_code, found["equal"], found["distinct"]) == (1, [1, 711], False)
     picture = tmp_path / "p.svg"
+    run = CliRunner().invoke(app, ["positions", "--dim", "6", "--length", "9", "--plot", str(picture)])  # no collision
+    assert run.exit_code == 0, run.exception
     run = CliRunner().invoke(app, ["positions", "--dim", "6", "--length", "300", "--plot", str(picture)])
     assert (run.exit_code, "all distinct" in run.stdout) == (0, True)
     assert picture.read_text().count("<svg") == 1

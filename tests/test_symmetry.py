@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import sys
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -235,6 +236,8 @@ def raises(X: np.ndarray) -> np.ndarray:
         (lambda X: (X, X), "returned a tuple; wrap it"),
         (lambda X: None, "returned None; wrap it"),
         (lambda X: "words", "returned a str, which is no array"),
+        (lambda X: 1j * X, "returned a ndarray, which is no array of real numbers"),
+        (lambda X: sys.exit(5), "raised SystemExit: 5 for an input"),
         (lambda X: X + np.random.default_rng().random(X.shape), "gave two answers for one input"),
         (dict, r"is a class \(dict\); give a function"),
         (5, "is a int; give a function"),
@@ -251,6 +254,7 @@ def test_bad_maps(f: object, message: str) -> None:
         ({"length": 1}, "length is 1; it must be a whole number, 2 or more"),
         ({"dim": 0}, "dim is 0; it must be"),
         ({"trials": 0}, "trials is 0; it must be"),
+        ({"seed": -1}, "seed is -1; it must be a whole number, 0 or more"),
         ({"dtype": "int8"}, "dtype is 'int8', which is not known; choose float64 or float32"),
         ({"kind": "odd"}, "kind is 'odd', which is not known"),
     ],

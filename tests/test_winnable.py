@@ -20,6 +20,8 @@ from regard.design.winnable import winnable
 from regard.design.winnable_check import verify_winnable
 from regard.errors import CouldNotFindOut, InputError
 
+SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
+
 
 def strict_corners(points):
     """Indices of the strict vertices of a planar set, by Andrew's chain in fractions; repeated points are none."""
@@ -295,3 +297,29 @@ def test_the_command_line_refuses_a_bad_target_before_it_works(run):
     assert isinstance(outcome.exception, InputError)
     assert "must end in .json" in str(outcome.exception)
     assert "Example" in run("--help").stdout
+
+
+def test_a_tiny_query_cannot_pass_off_a_tie_as_a_win():
+    """The lengths of such a query underflow when squared; the bound on its products must not vanish with them."""
+    a, b = np.array([0.34375, 0.8125, 0.328125]), np.array([-1.3125, 0.90625, 0.4375])
+    rows = np.array([a, b, (a + b) / 2])
+    for seed in range(20):
+        across = np.cross(a - b, np.random.default_rng(seed).standard_normal(3))
+        certificate = winnable(rows, jobs=1).to_dict()
+        certificate["ways"] = certificate["ways"][:2] + "q"
+        certificate["proofs"] = [{"row": 2, "query": (1e-200 * across).tolist()}]
+        assert 2 in verify_winnable(rows, certificate).failed
+
+
+@pytest.mark.parametrize("query", [["abc", "1"], [1.0, "a"], [[1.0], [2.0]], [10**400, 1]])
+def test_a_query_that_is_no_query_proves_nothing(query):
+    certificate = winnable(SQUARE, jobs=1).to_dict()
+    certificate["ways"], certificate["proofs"] = "qcccn", [{"row": 0, "query": query}, *certificate["proofs"]]
+    assert list(verify_winnable(SQUARE, certificate).failed) == [0]
+
+
+def test_no_processes_and_less_than_no_time_are_refused():
+    with pytest.raises(InputError, match="jobs must be a number of processes"):
+        winnable(SQUARE, jobs=0)
+    with pytest.raises(InputError, match="seconds must be a number that is not negative; it is -1"):
+        winnable(SQUARE, seconds=-1)

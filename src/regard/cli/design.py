@@ -175,9 +175,10 @@ def verify(
 
     The check shares no code with the solvers; exponentials and logarithms run in arbitrary-precision balls.
 
-    Example:
+    Example, first a certificate, then its check, which confirms that the norm is at most 4.03396763:
 
     regard design copy example:square 0 --out square.json
+
     regard design verify square.json --keys example:square
     """
     from regard.design import verify as check
@@ -196,11 +197,15 @@ def _read(
     spec, rest = _split(words, keys, verb)
     if len(rest) < least:
         raise typer.BadParameter(f"{verb} which key? Name it by its number, counted from 0, after the keys.")
-    try:
-        indices = [int(word) for word in rest]
-    except ValueError as error:
-        raise typer.BadParameter(f"A key is named by a whole number counted from 0: {error}.") from None
+    indices = [_index(word) for word in rest]
     return *_load(spec, scale, allowed), indices
+
+
+def _index(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise typer.BadParameter(f"A key is named by a whole number counted from 0; {word!r} is not one.") from None
 
 
 def _split(words: list[str] | None, keys: str | None, verb: str) -> tuple[str, list[str]]:

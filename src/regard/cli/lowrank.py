@@ -89,16 +89,15 @@ def lowrank(
         _refuse_with_all(error, inputs, out, plot, product, randomised, check)
         show(_table(str(matrix), rank), as_json=as_json)
     if randomised:
-        answer = _sketched(matrix, rank, error, norm, relative, seed, passes, inputs, plot)
-        source: tuple[Any, ...] = ()
+        answer, source = _sketched(matrix, rank, error, norm, relative, seed, passes, inputs, plot)
     else:
         answer, source = _studied(
             matrix, product, transposed, inputs,
             rank=rank, error=error, norm=norm, relative=relative, scale=scale, tolerance=tolerance,
         )  # fmt: skip
     _save(answer, out, plot)
-    if check and source:
-        _check(answer, source)
+    if check:
+        answer = _checked(answer, source)
     show(answer, as_json=as_json)
 
 
@@ -122,16 +121,18 @@ def _studied(
 def _sketched(
     matrix: str | None, rank: int | None, error: float | None, norm: str, relative: bool, seed: int, passes: int,
     inputs: str | None, plot: str | None,
-) -> Study:  # fmt: skip
+) -> tuple[Study, tuple[Any, ...]]:  # fmt: skip
     from regard.errors import InputError
     from regard.lowrank import study_sketch
 
     if matrix is None or rank is None or inputs is not None or plot is not None:
         raise InputError("--randomised needs a MATRIX and --rank, and does not go with --product, --inputs or --plot.")
-    return study_sketch(
-        _load(matrix, "matrix", keep=True), rank=rank, seed=seed, error=error, norm=norm, relative=relative,
+    loaded = _load(matrix, "matrix", keep=True)
+    answer = study_sketch(
+        loaded, rank=rank, seed=seed, error=error, norm=norm, relative=relative,
         passes=passes, name=_name(matrix), progress=Progress("Rows read"),
     )  # fmt: skip
+    return answer, (loaded,)
 
 
 def _table(spec: str, rank: int | None) -> Table:
@@ -206,11 +207,14 @@ def _save(answer: Study, out: str | None, plot: str | None) -> None:
             draw(answer.spectrum, plot, rank=rank)
 
 
-def _check(answer: Study, source: tuple[Any, ...]) -> None:
-    found = answer.spectrum.check(*source)
-    note(str(found))
-    if not found.answer:
-        raise typer.Exit(1)
+def _checked(answer: Study, source: tuple[Any, ...]) -> Study:
+    from dataclasses import replace
+
+    from regard.lowrank import Sketch
+
+    if isinstance(answer.spectrum, Sketch):
+        return replace(answer, checked=answer.spectrum.check(source[0], progress=Progress("Rows read again")))
+    return replace(answer, checked=answer.spectrum.check(*source))
 
 
 def _refuse_with_all(

@@ -39,10 +39,10 @@ class Progress:
         if elapsed < 2 or (now - self.shown < pause and done < total):
             return
         self.shown = now
-        left = elapsed * (total - done) / max(done, 1)
+        left = f", about {elapsed * (total - done) / done:.0f} s left" if done else ""
         end = "\r" if terminal and done < total else "\n"
         print(
-            f"{self.what}: {done:,} of {total:,}, about {left:.0f} s left ",
+            f"{self.what}: {done:,} of {total:,}{left} ",
             end=end,
             file=sys.stderr,
             flush=True,

@@ -109,9 +109,13 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
     if direction is None:
         rows = keys[distinct] - keys[key]
         unit = float(np.linalg.norm(rows, axis=1).max())
-        found = shortest(rows / unit, aim, gap=1e-6)
+        span, points = None, rows / unit
+        if len(points) < points.shape[1]:  # the shortest query lies in their span: far fewer numbers
+            span, triangle = np.linalg.qr(points.T)
+            points = triangle.T
+        found = shortest(points, aim, gap=1e-6)
         if math.isfinite(found.upper):
-            yield found.query / (unit * scale)
+            yield (found.query if span is None else span @ found.query) / (unit * scale)
         return
     unit_direction = direction / np.linalg.norm(direction)
     lead, rad = rigor.margins(keys[distinct], keys[key], unit_direction)

@@ -45,8 +45,9 @@ CLAIMS = ("shortest", "strongest", "unreachable", "ceiling")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verification(Result):
-    """What was recomputed: each statement with its verdict, and the numbers that follow from it."""
+    """What was recomputed: the question, each statement with its verdict, and the numbers that follow from it."""
 
+    question: str
     holds: bool
     statements: tuple[tuple[str, bool], ...]
     numbers: dict[str, float]
@@ -59,7 +60,7 @@ class Verification(Result):
     def __str__(self) -> str:
         lines = [f"{'holds ' if holds else 'FAILS '} {statement}" for statement, holds in self.statements]
         verdict = "The certificate holds." if self.holds else "The certificate does NOT hold."
-        return "\n".join([*lines, f"{verdict} Checked in {self.arithmetic}."])
+        return "\n".join([f"The question: {self.question}.", *lines, f"{verdict} Checked in {self.arithmetic}."])
 
 
 def fingerprint(keys: Array) -> str:
@@ -96,10 +97,12 @@ def recheck(
         "unreachable": _check_unreachable,
         "ceiling": _check_ceiling,
     }[str(problem.claim)]
-    with flint.ctx.workprec(PRECISION):
+    # what leaves the range of floats becomes infinite or not a number, and then proves nothing
+    with flint.ctx.workprec(PRECISION), np.errstate(over="ignore", invalid="ignore"):
         statements, numbers = check(problem)
     how = "exact and ball arithmetic" if strict else "rounding-bounded float64 (NumPy's exp and log within 8 ulp)"
     return Verification(
+        question=problem.words(),
         holds=all(holds for _, holds in statements),
         statements=tuple(statements),
         numbers=numbers,
@@ -118,6 +121,10 @@ def read_certificate(path: str) -> Mapping[str, Any]:
         raise InputError(f"{path} is a folder; pass the JSON file in it.") from None
     except (ValueError, RecursionError) as error:  # not text, not JSON, or a number of thousands of digits
         raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
+    if isinstance(read, dict) and read.get("format") == "regard winnable 1":
+        raise InputError(f"{path} is a certificate of winnable; recheck it with: winnable ROWS --verify {path}.")
+    if isinstance(read, dict) and isinstance(read.get("designs", read.get("ceilings")), list):
+        raise InputError(f"{path} holds several answers; recheck one at a time, each as a file of its own.")
     if isinstance(read, dict) and isinstance(read.get("certificate"), dict):
         read = read["certificate"]
     if not isinstance(read, dict):
@@ -180,7 +187,7 @@ class _Problem:
 
     def _place(self, keys: Array, rows: NDArray[np.intp], question: Mapping[str, Any]) -> None:
         """Points that compete, anchors, and for matching the target."""
-        self.target = None
+        self.target, self.chosen = None, np.zeros(0, dtype=np.intp)
         if self.verb == "match":
             self.target = _distribution(self._vector(question.get("target"), "target", len(keys)), rows)
             self.points, self.anchors = keys[rows], np.zeros((0, keys.shape[1]))
@@ -190,7 +197,7 @@ class _Problem:
             raise InputError(f"The certificate is about copying {len(chosen)} keys at once; copying is of one key.")
         if not np.isin(chosen, rows).all():
             raise InputError("The certificate names a key that its own mask forbids.")
-        self.anchors = keys[chosen]
+        self.chosen, self.anchors = chosen, keys[chosen]
         self.points = keys[np.setdiff1d(rows, chosen)] if self.verb == "copy" else keys[rows]
 
     def get(self, name: str, kind: type) -> Any:
@@ -253,7 +260,7 @@ class _Problem:
         if self.target is not None:
             return self._divergence(self.target, query, refine=refine)
         totals = [self._total(anchor, query, refine=refine) for anchor in self.anchors]
-        worst = max(totals, key=evaluate.above)
+        worst = max(total.upper() for total in totals)  # exact numbers, so that the order is certain
         return worst.log() if len(self.points) else flint.arb(-math.inf)
 
     def meets(self, query: Array, *, refine: bool) -> bool:
@@ -326,13 +333,25 @@ class _Problem:
             )
         return float(value)
 
-    def attention(self, value: float) -> float:
-        """The attention that a value F stands for (the divergence itself for matching)."""
+    def attention(self, value: float, *, up: bool) -> float:
+        """The attention that a value F stands for (the divergence itself for matching), rounded to the safe side."""
         if self.verb == "match":
             return value
-        if self.verb == "copy":
-            return 1 / (1 + math.exp(value)) if value < 700 else 0.0
-        return math.exp(-max(value, 0.0))  # a bound beyond 1 says no more than 1
+        if value == math.inf:
+            return 0.0
+        growth = flint.arb(value).exp()
+        share = 1 / (1 + growth) if self.verb == "copy" else 1 / growth
+        return min(evaluate.above(share), 1.0) if up else max(evaluate.below(share), 0.0)
+
+    def words(self) -> str:
+        """The question that the certificate answers, so that nobody takes it for the answer to another."""
+        asked = {"eps": self.eps, "kl": self.kl, "max_norm": self.max_norm}
+        about = ", ".join(f"{name} {value:.12g}" for name, value in asked.items() if _is_number(value))
+        chosen = ", ".join(map(str, self.chosen.tolist()))
+        what = f"key{'s' * (len(self.chosen) > 1)} {chosen} (counted from 0)" if chosen else "the target stored in it"
+        verb = f"the most that can ever be done: {self.verb}" if self.claim == "ceiling" else self.verb
+        masked = "" if self.certificate.get("allowed") is None else ", with a mask"
+        return f"{verb} {what}{', ' * bool(about)}{about}, scale {self.scale:.12g}{masked}"
 
     def measure(self) -> str:
         return {"copy": "attention", "share": "least attention", "match": "divergence"}[self.verb]
@@ -358,7 +377,7 @@ def _check_shortest(problem: _Problem) -> Checked:
             break
     statements = [
         (f"the query meets the demand ({problem.verb})", meets),
-        (f"its norm is at most {claimed:.12g}", norm <= claimed * (1 + 16 * rigor.U)),
+        (f"its norm is at most {claimed:.12g}", norm <= claimed),
         (f"no query shorter than {lower:.12g} does: the gap is at most {wanted:.1e}", gap <= wanted and honest),
     ]
     return statements, {"norm": norm, "lower_bound": lower, "gap": gap}
@@ -375,7 +394,7 @@ def _check_strongest(problem: _Problem) -> Checked:
         reach = radius * problem.slack_above(weights, mixture, refine=refine) * (1 + 4 * rigor.U)
         bound = max(bound, evaluate.below(problem.entropy(weights) - flint.arb(reach)))
         gap = _gap_in_nats(problem, best, bound)
-        reached, limit = problem.attention(best), problem.attention(bound)
+        reached, limit = problem.attention(best, up=False), problem.attention(bound, up=True)
         does = best < math.inf and problem.honest("reached", reached, upper=problem.verb == "match")
         most = gap <= wanted and problem.honest("bound", limit, upper=problem.verb != "match")
         if does and most:
@@ -402,7 +421,7 @@ def _check_unreachable(problem: _Problem) -> Checked:
         return _too_many_copies(problem, copies)
     value = _combination_value(problem)
     proved = value is not None and bool(flint.arb(value) > problem.limit())
-    bound = problem.attention(value) if value is not None else math.nan
+    bound = problem.attention(value, up=True) if value is not None else math.nan
     proved = proved and problem.honest("bound", bound, upper=problem.verb != "match")
     statements = [
         ("the weights can be made to balance exactly, all of them positive", value is not None),
@@ -415,18 +434,27 @@ def _too_many_copies(problem: _Problem, copies: int) -> Checked:
     """Each copy has the key's own weight, and every further key has some: the others' total exceeds eps."""
     eps = Fraction(problem.asked(problem.eps, "eps"))
     proved = copies > eps or (copies == eps and len(problem.points) > copies)
-    bound = 1 / (1 + copies)
+    bound = _one_in(1 + copies, up=True)
     proved = proved and problem.honest("bound", bound, upper=True)
     return [(f"{copies} other keys are equal to it, so no query gets it past {bound:.12g}", proved)], {"bound": bound}
 
 
+def _one_in(count: int, *, up: bool) -> float:
+    """1/count, on the safe side of it."""
+    near = 1 / count
+    if up:
+        return near if Fraction(near) >= Fraction(1, count) else math.nextafter(near, math.inf)
+    return near if Fraction(near) <= Fraction(1, count) else math.nextafter(near, 0)
+
+
 def _check_ceiling(problem: _Problem) -> Checked:
-    if problem.verb != "copy":
-        value = _combination_value(problem)
+    if problem.verb == "copy" and problem.certificate.get("combination") is None:
+        ceiling: float | None = _one_in(1 + problem.copies(), up=True)
     else:
-        value = _ceiling_value(problem, (problem.points == problem.anchors[0]).all(axis=1))
-    ceiling = problem.attention(value) if value is not None else 1.0
-    proved = value is not None and problem.honest("ceiling", ceiling, upper=problem.verb != "match")
+        value = _ceiling_value(problem) if problem.verb == "copy" else _combination_value(problem)
+        ceiling = None if value is None else problem.attention(value, up=True)
+    proved = ceiling is not None and problem.honest("ceiling", ceiling, upper=problem.verb != "match")
+    ceiling = 1.0 if ceiling is None else ceiling
     reached, how = _reached(problem, problem.copies())
     wanted = problem.number("gap")
     close = abs(ceiling - reached) <= wanted
@@ -438,15 +466,13 @@ def _check_ceiling(problem: _Problem) -> Checked:
     return statements, {"ceiling": ceiling, "reached": reached}
 
 
-def _ceiling_value(problem: _Problem, same: NDArray[np.bool_]) -> float | None:
-    """ln(m + e^H0) from below: m copies of the key, and H0 from an exact combination of the others, if one is given."""
-    copies = int(same.sum())
-    if problem.certificate.get("combination") is None:
-        return math.log(copies) * (1 - 4 * rigor.U) if copies else -math.inf
+def _ceiling_value(problem: _Problem) -> float | None:
+    """ln(m + e^H0) from below: m copies of the key, and H0 from an exact combination of the others."""
+    same = (problem.points == problem.anchors[0]).all(axis=1)
     entropy = _combination_value(problem, keep=~same)
     if entropy is None:
         return None
-    return evaluate.below((flint.arb(copies) + flint.arb(entropy).exp()).log())
+    return evaluate.below((flint.arb(int(same.sum())) + flint.arb(entropy).exp()).log())
 
 
 def _reached(problem: _Problem, copies: int) -> tuple[float, str]:
@@ -454,10 +480,10 @@ def _reached(problem: _Problem, copies: int) -> tuple[float, str]:
     if problem.verb == "copy" and problem.certificate.get("query") is None:
         distinct = problem.points[~(problem.points == problem.anchors[0]).all(axis=1)]
         wins = rigor.strictly_wins(np.concatenate([problem.anchors, distinct]), 0, problem.direction())
-        return (1 / (1 + copies) if wins else 0.0), "a query along the stored direction, made long enough,"
+        return (_one_in(1 + copies, up=False) if wins else 0.0), "a query along the stored direction, made long enough,"
     query = problem.query()
     value = min(evaluate.above(problem.value(query, refine=refine)) for refine in problem.tiers)
-    return problem.attention(value), f"the stored query of norm {evaluate.norm_above(query):.6g}"
+    return problem.attention(value, up=False), f"the stored query of norm {evaluate.norm_above(query):.6g}"
 
 
 def _combination_value(problem: _Problem, keep: NDArray[np.bool_] | None = None) -> float | None:

@@ -46,7 +46,7 @@ def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
         return flint.arb(math.inf)  # the enclosure overflowed: nothing is known
     if strict:
         return sum((flint.arb(float(x)).exp() for x in highest), flint.arb(0))
-    if len(highest) and highest.max() > 700:
+    if len(highest) and highest.max() > 600:  # their sum could overflow
         return flint.arb(math.inf)
     return flint.arb(math.fsum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
 

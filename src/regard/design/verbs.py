@@ -15,6 +15,7 @@ from regard.design import minimax
 from regard.design.answer import Design, Designs
 from regard.design.balance import unreachable_proofs
 from regard.design.certificate import Verification
+from regard.design.evaluate import norm_above
 from regard.design.question import (
     Geometry,
     Question,
@@ -246,7 +247,7 @@ def _carefully(question: Question, query: Array, dual: dict[str, Array]) -> Trie
 
 
 def _shortest_certificate(question: Question, query: Array, dual: dict[str, Array]) -> dict[str, Any]:
-    stated = {"norm": float(np.linalg.norm(query)), "gap": GAP}
+    stated = {"norm": norm_above(query), "gap": GAP}
     return made_certificate(question, "shortest", query, dual, stated)
 
 
@@ -353,4 +354,5 @@ def _attention(question: Question, weights: Array) -> float:
         return float(weights[list(question.chosen)].min())
     p = question.target / question.target.sum()
     here = p > 0
-    return float(p[here] @ (np.log(p[here]) - np.log(np.maximum(weights[here], 1e-300))))
+    divergence = float(p[here] @ (np.log(p[here]) - np.log(np.maximum(weights[here], 1e-300))))
+    return max(divergence, 0.0)  # never negative but for rounding

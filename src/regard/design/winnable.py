@@ -131,6 +131,10 @@ def winnable(
     >>> verdict.never, verdict.proofs[0].support, verdict.proofs[0].weights
     ([4], [0, 2], ['1/2', '1/2'])
     """
+    if jobs == 0:
+        raise InputError("jobs must be a number of processes, or -1 for every core; it is 0")
+    if not seconds >= 0:
+        raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
     table = _table(rows)
     state = _State.start(table, checkpoint)
     tell = progress or (lambda done, total: None)

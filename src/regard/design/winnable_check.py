@@ -127,7 +127,7 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     """For each query, the rows that float64 cannot prove to score less than the query's own row."""
     d = K.shape[1]
     top = max(float(np.abs(K).max()), 1e-300)
-    lengths = np.linalg.norm(Q, axis=1)
+    lengths = _length_above(Q)
     plain = 1e-100 < top < 1e100 and float(lengths.max()) < 1e100
     if not plain:
         return [np.delete(np.arange(len(K)), j) for j in some]
@@ -136,7 +136,7 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     for start in range(0, len(K), STEP):
         part = K[start : start + STEP]
         # |fl(x.y) - x.y| <= (d + 2) 2^-53 ||x|| ||y|| and a little for the norms' own rounding and underflow
-        reach = np.linalg.norm(part, axis=1)[None, :] + np.linalg.norm(K[some], axis=1)[:, None]
+        reach = _length_above(part)[None, :] + _length_above(K[some])[:, None]
         bound = 1.01 * (d + 4) * 2.0**-53 * reach * lengths[:, None] + 1e-300
         close = ~(own[:, None] - Q @ part.T > bound)
         for row, j in enumerate(some):
@@ -145,9 +145,14 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     return [np.concatenate(parts) for parts in found]
 
 
+def _length_above(X: Floats) -> Floats:
+    """The rows' lengths, no less than they are (to a few roundings) even where the squares underflow to nothing."""
+    return np.asarray(np.linalg.norm(X, axis=1) + 1e-150)
+
+
 def _beats(winner: Floats, loser: Floats, q: Sequence[Any] | Floats) -> bool:
     """(winner - loser).q > 0, certainly: in balls, with more and more digits until they are exact."""
-    query = [flint.fmpz(x) if isinstance(x, str) else float(x) for x in q]
+    query = [x if isinstance(x, flint.fmpz) else float(x) for x in q]
     for bits in (128, 512, 16384):
         with flint.ctx.workprec(bits):
             total = flint.arb(0)
@@ -167,6 +172,8 @@ def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str
     if way == "q":
         return None if _query_wins(K, j, proof.get("query")) else "its query does not make it the strict argmax"
     support, weights = proof.get("support") or [], proof.get("weights") or []
+    if not isinstance(support, list) or not isinstance(weights, list):
+        return "its combination names rows or weights that do not fit"
     inside = all(isinstance(i, int) and 0 <= i < len(K) and i != j for i in support)
     if not inside or len(set(support)) != len(support) or len(weights) != len(support) or not support:
         return "its combination names rows or weights that do not fit"
@@ -178,9 +185,15 @@ def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str
 def _query_wins(K: Floats, j: int, query: Any) -> bool:
     if not isinstance(query, list) or len(query) != K.shape[1]:
         return False
-    if isinstance(query[0], str):
-        return all(_beats(K[j], K[i], query) for i in range(len(K)) if i != j)
-    q = np.array(query, dtype=np.float64)
+    try:
+        if isinstance(query[0], str):
+            whole = [flint.fmpz(x) for x in query]
+            return all(_beats(K[j], K[i], whole) for i in range(len(K)) if i != j)
+        q = np.array(query, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    if q.shape != (K.shape[1],):
+        return False
     return bool(np.isfinite(q).all()) and all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
 
 

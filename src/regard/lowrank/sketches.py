@@ -74,6 +74,8 @@ class Sketch(Result):
             frobenius_error_above=frobenius,
             left=core.left,
             right=self._basis @ core.right,
+            probable_spectral_error=min(spectral, self.probable_spectral_error(rank)),
+            failure_probability=self.failure_probability,
         )
 
     def rank_for_error(self, error: float, *, norm: str = "spectral", relative: bool = False) -> RankForError:

@@ -13,23 +13,29 @@ from regard.lowrank.decompose import SURE, product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect
 from regard.lowrank.randomised import sketch
 from regard.lowrank.rounding import Float
-from regard.lowrank.singular import RankForError, Spectrum
-from regard.lowrank.sketches import Matrix, Progress, Sketch
+from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
+from regard.lowrank.sketches import Matrix, Progress, Sketch, SketchCheck
 from regard.lowrank.truncation import Truncation
 from regard.results import Result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Study(Result):
-    """A spectrum, and whichever of these was asked: a rank for an error, an approximation, its effect."""
+    """A spectrum, and whichever of these was asked: a rank for an error, an approximation, its effect, a check."""
 
     spectrum: Spectrum | Sketch
     smallest: RankForError | None = None
     truncation: Truncation | None = None
     effect: SoftmaxEffect | None = None
+    checked: SpectrumCheck | SketchCheck | None = None
+
+    @property
+    def answer(self) -> bool:
+        """False when the bounds were recomputed and did not hold."""
+        return self.checked is None or self.checked.answer
 
     def __str__(self) -> str:
-        parts = (self.spectrum, self.smallest, self.truncation, self.effect)
+        parts = (self.spectrum, self.smallest, self.truncation, self.effect, self.checked)
         return "\n\n".join(str(part) for part in parts if part is not None)
 
 

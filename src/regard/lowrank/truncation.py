@@ -30,6 +30,8 @@ class Truncation(Result):
     frobenius_error_above: float
     left: Float = field(repr=False)
     right: Float = field(repr=False)
+    probable_spectral_error: float | None = None  # of a sketch: not exceeded unless its probes were unlucky
+    failure_probability: float | None = None
 
     def matrix(self) -> Float:
         """The approximation itself, m x n."""
@@ -79,11 +81,25 @@ class Truncation(Result):
         m, n = self.shape
         kept = self.rank * (m + n)
         return (
-            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): spectral error "
-            f"{self.best_spectral_error[1]:.6g}, Frobenius error {self.best_frobenius_error[1]:.6g}; no matrix "
+            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): {self._known()}no matrix "
             f"of that rank errs less than {self.best_spectral_error[0]:.6g} and "
             f"{self.best_frobenius_error[0]:.6g} (proved), and these factors err at most "
-            f"{self.spectral_error_above:.6g} and {self.frobenius_error_above:.6g} (proved)."
+            f"{self.spectral_error_above:.6g} and {self.frobenius_error_above:.6g} (proved){self._probably()}."
+        )
+
+    def _known(self) -> str:
+        """The errors as numbers, where they are known as such; of a sketch only bounds are."""
+        if self.probable_spectral_error is not None:
+            return "spectral and Frobenius error: "
+        spectral, frobenius = self.best_spectral_error[1], self.best_frobenius_error[1]
+        return f"spectral error {spectral:.6g}, Frobenius error {frobenius:.6g}; "
+
+    def _probably(self) -> str:
+        if self.probable_spectral_error is None:
+            return ""
+        return (
+            f"; their spectral error is at most {self.probable_spectral_error:.6g} (from the probes, false with "
+            f"probability at most {self.failure_probability:.1g})"
         )
 
 

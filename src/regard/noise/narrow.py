@@ -31,6 +31,9 @@ class NarrowLaw:
 
     def above(self, share: float) -> Value:
         """P(weight > share); the accuracy is how far the coarse computation is off."""
+        certain = self._out_of_reach(share)
+        if certain is not None:
+            return certain
         fine, coarse = (self._invert(share, tolerance, 0) for tolerance in (1e-13, 1e-9))
         return Value(float(np.clip(0.5 - fine, 0, 1)), abs(fine - coarse) + ROUNDING)
 
@@ -55,6 +58,18 @@ class NarrowLaw:
                 return total
         raise CouldNotFindOut("The weight's law is too rough for its characteristic function.")
 
+    def _out_of_reach(self, share: float, tolerance: float = 1e-13) -> Value | None:
+        """0 or 1 where X keeps its sign while no score leaves its mean by more than -Phi^-1(tolerance) deviations."""
+        cut, own, others = float(-ndtri(tolerance)), *self._rescaled(share)
+        (least, most), (below, above) = _reach(own, cut), (0.0, 0.0)
+        for law, count in zip(others.laws, others.counts, strict=True):
+            low, high = _reach(law, cut)
+            below, above = below + count * low, above + count * high
+        accuracy = 2 * tolerance * (1 + int(others.counts.sum())) + ROUNDING
+        if below > most * (1 + ROUNDING):
+            return Value(0.0, accuracy)
+        return Value(1.0, accuracy) if above * (1 + ROUNDING) < least else None
+
     def _rescaled(self, share: float) -> tuple[KeyLaw, Scores]:
         """Scores shifted so that the largest term of X is near 1, with ln r put into the key's own."""
         shift = np.log1p(-share) - np.log(share)
@@ -71,8 +86,14 @@ def _period(own: KeyLaw, others: Scores, cut: float) -> float:
     if sd == 0:
         raise CouldNotFindOut("The weight is not random.")
     centre = sum(count * _mean(law) for law, count in zip(others.laws, others.counts, strict=True)) - _mean(own)
-    widest = max(float(np.exp(law.means + cut * law.sd(0)).max()) * (law.sd(0) > 0) for law in laws)
+    widest = max(_reach(law, cut)[1] - _mean(law) for law in laws)
     return float(2 * (abs(centre) + widest + (cut + 4) * sd))
+
+
+def _reach(law: KeyLaw, cut: float) -> tuple[float, float]:
+    """The least and the largest e^s within ``cut`` standard deviations."""
+    away = cut * law.sd(0)
+    return float(np.exp(law.means.min() - away)), float(np.exp(law.means.max() + away))
 
 
 def _mean(law: KeyLaw) -> float:

@@ -55,7 +55,8 @@ class OptimisedQueries(Result):
                 f"({self.bias_squared:.3g} bias^2 + {self.variance:.8g} variance; by {self.method}, accurate to "
                 f"{self.error_accuracy:.1g}).",
                 f"The designed queries at their best scale reach {self.designed_error:.8g}: {gain:.3g} times as much.",
-                f"Norms used: {norms}. Found from start '{self.found_from}' of {len(self.starts)}: "
+                f"Norms used: {norms}. Found by '{self.found_from}' of {len(self.starts)} descents, whose values on "
+                "sample points (four times as many for the refined ones) only roughly compare: "
                 + ", ".join(f"{name} {value:.5f}" for name, value in self.starts.items())
                 + ".",
                 "This is a local optimum: the problem is not convex, and nothing proves that no better queries exist.",

@@ -139,6 +139,11 @@ def _check(kind: str, format: str, through: str, library: str, effort: int) -> N
     if kind not in KINDS:
         raise InputError(f"kind is {kind!r}, which is not known; choose one of {', '.join(KINDS)}.")
     check_way(format, through, library)
+    if through == "real" and library != "reference":
+        raise InputError(
+            f"library is {library!r}, but through real rounds real values once and asks no library for a sine; "
+            "choose a number format and through float32, float64 or native with it."
+        )
     if not isinstance(effort, int) or isinstance(effort, bool) or effort < 1:
         raise InputError(f"effort is {effort!r}, but it counts offsets; give a whole number, 1 or more.")
 
@@ -156,7 +161,9 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, found:
         if found.distance is not None:
             low, high = found.distance
             found = replace(found, distance=(math.sqrt(2) * low * (1 - 1e-15), math.sqrt(2) * high * (1 + 1e-15)))
-        checked = differences(numbers.dim, length, format=numbers.format, base=numbers.base)
+        # The bound is for tables rounded once; angles computed in a format have none, so it is not claimed there.
+        shown = numbers.format if numbers.through == "real" else "real"
+        checked = differences(numbers.dim, length, format=shown, base=numbers.base)
     return Positions(
         kind=kind,
         dim=numbers.dim,

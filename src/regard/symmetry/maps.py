@@ -87,7 +87,7 @@ def _checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
     def run(x: Array) -> Array:
         try:
             given = call(x.copy())  # a map that writes into its input must not spoil ours
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"{name} raised {_said(error)} for an input of shape {x.shape} and type {x.dtype}; "
                 "fix it, or choose a length and dim that it takes."
@@ -99,10 +99,12 @@ def _checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
 
 def _numbers(given: Any, x: Array, name: str, rows: bool) -> Array:
     if hasattr(given, "detach"):
-        given = given.detach().cpu().double().numpy()
+        given = given.detach().cpu().numpy() if given.is_complex() else given.detach().cpu().double().numpy()
     if isinstance(given, (tuple, dict)) or given is None:
         raise InputError(f"{name} returned {_kind(given)}; wrap it so that it returns one array.")
     try:
+        if np.iscomplexobj(given):  # NumPy would drop the imaginary part with a warning
+            raise TypeError
         out = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} returned {_kind(given)}, which is no array of real numbers.") from None

@@ -104,7 +104,7 @@ def symmetry(
     >>> broken.order_blind, broken.swap, round(broken.swap_gap, 6)
     (False, (0, 6), 0.006)
     """
-    _check(length, dim, dtype, kind, trials)
+    _check(length, dim, dtype, kind, trials, seed)
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((length, dim)).astype(dtype)
     label = name or str(getattr(map, "__name__", type(map).__name__))
@@ -186,8 +186,8 @@ def _permutations(length: int, trials: int, rng: np.random.Generator) -> Iterato
         yield rng.permutation(length)
 
 
-def _check(length: int, dim: int, dtype: str, kind: str, trials: int) -> None:
-    for name, value, least in (("length", length, 2), ("dim", dim, 1), ("trials", trials, 1)):
+def _check(length: int, dim: int, dtype: str, kind: str, trials: int, seed: int) -> None:
+    for name, value, least in (("length", length, 2), ("dim", dim, 1), ("trials", trials, 1), ("seed", seed, 0)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise InputError(f"{name} is {value!r}; it must be a whole number, {least} or more.")
     for name, word, known in (("dtype", dtype, DTYPES), ("kind", kind, KINDS)):

@@ -83,7 +83,7 @@ def in_float64(*, n: int) -> Verdict:
         "The other weights underflow to 0.",
         counterexample=f"n = {n}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
         f"(1/2, 1/2, 0, ...); with three random dense values already q = {rounded} (k_a + k_b)",
-        region=f"in float64 for orthonormal values and T < {T}",
+        region=f"in float64 for orthonormal values and T <= {T - 1}",
         correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) "
         "where the "
         f"values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never for "

@@ -26,6 +26,10 @@ docs: $(VENV)/.ready
 	$(BIN)/python docs/_pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+lab: demo
+	@echo "The tour is at http://127.0.0.1:8321 (Ctrl-C stops it)."
+	$(BIN)/python -m http.server 8321 --bind 127.0.0.1 --directory regard-demo
+
 clean:
 	rm -rf $(VENV) site regard-demo
 

@@ -98,8 +98,8 @@ def test_npz_named_and_single(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_array(f"{tmp_path}/two.npz:b").array, b)
     np.testing.assert_array_equal(load_array(f"{tmp_path}/one.npz").array, b)
     said = refused(f"{tmp_path}/two.npz:bb", "has no array 'bb'; did you mean 'b'?")
-    assert said.endswith("There are: a, b.")
-    refused(tmp_path / "two.npz", "holds 2 arrays; say which with ':NAME'. There are: a, b.")
+    assert said.endswith("(there are: a, b).")
+    refused(tmp_path / "two.npz", "holds 2 arrays; say which with ':NAME'. (there are: a, b).")
     refused(f"{tmp_path}/two.npz:", "say which with ':NAME'")
 
 
@@ -134,7 +134,7 @@ def test_every_bfloat16_number_is_exact(tmp_path: Path) -> None:
 def test_safetensors_names(tmp_path: Path) -> None:
     save_file({"embed.weight": keys(), "b": keys()}, tmp_path / "m.safetensors")
     said = refused(f"{tmp_path}/m.safetensors:embed.wieght", "did you mean 'embed.weight'?")
-    assert "There are: " in said
+    assert "there are: " in said
     refused(tmp_path / "m.safetensors", "holds 2 arrays; say which")
 
 
@@ -204,16 +204,16 @@ def saved(folder: Path, array: np.ndarray) -> Path:
     [
         ("1,2\n3\n", "line 2 has 1 number where line 1 has 2; give every row as many."),
         ("# note\n\n1,2\n3,4,5\n", "line 4 has 3 numbers where line 3 has 2"),
-        ("1,2\n3,x\n", "line 2, field 2 is 'x', which is not a number."),
-        ("1,2,\n", "line 1, field 3 is empty, which is not a number."),
-        ("x,2\n3,4\n", "line 1, field 1 is 'x', which is not a number."),
-        ("x,y\n", "line 1, field 1 is 'x', which is not a number."),
-        ("x,y\nz,w\n1,2\n", "line 1, field 1 is 'x', which is not a number."),
+        ("1,2\n3,x\n", "line 2, field 2 is 'x', which is not a number; "),
+        ("1,2,\n", "line 1, field 3 is empty, which is not a number; "),
+        ("x,2\n3,4\n", "line 1, field 1 is 'x', which is not a number; "),
+        ("x,y\n", "line 1, field 1 is 'x', which is not a number; "),
+        ("x,y\nz,w\n1,2\n", "line 1, field 1 is 'x', which is not a number; "),
         ("x\n1,2\n3\n", "line 3 has 1 number where line 2 has 2"),
-        ("1_0,2\n", "line 1, field 1 is '1_0', which is not a number."),
+        ("1_0,2\n", "line 1, field 1 is '1_0', which is not a number; "),
         ("1,nan\n", "row 0, column 1 (counted from 0) is nan; every number must be finite"),
         ("1,2\n1e999,2\n", "row 1, column 0 (counted from 0) is inf"),
-        ("1;2\n", "line 1, field 1 is '1;2', which is not a number."),
+        ("1;2\n", "line 1, field 1 is '1;2', which is not a number; "),
         ("\n# nothing\n", "has no numbers in it; it needs at least one row."),
         ("", "is an empty file; it needs at least one row of numbers."),
     ],
@@ -231,9 +231,9 @@ def test_wrong_encoding(tmp_path: Path) -> None:
 def test_paths(tmp_path: Path) -> None:
     saved(tmp_path, keys())
     refused(tmp_path, "is a directory; name a file in it (.npy, .npz,")
-    refused(tmp_path / "savde.npy", f"there is no such file; did you mean '{tmp_path}/saved.npy'.")
-    refused(tmp_path / "zzz.npy", "there is no such file.")
-    refused("nowhere/at/all.npy", "keys (nowhere/at/all.npy): there is no such file.")
+    refused(tmp_path / "savde.npy", f"there is no such file (did you mean '{tmp_path}/saved.npy'?)")
+    refused(tmp_path / "zzz.npy", "there is no such file")
+    refused("nowhere/at/all.npy", "keys (nowhere/at/all.npy): there is no such file")
     refused("no\0where.npy", "there is no such file")
     refused("1,2; 3,x", "is neither a file nor numbers like '1,0; 0,1'; check for a stray character.")
     refused("9" * 5000 + ",x", "is neither a file nor numbers")
@@ -368,7 +368,7 @@ def tensors(header: object, body: bytes = b"", length: int | None = None) -> byt
             tensors({"a": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}, b"\0"),
             "is stored as F8_E4M3",
         ),
-        (tensors({"__metadata__": {"x": "y"}}), "holds 0 arrays; say which with ':NAME'. There are: none."),
+        (tensors({"__metadata__": {"x": "y"}}), "holds 0 arrays; say which with ':NAME'. (there are: none)."),
         (tensors({"a": {"dtype": "F64", "shape": [0, 3], "data_offsets": [0, 0]}}), "has shape (0, 3)"),
     ],
 )

@@ -139,8 +139,8 @@ BAD = [
     (("copy", "--keys", SQUARE), "copy which key?"),
     (("copy", "--keys", SQUARE, "one"), "A key is named by a whole number counted from 0"),
     (("copy",), "copy needs keys"),
-    (("copy", "--keys", SQUARE, 0, "--eps", 0), "eps must be a positive number"),
-    (("copy", "--keys", SQUARE, 0, "--eps", "nan"), "eps must be a positive number"),
+    (("copy", "--keys", SQUARE, 0, "--eps", 0), "eps must be a positive finite number"),
+    (("copy", "--keys", SQUARE, 0, "--eps", "nan"), "eps must be a positive finite number"),
     (("copy", "--keys", SQUARE, 0, "--eps", "much"), "Invalid value for '--eps'"),
     (("copy", "--keys", SQUARE, 0, "--eps", 0.1, "--max-norm", 1), "Give either eps"),
     (("copy", "--keys", SQUARE, 0, 1, "--max-norm", 1), "one by one"),
@@ -270,3 +270,17 @@ def test_one_key_without_an_answer_costs_the_others_nothing(regard):
     assert code == 3
     assert [line.split()[0] for line in out.splitlines()[1:4]] == ["0", "3", "1"]
     assert "could not find out" in out
+
+
+def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
+    for words in (("ceiling", "--keys", SQUARE, "--all"), ("copy", "--keys", SQUARE, 0, 1)):
+        path = tmp_path / "several.json"
+        path.write_text(regard("design", *words, "--json")[1], encoding="utf-8")
+        code, out, _ = regard("design", "verify", path, "--keys", SQUARE)
+        assert code == 0
+        assert out.count("The certificate holds.") == (5 if words[0] == "ceiling" else 2)
+        spoilt = json.loads(path.read_text(encoding="utf-8"))
+        first = spoilt["ceilings" if words[0] == "ceiling" else "designs"][0]["certificate"]
+        first["query"] = [0.0, 0.0]
+        path.write_text(json.dumps(spoilt), encoding="utf-8")
+        assert regard("design", "verify", path, "--keys", SQUARE)[0] == 1

@@ -61,7 +61,7 @@ def test_conversions_are_said(regard, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["1; 0", "1; 1; 1"], "A's columns have 2 entries and B's have 3"),
-        (["1; 0", "nowhere.npy"], "B (nowhere.npy): there is no such file."),
+        (["1; 0", "nowhere.npy"], "B (nowhere.npy): there is no such file"),
         (["1; nan", "1; 1"], "A (inline): row 1, column 0 (counted from 0) is nan"),
         (["1; 0", "1; 1", "--tolerance", "2"], "tolerance must lie between 0 and 1 but is 2.0"),
         (["1; 0", "1; 1", "--out", "M.xyz"], "the name must end in .npy or .csv"),

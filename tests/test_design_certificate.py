@@ -18,7 +18,7 @@ import oracles
 from regard import design
 from regard.design import certificate as certificates
 from regard.design import evaluate
-from regard.design.certificate import read_certificate, write_certificate
+from regard.design.certificate import read_certificates, write_certificate
 from regard.errors import InputError
 
 RNG = np.random.default_rng(7)
@@ -80,7 +80,7 @@ def test_a_certificate_survives_json_and_holds_in_both_arithmetics(name, tmp_pat
     path = tmp_path / "certificate.json"
     write_certificate(str(path), certificate)
     assert [p.name for p in tmp_path.iterdir()] == ["certificate.json"]
-    again = read_certificate(str(path))
+    (again,) = read_certificates(str(path))
     assert again == json.loads(json.dumps(certificate))
     checked = design.verify(again, keys)
     assert checked.holds
@@ -88,7 +88,7 @@ def test_a_certificate_survives_json_and_holds_in_both_arithmetics(name, tmp_pat
     assert "The certificate holds. Checked in exact and ball arithmetic" in str(checked)
     whole = tmp_path / "result.json"
     whole.write_text(json.dumps({"something": 1, "certificate": certificate}))
-    assert read_certificate(str(whole)) == again
+    assert read_certificates(str(whole)) == [again]
 
 
 def test_a_certificate_that_cannot_be_written_leaves_nothing(tmp_path):
@@ -476,14 +476,14 @@ def test_other_files_are_refused_in_one_sentence(content, message, tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_certificate(str(path))
+        read_certificates(str(path))
 
 
 def test_missing_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="There is no file"):
-        read_certificate(str(tmp_path / "no.json"))
+        read_certificates(str(tmp_path / "no.json"))
     with pytest.raises(InputError, match="is a folder"):
-        read_certificate(str(tmp_path))
+        read_certificates(str(tmp_path))
     for nothing in (None, 3, "certificate", []):
         with pytest.raises(InputError, match="This is not a certificate"):
             design.verify(nothing, KEYS)

@@ -114,7 +114,7 @@ def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
     target = Path(path)
     if target.suffix.lower() not in endings:
         rule = " or ".join([", ".join(endings[:-1]), endings[-1]] if endings[1:] else endings)
-        raise InputError(f"Cannot write {target.name!r}: the name must end in {rule}.")
+        raise InputError(f"Cannot write {os.fspath(path)!r}: the name must end in {rule}.")
     if os.path.isdir(target) or not os.path.isdir(target.parent):
         what = "it is a directory" if os.path.isdir(target) else f"there is no directory {str(target.parent)!r}"
         raise InputError(f"Cannot write {str(target)!r}: {what}.")
@@ -238,7 +238,7 @@ def _refuse_path(path: str, thing: str) -> None:
         # What looks like mistyped inline numbers is far more likely that than a file.
         if re.search("[,;]", path):
             raise InputError(f"{thing} is neither a file nor numbers like '1,0; 0,1'; check for a stray character.")
-        raise InputError(f"{thing}: there is no such file{_similar(file)}.")
+        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path.")
     if file.is_dir():
         raise InputError(f"{thing} is a directory; name a file in it ({FORMATS}).")
     if not file.is_file():
@@ -252,7 +252,7 @@ def _refuse_path(path: str, thing: str) -> None:
 def _similar(file: Path) -> str:
     with contextlib.suppress(OSError, ValueError):
         close = difflib.get_close_matches(file.name, os.listdir(file.parent), n=1, cutoff=0.75)
-        return f"; did you mean {str(file.with_name(close[0]))!r}" if close else ""
+        return f" (did you mean {str(file.with_name(close[0]))!r}?)" if close else ""
     return ""
 
 

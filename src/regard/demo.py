@@ -62,7 +62,7 @@ TOUR = (
     ),
     Stop(
         "A certificate, rechecked",
-        "Saved, then verified from the keys alone by code that shares nothing with the solver.",
+        "Saved, then verified from the keys alone, by code of its own.",
         "regard design copy example:gaussian 7 --eps 0.001 --out certificate.json",
     ),
     Stop("", "", "regard design verify certificate.json --keys example:gaussian"),

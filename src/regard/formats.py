@@ -35,15 +35,18 @@ _SAFETENSORS = {
 }  # fmt: skip
 
 
+NUMBERS = "write numbers with a point, and commas (or tabs) between them"
+
+
 def nearest(name: str, names: Sequence[str]) -> str:
     """The name probably meant and the names there are, as the end of an error message.
 
     >>> nearest("kyes", ["keys", "values"])
-    "did you mean 'keys'? There are: keys, values."
+    "did you mean 'keys'? (there are: keys, values)."
     """
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    return (f"did you mean {close[0]!r}? " if close else "") + f"There are: {listed or 'none'}."
+    return (f"did you mean {close[0]!r}? " if close else "") + f"(there are: {listed or 'none'})."
 
 
 def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
@@ -199,7 +202,9 @@ def from_text(data: bytes, suffix: str, thing: str, notes: list[str]) -> Float:
     if not any(_is_number(field) for field in first[1]):
         second = next(lines, None)
         if second is None or not _is_number(second[1][0]):
-            raise InputError(f"{thing}: {first[0]}, field 1 is {_quoted(first[1][0])}, which is not a number.")
+            raise InputError(
+                f"{thing}: {first[0]}, field 1 is {_quoted(first[1][0])}, which is not a number; {NUMBERS}."
+            )
         notes.append(f"{thing}: the header on {first[0]} was skipped")
         first = second
     return _stack(itertools.chain([first], lines), thing)
@@ -233,7 +238,7 @@ def _numbers(fields: list[str], where: str, thing: str) -> Float:
         pass
     wrong = next(i for i, field in enumerate(fields) if not _is_number(field))
     came = _quoted(fields[wrong])
-    raise InputError(f"{thing}: {where}, field {wrong + 1} is {came}, which is not a number.")
+    raise InputError(f"{thing}: {where}, field {wrong + 1} is {came}, which is not a number; {NUMBERS}.")
 
 
 def _is_number(field: str) -> bool:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
 
 from regard.cli import claims, demo, design, lowrank, noise, positions, subspace, symmetry, translator
 from regard.errors import RegardError
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
 
 app = typer.Typer(
     name="regard",
@@ -48,7 +51,16 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 def main() -> None:
     """Run the command line; every failure is one sentence on standard error, never a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except UsageError as error:  # unknown options, missing arguments, words that are not numbers
+        if not sys.argv[1:] or type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(2)
+        where = getattr(error, "ctx", None)
+        path = where.command_path if where is not None else "regard"
+        _leave(f"{error.format_message().rstrip('.')}; see {path} --help.", 2)
+    except typer.Abort:
+        _leave("Stopped.", 130)
     except RegardError as error:
         _leave(str(error), error.exit_code)
     except BrokenPipeError:

@@ -6,9 +6,12 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.output import AsJson, note
+
 
 def demo(
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Where the page goes.")] = "regard-demo",
+    as_json: AsJson = False,
 ) -> None:
     """Run the main verbs on what is built in, and end with a page of pictures.
 
@@ -16,7 +19,13 @@ def demo(
 
     regard demo --out regard-demo
     """
+    import json
+
+    from regard.demo import TOUR
     from regard.demo import demo as run
 
-    page = run(out, say=typer.echo)
-    typer.echo(f"\nDone. Open {page} in a browser.")
+    page = run(out, say=note if as_json else typer.echo)
+    if as_json:
+        typer.echo(json.dumps({"page": str(page), "commands": [stop.command for stop in TOUR]}, indent=1))
+    else:
+        typer.echo(f"\nDone. Open {page} in a browser.")

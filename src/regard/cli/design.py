@@ -157,6 +157,8 @@ def ceiling(
     from regard import design
 
     array, options, indices = _read(words, keys, scale, allowed, "ceiling", least=0 if everything else 1)
+    if everything and indices:
+        raise typer.BadParameter("--all is every key; leave the numbers out, or leave --all out.")
     if everything or len(indices) > 1:
         _refuse_files(out, plot)
         chosen = None if everything else indices
@@ -173,7 +175,8 @@ def verify(
 ) -> None:
     """Recheck a saved certificate from the keys alone, and nothing else; exit code 1 if it does not hold.
 
-    The check shares no code with the solvers; exponentials and logarithms run in arbitrary-precision balls.
+    The check is code of its own and trusts no figure of the solvers'; exponentials and logarithms run in
+    arbitrary-precision balls.
 
     Example, first a certificate, then its check, which confirms that the norm is at most 4.03396763:
 
@@ -182,9 +185,16 @@ def verify(
     regard design verify square.json --keys example:square
     """
     from regard.design import verify as check
-    from regard.design.certificate import read_certificate
+    from regard.design.certificate import read_certificates
 
-    show(check(read_certificate(result), _load(keys, "1", None)[0]), as_json=as_json)
+    array = _load(keys, "1", None)[0]
+    *first, last = [check(certificate, array) for certificate in read_certificates(result)]
+    for checked in first:
+        typer.echo(checked.to_json() if as_json else f"{checked}\n")
+    if not all(checked.holds for checked in first):
+        typer.echo(last.to_json() if as_json else str(last))
+        raise typer.Exit(1)
+    show(last, as_json=as_json)
 
 
 app.command()(winnable.winnable)

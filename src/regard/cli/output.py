@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
 
+PICTURES = (".svg", ".png", ".pdf")
+
 
 def show(result: Result, *, as_json: bool) -> NoReturn:
     """Print a result and leave with 0 (yes, done) or 1 (answered no)."""
@@ -25,21 +27,34 @@ def note(message: str) -> None:
     print(f"note: {message}", file=sys.stderr)
 
 
+def check_plot(*paths: str | None) -> None:
+    """Refuse a picture that could not be written, before the work rather than after."""
+    from importlib.util import find_spec
+
+    from regard.arrays import check_target
+    from regard.errors import InputError
+
+    wanted = [check_target(path, PICTURES) for path in paths if path is not None]
+    if wanted and find_spec("matplotlib") is None:
+        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.")
+
+
 class Progress:
     """A line on standard error, once two seconds have passed, with the time left; silent when it is not a terminal
     for all but every tenth of the way."""
 
     def __init__(self, what: str) -> None:
         self.what, self.start, self.shown = what, time.monotonic(), 0.0
+        self.ended: tuple[int, int] | None = None  # the last stage that was shown to its end
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
         elapsed, terminal = now - self.start, sys.stderr.isatty()
         pause = 0.2 if terminal else max(5.0, elapsed / 5)
-        if elapsed < 2 or (now - self.shown < pause and done < total):
+        if elapsed < 2 or (now - self.shown < pause and done < total) or self.ended == (done, total):
             return
-        self.shown = now
-        left = f", about {elapsed * (total - done) / done:.0f} s left" if done else ""
+        self.shown, self.ended = now, (done, total) if done >= total else None
+        left = f", about {elapsed * (total - done) / done:.0f} s left" if 0 < done < total else ""
         end = "\r" if terminal and done < total else "\n"
         print(
             f"{self.what}: {done:,} of {total:,}{left} ",

@@ -157,7 +157,9 @@ class Ceiling(Result):
                 "The direction that does it is exact (whole numbers in the certificate): floats are too coarse for it."
             )
         if self.budget_norm is not None and self.budget_ceiling is not None:
-            lines.append(f"With queries of norm up to {self.budget_norm:.6g} the most is {self.budget_ceiling:.9g}.")
+            most = f"{self.budget_ceiling:.9g}"
+            digits = " to nine digits" if most == "1" else ""
+            lines.append(f"With queries of norm up to {self.budget_norm:.6g} the most is {most}{digits}.")
         return "\n".join([*lines, _checked(self.verification)])
 
 
@@ -168,12 +170,7 @@ class Ceilings(Result):
     rows: tuple[Ceiling, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "ceilings": [
-                {name: value for name, value in row.to_dict().items() if name not in ("certificate", "query")}
-                for row in self.rows
-            ]
-        }
+        return {"ceilings": [row.to_dict() for row in self.rows]}
 
     def __str__(self) -> str:
         head = f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}  {'within norm':>11}  {'at most':>11}"

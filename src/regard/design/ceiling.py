@@ -20,7 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from regard.design import hull, minimax, rigor
 from regard.design.answer import Ceiling, Ceilings
 from regard.design.balance import REACH, combinations
-from regard.design.question import Question, checked_index, checked_indices, checked_keys, checked_positive, geometry
+from regard.design.question import (
+    Geometry,
+    Question,
+    checked_index,
+    checked_indices,
+    checked_keys,
+    checked_positive,
+    geometry,
+)
 from regard.design.shortest import shortest
 from regard.design.verbs import confirmed, copy, made_certificate
 from regard.errors import CouldNotFindOut
@@ -136,10 +144,34 @@ def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]
         weights[where] = candidate["weights"]
         full = {**candidate, "weights": weights.tolist()}  # the basis counts among the distinct others
         try:
-            return _stated(question, query, {"combination": full}, inside=True, support=few)
+            stated = _stated(question, query, {"combination": full}, inside=True, support=few)
         except CouldNotFindOut as error:
             last = error
+            continue
+        return _with_shorter_query(question, place, stated, {"combination": full}, few)
     raise last if last is not None else CouldNotFindOut("No combination could be tried.")
+
+
+def _with_shorter_query(
+    question: Question, place: Geometry, stated: dict[str, Any], more: dict[str, Any], few: tuple[int, ...]
+) -> dict[str, Any]:
+    """The same ceiling with the shortest query that comes near it: on a face the nearest one would be endless."""
+    near = stated["ceiling"] * (1 - PRECISION / 2)
+    others = 1 / near - 1 - _copies(question)
+    if others <= 0 or math.log(others) >= math.log(len(place.points)):
+        return stated
+    found = shortest(place.points - place.anchors[0], math.log(others), gap=1e-6)
+    if not math.isfinite(found.upper) or found.upper >= stated["norm"] * place.unit * question.scale:
+        return stated
+    query = place.query(found.query, question.scale)
+    with contextlib.suppress(CouldNotFindOut):
+        return _stated(question, query, more, inside=True, support=few)
+    return stated
+
+
+def _copies(question: Question) -> int:
+    """How many other allowed keys equal the chosen one, number for number."""
+    return int((question.keys[question.competing] == question.keys[question.chosen[0]]).all(axis=1).sum())
 
 
 def _stated(

@@ -1,8 +1,8 @@
 """Certificates: what an answer claims, in numbers from which anybody can recheck it, and the code that does.
 
 A certificate is a plain dictionary (see docs/certificates.md for every field). `verify` recomputes each claim from the
-keys with bounds that hold in exact arithmetic on the stored numbers (`rigor`, `evaluate`); it shares no code with the
-solvers and trusts none of their figures.
+keys with bounds that hold in exact arithmetic on the stored numbers (`rigor`, `evaluate`); it trusts none of the
+solvers' figures and shares with them nothing but those bounded products.
 
 With competing keys P, anchors a_m (key j; the keys of S; the target's mean key) and score(q) = scale * k.q, everything
 is about F(q) = max_m ( LSE(P q) - a_m.q ):
@@ -80,8 +80,8 @@ def verify(certificate: Mapping[str, Any], keys: Array, *, strict: bool = True) 
     data = certificate.get("data") if isinstance(certificate, Mapping) else None
     if isinstance(data, Mapping) and (list(keys.shape) != data.get("shape") or fingerprint(keys) != data.get("sha256")):
         raise InputError(
-            f"The certificate was made for other keys: its fingerprint is of shape {data.get('shape')}, these are "
-            f"{list(keys.shape)}; pass the same file, with the same numbers."
+            f"The certificate was made for other keys, of shape {data.get('shape')}; these are of shape "
+            f"{list(keys.shape)} and other numbers: pass the same file."
         )
     return recheck(certificate, keys, strict=strict, tiers=(False, True))
 
@@ -110,8 +110,8 @@ def recheck(
     )
 
 
-def read_certificate(path: str) -> Mapping[str, Any]:
-    """The certificate in a JSON file: the file itself, or the "certificate" of a whole result."""
+def read_certificates(path: str) -> list[Mapping[str, Any]]:
+    """The certificates in a JSON file: the file itself, or those of a whole result, of one answer or of several."""
     try:
         with open(path, encoding="utf-8") as file:
             read = json.load(file)
@@ -123,13 +123,14 @@ def read_certificate(path: str) -> Mapping[str, Any]:
         raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
     if isinstance(read, dict) and read.get("format") == "regard winnable 1":
         raise InputError(f"{path} is a certificate of winnable; recheck it with: winnable ROWS --verify {path}.")
-    if isinstance(read, dict) and isinstance(read.get("designs", read.get("ceilings")), list):
-        raise InputError(f"{path} holds several answers; recheck one at a time, each as a file of its own.")
-    if isinstance(read, dict) and isinstance(read.get("certificate"), dict):
-        read = read["certificate"]
-    if not isinstance(read, dict):
+    several = read.get("designs", read.get("ceilings")) if isinstance(read, dict) else None
+    found = [
+        answer.get("certificate", answer) if isinstance(answer, dict) else answer
+        for answer in (several if isinstance(several, list) else [read])
+    ]
+    if not found or not all(isinstance(certificate, dict) for certificate in found):
         raise InputError(f"{path} holds no certificate: it must be a JSON object; pass what --out wrote.")
-    return read
+    return found
 
 
 def write_certificate(path: str, certificate: Mapping[str, Any]) -> None:

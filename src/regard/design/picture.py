@@ -65,7 +65,8 @@ def _plane(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
     axes.scatter(keys[:, 0], keys[:, 1], s=40 + 400 * weights, c=colours, alpha=0.8, edgecolors="white", zorder=3)
     if len(keys) <= 25:
         for i, (x, y) in enumerate(keys):
-            axes.annotate(str(i), (x, y), xytext=(6, 6), textcoords="offset points", fontsize=9, zorder=4)
+            away = 3 + 0.36 * np.sqrt(40 + 400 * weights[i])  # just outside the disc
+            axes.annotate(str(i), (x, y), xytext=(away, away), textcoords="offset points", fontsize=9, zorder=4)
     if found.query is not None and np.any(found.query):
         _arrow(axes, found.query, keys, GREEN, f"query, norm {np.linalg.norm(found.query):.3g}")
     textbook = found.textbook if isinstance(found, Design) else None

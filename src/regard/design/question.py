@@ -188,7 +188,7 @@ def checked_positive(value: float | None, name: str, meaning: str) -> float | No
         return None
     number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name} must be a positive number ({meaning}); it is {value!r}.")
+        raise InputError(f"{name} must be a positive finite number ({meaning}); it is {value!r}.")
     return float(value)
 
 

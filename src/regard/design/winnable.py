@@ -63,6 +63,7 @@ class Winnable(Result):
     fingerprint: str
     ways: str
     proofs: list[Proof]
+    resumed: int = 0  # verdicts taken from an earlier run's file, not proved again
     legend: dict[str, str] = dataclasses.field(default_factory=lambda: dict(WAYS))
 
     @property
@@ -108,6 +109,11 @@ class Winnable(Result):
             said.append(f"{_few(never)} can never win: other rows combine to it exactly.")
         if undecided:
             said.append(f"{_few(undecided)} could not be decided.")
+        if self.resumed:
+            said.append(
+                f"{self.resumed:,} of these verdicts are an earlier run's, taken from its file as they were: "
+                "--out with --verify proves everything again."
+            )
         return " ".join(said) + " Rows are counted from 0."
 
 
@@ -208,7 +214,7 @@ class _State:
 
     def __init__(self, fingerprint: str, n: int, path: Path | None) -> None:
         self.fingerprint, self.path = fingerprint, path
-        self.ways = ["."] * n
+        self.ways, self.resumed = ["."] * n, 0
         self.proofs: dict[int, Proof] = {}
 
     @classmethod
@@ -234,6 +240,7 @@ class _State:
                 f"the checkpoint {path} belongs to other rows or another version: name another file, or delete it"
             )
         self.ways, self.proofs = ["W" if way == "?" else way for way in ways], {p.row: p for p in proofs}
+        self.resumed = self.decided()
 
     def open(self, *, untried: str | None = None) -> list[int]:
         """Rows without a verdict; with `untried`, those that this screening query has not been tried on."""
@@ -259,6 +266,7 @@ class _State:
     def result(self, table: NDArray[Any]) -> Winnable:
         return Winnable(
             rows=len(table),
+            resumed=self.resumed,
             dimensions=table.shape[1],
             dtype=str(table.dtype),
             fingerprint=self.fingerprint,

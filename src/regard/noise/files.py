@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.arrays import load_array
 from regard.errors import InputError
-from regard.noise.model import Array, Magnitude, NoiseModel, Spread
+from regard.noise.model import Array, Magnitude, ModelError, NoiseModel, Spread
 
 EXAMPLE = """\
 # A noise model: k = magnitude * mean + Gaussian noise. The parts below add; leave out what you do not need.
@@ -72,13 +72,16 @@ def read_model(path: str | os.PathLike[str]) -> NoiseModel:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"The noise model {file} is not TOML: {error}.") from None
     wrong = _shape_mistakes(raw)
+    try:
+        model = _model(_readable(raw), file.parent)
+    except ModelError as error:
+        wrong += error.mistakes
+    except InputError as error:  # about one matrix
+        wrong.append(str(error).rstrip("."))
     if wrong:
-        raise InputError(f"The noise model {file} has {_count(wrong)}: {'; '.join(wrong)}.")
-    return _model(raw, file.parent)
-
-
-def _count(wrong: list[str]) -> str:
-    return "a mistake" if len(wrong) == 1 else f"{len(wrong)} mistakes"
+        count = "a mistake" if len(wrong) == 1 else f"{len(wrong)} mistakes"
+        raise InputError(f"The noise model {file} has {count}: {'; '.join(wrong)}.")
+    return model
 
 
 def _shape_mistakes(raw: dict[str, Any]) -> list[str]:
@@ -86,24 +89,59 @@ def _shape_mistakes(raw: dict[str, Any]) -> list[str]:
     wrong = [f"unknown key {name!r}" for name in raw if name not in _KEYS[""]]
     if ("orthonormal" in raw) == ("means" in raw):
         wrong.append("it needs either means or orthonormal")
-    count = raw.get("orthonormal", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10_000:
-        wrong.append(f"orthonormal must be a whole number from 1 to 10000, not {count!r}")
-    for name in ("spread", "magnitude", "covariance", "joint"):
-        given = raw.get(name, {} if name == "joint" else [])
-        tables = [given] if name == "joint" and "joint" in raw else ([] if name == "joint" else given)
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            wrong.append(
-                f"{name} must be a table, written [{name}]" if name == "joint" else f"{name} must be written [[{name}]]"
-            )
-            continue
-        for table in tables:
-            wrong += [f"unknown key {key!r} in {name}" for key in table if key not in _KEYS[name]]
-            wrong += [f"{name} lacks {key!r}" for key in sorted(_NEEDED[name] - set(table))]
+    if "orthonormal" in raw and not _is_count(raw["orthonormal"]):
+        wrong.append(f"orthonormal must be a whole number from 1 to 10000, not {raw['orthonormal']!r}")
+    for name in _NEEDED:
+        for table in _tables(raw, name):
+            wrong += _table_mistakes(table, name)
+    named = [table["key"] for table in _tables(raw, "covariance") if _is_whole(table, "covariance")]
+    wrong += [f"key {key} has two covariances, write their sum" for key in sorted(set(named)) if named.count(key) > 1]
     return wrong
 
 
+def _table_mistakes(table: Any, name: str) -> list[str]:
+    if not isinstance(table, dict):
+        return [f"{name} must be a table, written [joint]" if name == "joint" else f"{name} must be written [[{name}]]"]
+    wrong = [f"unknown key {key!r} in {name}" for key in table if key not in _KEYS[name]]
+    wrong += [f"{name} lacks {key!r}" for key in sorted(_NEEDED[name] - set(table))]
+    if "key" in _NEEDED[name] & set(table) and not isinstance(table["key"], int):
+        wrong.append(f"the key of a {name} must be a whole number, not {table['key']!r}")
+    return wrong
+
+
+def _tables(raw: dict[str, Any], name: str) -> list[Any]:
+    """The tables of a name as a list; None stands for what is none."""
+    given = raw.get(name, [])
+    if name == "joint":
+        return [given] if name in raw else []
+    return given if isinstance(given, list) else [None]
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= 10_000
+
+
+def _is_whole(table: Any, name: str) -> bool:
+    """Whether a table has all it needs, so that its values can be looked at."""
+    return isinstance(table, dict) and _NEEDED[name] <= set(table) and isinstance(table.get("key", 0), int)
+
+
+def _readable(raw: dict[str, Any]) -> dict[str, Any]:
+    """The part that has the right shape, so that wrong values are found beside wrong names in one go."""
+    kept = {name: raw[name] for name in ("orthonormal", "means", "isotropic") if name in raw}
+    if "means" in kept or not _is_count(kept.get("orthonormal")):
+        kept.pop("orthonormal", None)
+    for name in _NEEDED:
+        tables = [
+            {k: table[k] for k in _KEYS[name] & set(table)} for table in _tables(raw, name) if _is_whole(table, name)
+        ]
+        kept |= {name: tables[0] if name == "joint" else tables} if tables else {}
+    return kept
+
+
 def _model(raw: dict[str, Any], folder: Path) -> NoiseModel:
+    if "orthonormal" not in raw and "means" not in raw:
+        raise ModelError([])  # said already; without means, nothing more can be
     means = np.eye(raw["orthonormal"]) if "orthonormal" in raw else _matrix(raw["means"], folder, "means")
     joint = raw.get("joint")
     return NoiseModel(

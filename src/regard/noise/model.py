@@ -42,6 +42,15 @@ class Magnitude:
     probabilities: Sequence[float] = (0.5, 0.5)
 
 
+class ModelError(InputError):
+    """Every mistake in a noise model, in one sentence and one by one."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        count = "is wrong" if len(mistakes) == 1 else f"has {len(mistakes)} mistakes"
+        super().__init__(f"The noise model {count}: {'; '.join(mistakes)}.")
+        self.mistakes = mistakes
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseModel:
     """The law of n random keys in R^d; every mistake in it is reported at once.
@@ -72,7 +81,7 @@ class NoiseModel:
         object.__setattr__(self, "means", means)
         wrong = [*_isotropic_mistakes(self), *_part_mistakes(self), *_covariance_mistakes(self)]
         if wrong:
-            raise InputError(_one_sentence(wrong))
+            raise ModelError(wrong)
         object.__setattr__(self, "isotropic", np.broadcast_to(np.asarray(self.isotropic, float), len(means)))
         object.__setattr__(self, "covariances", {k: np.asarray(m, float) for k, m in self.covariances.items()})
         object.__setattr__(self, "joint", None if self.joint is None else np.asarray(self.joint, float))
@@ -143,11 +152,6 @@ def _matrix(given: ArrayLike, name: str) -> Array:
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite, but row {int(np.argwhere(~np.isfinite(array))[0, 0])} is not.")
     return array
-
-
-def _one_sentence(wrong: list[str]) -> str:
-    count = "is wrong" if len(wrong) == 1 else f"has {len(wrong)} mistakes"
-    return f"The noise model {count}: {'; '.join(wrong)}."
 
 
 def _numbers(given: Any) -> Array | None:

@@ -160,7 +160,7 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as stated",
-            statement="For every n >= 2 and 0 < eps < 1 there is such a query.",
+            statement="For every n >= 2 and eps > 0 (the set asks for eps < 1) there is such a query.",
             check=within_budget,
         ),
         Reading(

@@ -68,6 +68,32 @@ def test_all_the_matrices_of_a_file(run, weights):
         assert "2 of 4 tensors are no matrices" in err
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite_is_a_line_among_the_others(run, tmp_path, value):
+    from safetensors.numpy import save_file
+
+    bad = np.ones((3, 2), dtype=np.float32)
+    bad[2, 1] = value
+    save_file({"a": A, "bad": bad, "z": np.eye(3)}, tmp_path / "n.safetensors")
+    code, out, _ = run("n.safetensors", "--all", "--rank", "1")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["name", "a", "z", "bad"]
+    assert "not finite: row 2, column 1 (from 0)" in out.splitlines()[-1]
+    code, out, _ = run("n.safetensors", "--json")
+    assert json.loads(out)["not_finite"] == [{"name": "bad", "shape": [3, 2], "first": [2, 1]}]
+    save_file({"bad": bad}, tmp_path / "n.safetensors")
+    code, out, _ = run("n.safetensors", "--rank", "1")
+    assert (code, out.count("not finite")) == (0, 1)
+
+
+def test_names_of_files_are_checked_before_the_work(run, monkeypatch):
+    monkeypatch.setattr(lowrank, "study", lambda *_, **__: pytest.fail("the work was begun"))
+    for words in (["--out", "f.txt"], ["--plot", "f.gif"], ["--plot", "none/f.svg"]):
+        code, _, err = run("a.npy", "--rank", "1", *words)
+        assert (code, "Cannot write" in err) == (2, True)
+    assert "--out saves the factors" in run("a.npy", "--out", "f.npz")[2]
+
+
 def test_one_tensor_by_name_and_out(run, weights):
     code, _, err = run(f"{weights}:first", "--rank", "2", "--out", "f.npz")
     assert code == 0
@@ -140,9 +166,19 @@ def test_plot(run, tmp_path):
         (["a.npy", "--rank", "1", "--out", "f.csv"], "must end in .safetensors or .npz"),
         (["a.npy", "--rank", "1", "--out", "none/f.npz"], "none/f.npz"),
         (["a.npy", "--rank", "1", "--out", "none/f.safetensors"], "none/f.safetensors"),
-        (["a.npy", "--rank", "1", "--plot", "f.gif"], "must end in .png, .svg or .pdf"),
+        (["a.npy", "--rank", "1", "--plot", "f.gif"], "must end in .svg, .png or .pdf"),
+        (["a.npy", "--plot", "none/f.svg"], "there is no directory 'none'"),
         (["a.npy", "--rank", "1", "--inputs", "1,2; 3,4"], "need rows of 13 and 5 numbers"),
         (["a.npy", "--randomised"], "--randomised needs a MATRIX and --rank"),
+        (["a.npy", "--transposed"], "--transposed does nothing without --product"),
+        (["a.npy", "--norm", "spectral"], "--norm does nothing without --error"),
+        (["a.npy", "--rank", "1", "--relative"], "--relative does nothing without --error"),
+        (["a.npy", "--rank", "1", "--scale", "2"], "--scale does nothing without --inputs"),
+        (["a.npy", "--rank", "1", "--seed", "0"], "--seed does nothing without --randomised"),
+        (["a.npy", "--rank", "1", "--passes", "2"], "--passes does nothing without --randomised"),
+        (["--product", "a.npy", "a.npy", "--tolerance", "1e-8"], "--tolerance does nothing with --product"),
+        (["a.npy", "--randomised", "--rank", "1", "--tolerance", "1"], "--tolerance does nothing with --randomised"),
+        (["w.safetensors", "--tolerance", "1"], "goes with --rank alone"),
         (["a.npy", "--randomised", "--rank", "6"], "rank must be a whole number from 1 to 5"),
         (["a.npy", "--randomised", "--rank", "2", "--passes", "1"], "passes must be a whole number of at least 2"),
     ],
@@ -169,3 +205,13 @@ def test_help_has_an_example(run):
     code, out, _ = run("--help")
     assert code == 0
     assert 'regard lowrank "3,0; 0,2; 0,0" --rank 1' in out
+
+
+def test_the_end_of_a_stage_is_shown_once(monkeypatch, capsys):
+    from regard.cli.output import Progress
+
+    progress = Progress("rows")
+    monkeypatch.setattr(progress, "start", progress.start - 3)
+    for done in (1, 2, 2):
+        progress(done, 2)
+    assert capsys.readouterr().err.splitlines() == ["rows: 1 of 2, about 3 s left ", "rows: 2 of 2 "]

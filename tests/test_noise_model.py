@@ -174,6 +174,20 @@ def test_matrices_come_from_files_beside_the_model(tmp_path: Path) -> None:
         ("orthonormal = 3\n[[spread]]\nkey = 0\nsize = 2", "unknown key 'size' in spread; spread lacks 'variance'"),
         ("orthonormal = 3\nisotropic = -1\n[[spread]]\nkey = 9\nvariance = 1", "has 2 mistakes: isotropic"),
         ('means = "nowhere.npy"', "nowhere.npy"),
+        ('spraed = 1\nmeans = "nowhere.npy"', "2 mistakes: unknown key 'spraed'; .*nowhere.npy"),
+        (
+            "orthonormal = 3\niso = 2\nisotropic = -1\n[[spread]]\nkey = 0\n[[spread]]\nkey = 9\nvariance = 1\nx = 1",
+            "has 5 mistakes: unknown key 'iso'; spread lacks 'variance'; unknown key 'x' in spread; "
+            "isotropic is a variance and must not be negative, but it is -1; a spread names key 9",
+        ),
+        (
+            "orthonormal = 1\n[[magnitude]]\nkey = [0]\nvalues = [1]\nprobabilities = [1]",
+            r"has a mistake: the key of a magnitude must be a whole number, not \[0\]",
+        ),
+        (
+            "orthonormal = 1\n" + 2 * "[[covariance]]\nkey = 0\nmatrix = [[1]]\n",
+            "key 0 has two covariances, write their sum",
+        ),
         ('orthonormal = 2\nisotropic = "x"', "isotropic must be one finite number"),
     ],
 )
@@ -248,6 +262,26 @@ def test_bad_input_leaves_with_two(words: tuple[str, ...], message: str) -> None
     code, text = run(*words)
     assert code == 2
     assert message in text
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("compare", ("--plot", "p.nope")),
+        ("compare", ("--plot-keys", "none/p.svg")),
+        ("study", ("--plot", "none/p.svg")),
+        ("optimise", ("--plot", "p.nope")),
+        ("optimise", ("--out", "q.txt")),
+    ],
+)
+def test_names_of_files_are_checked_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, verb: str, words: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(f"regard.noise.{verb}", lambda *_, **__: pytest.fail("the work was begun"))
+    needed = ("model.toml", "--queries", "1,0") if verb == "study" else ()
+    code, text = run(verb, *needed, *words)
+    assert code == 2
+    assert f"Cannot write '{words[1]}'" in text
 
 
 def test_a_whole_run_prints_one_sentence_and_no_traceback() -> None:

@@ -282,8 +282,15 @@ def test_command_line(tmp_path: Path) -> None:
     np.save(tmp_path / "t.npy", np.eye(7, 3))
     run = CliRunner().invoke(app, ["positions", "--table", str(tmp_path / "t.npy"), "--plot", str(picture)])
     assert (run.exit_code, "positions 3 and 4" in run.stdout) == (1, True)
-    run = CliRunner().invoke(app, ["positions", "--dim", "6", "--length", "9", "--plot", "p.nope"])
+    run = CliRunner().invoke(app, ["positions", "--dim", "7", "--length", "9", "--plot", "p.nope"])
     assert isinstance(run.exception, InputError)
+    assert "must end in .svg, .png or .pdf" in str(run.exception)  # before the odd dimension is looked at
+
+
+def test_a_nearest_pair_without_a_name_says_why() -> None:
+    said = str(positions(dim=64, length=1000, format="float64"))
+    assert "The nearest two are at distance 1.47184805, known to " in said
+    assert "is not named: it is one of those 1 apart, which are all equally far in real arithmetic" in said
 
 
 def test_page() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Progress, check_plot, note, show
 
 if TYPE_CHECKING:
     from regard.lowrank import Study, Table
@@ -30,7 +30,7 @@ Transposed = Annotated[
 ]
 Rank = Annotated[int | None, typer.Option(help="The rank to cut to.")]
 Error = Annotated[float | None, typer.Option(help="Find the smallest rank with at most this error instead.")]
-Norm = Annotated[str, typer.Option(help="The norm of --error: spectral or frobenius.")]
+Norm = Annotated[str | None, typer.Option(help="The norm of --error: spectral (default) or frobenius.")]
 Relative = Annotated[bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")]
 Inputs = Annotated[
     str | None, typer.Option(help="Inputs X, a row each: also show what the cut does to softmax(scale X M X^T).")
@@ -39,19 +39,27 @@ Scale = Annotated[
     float | None, typer.Option(help="The scale of the scores [default: 1, or 1/sqrt(columns of A) with --product].")
 ]
 Tolerance = Annotated[
-    float, typer.Option(help="Proved error of the singular values, relative to the largest, that is good enough.")
+    float | None,
+    typer.Option(
+        help="Proved error of the singular values, relative to the largest, that is good enough [default: 1e-8]."
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All matrices of a .safetensors file, one table.")]
 Randomised = Annotated[
     bool, typer.Option("--randomised", help="For huge matrices: sketch to --rank in blocks of rows, with bounds.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of the sketch.")]
-Passes = Annotated[int, typer.Option(help="With --randomised: how often to read the matrix for the basis, 2 or more.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="With --randomised: of the sketch [default: 0].")]
+Passes = Annotated[
+    int | None,
+    typer.Option(help="With --randomised: how often to read the matrix for the basis [default: 2, the least]."),
+]
 Check = Annotated[bool, typer.Option("--check", help="Recompute the bounds by separate code; exit 1 if they fail.")]
 Out = Annotated[
     str | None, typer.Option(metavar="FILE", help="Save the factors of the cut (.safetensors or .npz): left @ right.T.")
 ]
 Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the spectrum and its energy (.svg, .png).")]
+
+NO_CUT = "--out saves the factors of a cut: give --rank, or an --error that needs one."
 
 
 def lowrank(
@@ -60,15 +68,15 @@ def lowrank(
     transposed: Transposed = False,
     rank: Rank = None,
     error: Error = None,
-    norm: Norm = "spectral",
+    norm: Norm = None,
     relative: Relative = False,
     inputs: Inputs = None,
     scale: Scale = None,
-    tolerance: Tolerance = 1e-8,
+    tolerance: Tolerance = None,
     every: All = False,
     randomised: Randomised = False,
-    seed: Seed = 0,
-    passes: Passes = 2,
+    seed: Seed = None,
+    passes: Passes = None,
     check: Check = False,
     out: Out = None,
     plot: Plot = None,
@@ -85,15 +93,22 @@ def lowrank(
 
     if (matrix is None) == (product is None):
         raise InputError("Give one matrix, or --product A B for A B^T, and not both.")
+    _refuse_idle(product, transposed, error, norm, relative, inputs, scale, tolerance, randomised, seed, passes)
+    _check_targets(out, plot, cut=rank is not None or error is not None)
     if every or (matrix is not None and matrix.lower().endswith(".safetensors")):
-        _refuse_with_all(error, inputs, out, plot, product, randomised, check)
+        _refuse_with_all(error, inputs, out, plot, product, tolerance, randomised, check)
         show(_table(str(matrix), rank), as_json=as_json)
     if randomised:
-        answer, source = _sketched(matrix, rank, error, norm, relative, seed, passes, inputs, plot)
+        answer, source = _sketched(
+            matrix, inputs, plot,
+            rank=rank, error=error, norm=norm or "spectral", relative=relative, seed=seed or 0,
+            passes=2 if passes is None else passes,
+        )  # fmt: skip
     else:
         answer, source = _studied(
             matrix, product, transposed, inputs,
-            rank=rank, error=error, norm=norm, relative=relative, scale=scale, tolerance=tolerance,
+            rank=rank, error=error, norm=norm or "spectral", relative=relative, scale=scale,
+            tolerance=1e-8 if tolerance is None else tolerance,
         )  # fmt: skip
     _save(answer, out, plot)
     if check:
@@ -119,19 +134,15 @@ def _studied(
 
 
 def _sketched(
-    matrix: str | None, rank: int | None, error: float | None, norm: str, relative: bool, seed: int, passes: int,
-    inputs: str | None, plot: str | None,
-) -> tuple[Study, tuple[Any, ...]]:  # fmt: skip
+    matrix: str | None, inputs: str | None, plot: str | None, *, rank: int | None, **options: Any
+) -> tuple[Study, tuple[Any, ...]]:
     from regard.errors import InputError
     from regard.lowrank import study_sketch
 
     if matrix is None or rank is None or inputs is not None or plot is not None:
         raise InputError("--randomised needs a MATRIX and --rank, and does not go with --product, --inputs or --plot.")
     loaded = _load(matrix, "matrix", keep=True)
-    answer = study_sketch(
-        loaded, rank=rank, seed=seed, error=error, norm=norm, relative=relative,
-        passes=passes, name=_name(matrix), progress=Progress("Rows read"),
-    )  # fmt: skip
+    answer = study_sketch(loaded, rank=rank, name=_name(matrix), progress=Progress("Rows read"), **options)
     return answer, (loaded,)
 
 
@@ -146,9 +157,11 @@ def _table(spec: str, rank: int | None) -> Table:
 
 def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     """The matrices of a .safetensors file one after another, with progress."""
+    import numpy as np
     from safetensors import SafetensorError, safe_open
 
     from regard.errors import InputError
+    from regard.formats import from_safetensors
 
     if not path.lower().endswith(".safetensors"):
         raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave the tensor's name away.")
@@ -163,19 +176,20 @@ def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     names = [n for n, (shape, kind) in kinds.items() if len(shape) == 2 and 0 not in shape and "F" in kind]
     if len(names) < len(kinds):
         note(f"{len(kinds) - len(names)} of {len(kinds)} tensors are no matrices of real numbers and were left out.")
-    progress = Progress("Matrices")
+    # Not by load_array, which refuses what is not finite: here one such tensor is a line among the others.
+    data, progress = np.memmap(path, dtype=np.uint8, mode="r"), Progress("Matrices")
     for done, name in enumerate(names):
         progress(done, len(names))
-        yield name, _load(f"{path}:{name}", name, quiet=True)
+        yield name, from_safetensors(data, name, f"{name} ({path})", [])
 
 
-def _load(spec: str, what: str, *, keep: bool = False, quiet: bool = False) -> Any:
+def _load(spec: str, what: str, *, keep: bool = False) -> Any:
     import numpy as np
 
     from regard.arrays import load_array
 
     loaded = load_array(spec, what=what, ndim=2, dtype=None if keep else np.float64)
-    for text in () if quiet else loaded.notes:
+    for text in loaded.notes:
         note(text)
     return loaded.array
 
@@ -195,8 +209,8 @@ def _save(answer: Study, out: str | None, plot: str | None) -> None:
     from regard.errors import InputError
 
     if out is not None:
-        if answer.truncation is None:
-            raise InputError("--out saves the factors of a cut: give --rank, or an --error above 0.")
+        if answer.truncation is None:  # an error that rank 0 already meets
+            raise InputError(NO_CUT)
         answer.truncation.save(out)
     if plot is not None:
         from regard.lowrank import Spectrum
@@ -217,13 +231,48 @@ def _checked(answer: Study, source: tuple[Any, ...]) -> Study:
     return replace(answer, checked=answer.spectrum.check(*source))
 
 
+def _check_targets(out: str | None, plot: str | None, *, cut: bool) -> None:
+    """Refuse what could not be written, before the work rather than after."""
+    from regard.arrays import check_target
+    from regard.errors import InputError
+
+    check_plot(plot)
+    if out is not None:
+        check_target(out, (".safetensors", ".npz"))
+        if not cut:
+            raise InputError(NO_CUT)
+
+
+def _refuse_idle(
+    product: object, transposed: bool, error: float | None, norm: str | None, relative: bool, inputs: str | None,
+    scale: float | None, tolerance: float | None, randomised: bool, seed: int | None, passes: int | None,
+) -> None:  # fmt: skip
+    """Refuse options that would change nothing here, rather than ignore them."""
+    from regard.errors import InputError
+
+    needs = [
+        ("--transposed", transposed, "--product", product is not None),
+        ("--norm", norm is not None, "--error", error is not None),
+        ("--relative", relative, "--error", error is not None),
+        ("--scale", scale is not None, "--inputs", inputs is not None),
+        ("--seed", seed is not None, "--randomised", randomised),
+        ("--passes", passes is not None, "--randomised", randomised),
+    ]
+    for option, given, other, there in needs:
+        if given and not there:
+            raise InputError(f"{option} does nothing without {other}: add {other} or leave {option} away.")
+    for other, there in (("--product", product is not None), ("--randomised", randomised)):
+        if tolerance is not None and there:
+            raise InputError(f"--tolerance does nothing with {other}: leave one of the two away.")
+
+
 def _refuse_with_all(
-    error: float | None, inputs: str | None, out: str | None, plot: str | None, product: object, randomised: bool,
-    check: bool,
+    error: float | None, inputs: str | None, out: str | None, plot: str | None, product: object,
+    tolerance: float | None, randomised: bool, check: bool,
 ) -> None:  # fmt: skip
     from regard.errors import InputError
 
-    if any(option is not None for option in (error, inputs, out, plot, product)) or randomised or check:
+    if any(option is not None for option in (error, inputs, out, plot, product, tolerance)) or randomised or check:
         raise InputError(
             "The table of all matrices goes with --rank alone; name one tensor (file.safetensors:NAME) for the rest."
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Progress, check_plot, note, show
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture, .svg or .png.")]
+Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture (.svg, .png, .pdf).")]
 Seed = Annotated[int, typer.Option(min=0, help="The seed of points and draws.")]
 Target = Annotated[str, typer.Option(help="The keys whose values' mean is wanted, e.g. 0,1.")]
 ValuesFile = Annotated[str | None, typer.Option("--values", help="n x m values; unit vectors if left out.")]
@@ -40,9 +40,12 @@ def compare(
     """One head against two in the coursework's setting: one swings, two are steady, and what the scale does.
 
     regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot swing.svg
+
+    says: E||c - target||^2 is 0.44610870 for one head and 0.04045203 for two, 11 x steadier.
     """
     from regard import noise
 
+    check_plot(plot, plot_keys)
     result = noise.compare(
         keys=keys, spread=spread, iso=iso, scale=scale, share=share, progress=Progress("conditioning")
     )
@@ -73,10 +76,15 @@ def study(
 ) -> None:
     """Any noise model, any heads: moments, error, shares and quantiles, each with its method and accuracy.
 
-    regard noise example > model.toml; regard noise study model.toml --queries q.npy --quantiles 0.05,0.95
+    regard noise example > model.toml
+
+    regard noise study model.toml --queries 20,20,0,0,0,0,0,0,0,0 --quantiles 0.05,0.95
+
+    says: E||c - target||^2 = 0.4461087037, and key 0 takes more than 0.9 with probability 0.4405776.
     """
     from regard import noise
 
+    check_plot(plot)
     result = noise.study(
         noise.read_model(model),
         _array(queries, "queries", (1, 2)),
@@ -109,16 +117,23 @@ def optimise(
     starts: Annotated[int, typer.Option(help="Random starts beside the designed ones.")] = 4,
     points: Annotated[int, typer.Option(help="Sobol points of the surrogate.")] = 2**11,
     seed: Seed = 0,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Save the queries, .npy.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Save the queries (.npy, .csv).")] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """The best queries found for a noise model under a norm budget: a local optimum, beside the designed ones.
 
     regard noise optimise --heads 2 --max-norm 20
+
+    says: E||c - target||^2 = 0.00732, where the designed queries reach 0.037855739 at best: 5.17 times as much.
     """
     from regard import noise
 
+    check_plot(plot)
+    if out:
+        from regard.arrays import WRITTEN, check_target
+
+        check_target(out, WRITTEN)
     law: NoiseModel
     law = noise.gaussian_setting(keys, spread=spread, iso=iso) if model is None else noise.read_model(model)
     result = noise.optimise(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Progress, check_plot, note, show
 
 
 def positions(
@@ -23,18 +23,25 @@ def positions(
     ] = "reference",
     base: Annotated[float, typer.Option(help="Frequencies are base^(-2i/dim).")] = 10000,
     effort: Annotated[int, typer.Option(help="Offsets that a search may look at closely.")] = 10**9,
-    plot: Annotated[str | None, typer.Option(help="Write a picture, .svg or .png.")] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Are two positions equal, which two are nearest, how near; proved in real arithmetic.
 
     Example: regard positions --dim 512 --length 100000 --format bfloat16
 
+    says: all distinct; the nearest two are 93235 and 93236, at distance 3.70974.
+
+    Example: regard positions --dim 2 --length 1000 --format bfloat16
+
+    says: not distinct; positions 1 and 711 are bit for bit the same (exit code 1).
+
     Exit code 0: all distinct; 1: two are equal, and the first such pair is named.
     """
     from regard.arrays import load_array
     from regard.positions import positions as study
 
+    check_plot(plot)
     learned = None
     if table is not None:
         loaded = load_array(table, what="table")

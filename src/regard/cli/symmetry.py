@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, show
+from regard.cli.output import AsJson, Progress, check_plot, show
 
 
 def symmetry(
@@ -19,20 +19,25 @@ def symmetry(
     ] = "equivariant",
     trials: Annotated[int, typer.Option(help="Permutations to try.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the input and the permutations.")] = 0,
-    plot: Annotated[str | None, typer.Option(help="Write a picture, .svg or .png.")] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Is a map order-blind, how far from it, which swap of two rows shows it best.
 
     This imports FILE.py and runs the code in it: only name files you trust.
 
-    Example: regard symmetry my_map.py:block --length 128
+    Example, with def block(X): return X + numpy.arange(len(X))[:, None] in my_map.py:
+
+    regard symmetry my_map.py:block --length 128
+
+    says: not order-blind; the best swap found is rows 0 and 127, difference 127.
 
     Exit code 0: not refuted (which is no proof); 1: broken, with its witness.
     """
     from regard.symmetry import load_map
     from regard.symmetry import symmetry as study
 
+    check_plot(plot)
     result = study(
         load_map(map),
         length=length,

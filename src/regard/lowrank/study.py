@@ -132,14 +132,30 @@ class Table(Result):
 
     rank: int | None
     rows: tuple[Row, ...]
+    not_finite: tuple[NotFinite, ...] = ()
 
     def __str__(self) -> str:
-        width = max(len(row.name) for row in self.rows)
+        lines: list[Row | NotFinite] = [*self.rows, *self.not_finite]
+        width = max(len(row.name) for row in lines)
         cut = (
             "" if self.rank is None else f"   error of rank {self.rank}     ||A||_F/sqrt {self.rank + 1}    energy kept"
         )
         head = f"{'name':{width}}         shape   sigma_1     sigma_n  effective  stable{cut}"
-        return "\n".join([head, *(row.line(width) for row in self.rows)])
+        return "\n".join([head, *(row.line(width) for row in lines)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NotFinite:
+    """A matrix with an entry that is nan or infinite, and so without singular values."""
+
+    name: str
+    shape: tuple[int, int]
+    first: tuple[int, int]  # row and column of the first such entry, counted from 0
+
+    def line(self, width: int) -> str:
+        """Padded to the table's columns."""
+        size = f"{self.shape[0]} x {self.shape[1]}"
+        return f"{self.name:{width}}  {size:>12}  not finite: row {self.first[0]}, column {self.first[1]} (from 0)"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,18 +188,33 @@ class Row:
 
 
 def table(matrices: Iterable[tuple[str, npt.ArrayLike]], *, rank: int | None = None) -> Table:
-    """The spectrum of every matrix given, a line each; those too small for ``rank`` say so.
+    """The spectrum of every matrix given, a line each; those too small for ``rank``, or not finite, say so.
 
     >>> print(table([("a", np.diag([3.0, 4.0])), ("b", np.eye(3))], rank=1).rows[0].spectral_error[1].__round__(6))
     3.0
     """
-    rows = tuple(_row(spectrum(matrix, name=name), rank) for name, matrix in matrices)
-    if not rows:
+    rows: list[Row] = []
+    wrong: list[NotFinite] = []
+    for name, matrix in matrices:
+        bad = _not_finite(name, matrix)
+        if bad is not None:
+            wrong.append(bad)
+            continue
+        rows.append(_row(spectrum(matrix, name=name), rank))
+    if not rows and not wrong:
         raise InputError("There is no matrix here: give at least one array with 2 dimensions.")
-    if rank is not None and all(row.spectral_error is None for row in rows):
+    if rows and rank is not None and all(row.spectral_error is None for row in rows):
         most = max(len(row.singular_values) for row in rows)
         raise InputError(f"rank must be a whole number from 1 to {most} for these matrices, not {rank}.")
-    return Table(rank=rank, rows=rows)
+    return Table(rank=rank, rows=tuple(rows), not_finite=tuple(wrong))
+
+
+def _not_finite(name: str, matrix: npt.ArrayLike) -> NotFinite | None:
+    array = np.asarray(matrix)
+    if array.ndim != 2 or array.dtype.kind != "f" or np.isfinite(array).all():
+        return None
+    i, j = np.argwhere(~np.isfinite(array))[0]
+    return NotFinite(name=name, shape=(array.shape[0], array.shape[1]), first=(int(i), int(j)))
 
 
 def _row(known: Spectrum, rank: int | None) -> Row:

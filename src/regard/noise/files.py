@@ -128,7 +128,7 @@ def _is_whole(table: Any, name: str) -> bool:
 
 def _readable(raw: dict[str, Any]) -> dict[str, Any]:
     """The part that has the right shape, so that wrong values are found beside wrong names in one go."""
-    kept = {name: raw[name] for name in ("orthonormal", "means", "isotropic") if name in raw}
+    kept: dict[str, Any] = {name: raw[name] for name in ("orthonormal", "means", "isotropic") if name in raw}
     if "means" in kept or not _is_count(kept.get("orthonormal")):
         kept.pop("orthonormal", None)
     for name in _NEEDED:

@@ -110,10 +110,20 @@ def _apart(table: Table, length: int, near: Nearest, spread: float, report: Repo
     offsets = offsets_within(near.high + 2 * spread, table.dim, length - 1, base=table.base, most=most)
     if len(offsets) > most or table.format == "float64":
         around = (near.low - spread, near.high + spread)
-        return Finding(distance=around, searched=length, reasons=(reason,))
+        return Finding(distance=around, searched=length, reasons=(reason, _unnamed(table, offsets, most, spread)))
     pair, distance = _best_of(table, length, offsets, report)
     over = "The nearest is over all pairs: other offsets are too far apart in real arithmetic."
     return Finding(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
+
+
+def _unnamed(table: Table, offsets: list[int], most: int, spread: float) -> str:
+    """Why the nearest pair has no name: telling equally spaced pairs apart takes every row, correctly rounded."""
+    if len(offsets) == 1:
+        them = f"it is one of those {offsets[0]} apart, which are all equally far in real arithmetic"
+    else:
+        them = f"{f'more than {most}' if len(offsets) > most else len(offsets)} offsets are as near in real arithmetic"
+    slow = ", too slow to round correctly for all" if table.format == "float64" else ", too many to compare"
+    return f"Which pair is nearest is not named: {them}, so only roundings (at most {spread:.1e}) decide{slow}."
 
 
 def _best_of(table: Table, length: int, offsets: list[int], report: Report | None) -> tuple[Pair, float]:

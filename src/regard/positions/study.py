@@ -84,6 +84,8 @@ class Positions(Result):
         within = "" if self.searched >= self.length else f" among the first {self.searched:,}"
         low, high = self.distance
         if self.nearest is None:
+            if f"{low:.9g}" == f"{high:.9g}":
+                return f"The nearest two{within} are at distance {low:.9g}, known to {high - low:.1e}."
             return f"The nearest two{within} are at a distance between {low:.9g} and {high:.9g}."
         s, t = self.nearest
         return f"The nearest two{within} are {s} and {t}, at distance {(low + high) / 2:.6g}."

@@ -160,8 +160,12 @@ def probes() -> None:
         print(f"  {name:9} identity {found.residual / truth:.2f} (certain), {', '.join(line)} (failure <= 1e-10)")
 
 
-if __name__ == "__main__":
+def main() -> None:
     tall()
     ill_conditioned()
     randomised()
     probes()
+
+
+if __name__ == "__main__":
+    main()

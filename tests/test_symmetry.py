@@ -284,6 +284,8 @@ def test_files(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["symmetry", f"{file}:bad", "--length", "7", "--plot", str(picture)])
     assert (run.exit_code, "bad (7 x 16, float64, numpy) is not order-blind" in run.stdout) == (1, True)
     assert "<svg" in picture.read_text()
+    run = CliRunner().invoke(app, ["symmetry", f"{file}:none", "--plot", "s.nope"])
+    assert "must end in .svg, .png or .pdf" in str(run.exception)  # before the map is looked for
 
 
 def test_page() -> None:

@@ -39,7 +39,7 @@ def compare(
 ) -> None:
     """One head against two in the coursework's setting: one swings, two are steady, and what the scale does.
 
-    regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot swing.svg
+    regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20
 
     says: E||c - target||^2 is 0.44610870 for one head and 0.04045203 for two, 11 x steadier.
     """
@@ -78,7 +78,7 @@ def study(
 
     regard noise example > model.toml
 
-    regard noise study model.toml --queries 20,20,0,0,0,0,0,0,0,0 --quantiles 0.05,0.95
+    regard noise study model.toml --queries 20,20,0,0,0,0,0,0,0,0
 
     says: E||c - target||^2 = 0.4461087037, and key 0 takes more than 0.9 with probability 0.4405776.
     """

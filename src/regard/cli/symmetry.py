@@ -37,7 +37,7 @@ def symmetry(
     from regard.symmetry import load_map
     from regard.symmetry import symmetry as study
 
-    check_plot(plot)
+    check_plot(plot)  # before the map, whose file is run
     result = study(
         load_map(map),
         length=length,

@@ -232,12 +232,18 @@ def _levelled(path: _Path) -> Array:
 
 
 def _factor_to_feasible(path: _Path, query: Array, most: float) -> float:
-    """t with F(t q) <= 0, tried from 1 up to `most` in growing steps; inf if there is none."""
-    factor, step = 1.0, 1e-15
-    while factor < most:
-        if path.at(factor * query).value <= 2e-15:  # the check finds the last digits
+    """t near 1, at most `most`, with F(t q) <= 0, by Newton steps along the ray; inf if there is none."""
+    factor = 1.0
+    for _ in range(8):
+        if factor >= most:
+            return inf
+        point = path.at(factor * query)
+        if point.value <= 2e-15:  # the check finds the last digits
             return factor
-        factor, step = factor + step, step * 4
+        slope = float((point.mean - path.anchors[int(np.argmax(point.excess))]) @ query)
+        if slope >= 0:
+            return inf
+        factor += -point.value / slope * (1 + 1e-3) + 4e-16
     return inf
 
 

@@ -52,9 +52,8 @@ def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
         "proof; an adversary's climb agrees",
         f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
         region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
-        tightness=f"attained exactly by matrices with k equal singular values and no others (ratio found: {attained:.9g}); the "
-        "climb from "
-        f"a random matrix reached {worst:.6g}",
+        tightness="attained exactly by matrices with k equal singular values and no others "
+        f"(ratio found: {attained:.9g}); the climb from a random matrix reached {worst:.6g}",
         worst=worst,
     )
 

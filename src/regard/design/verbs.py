@@ -16,6 +16,7 @@ from regard.design.answer import Design, Designs
 from regard.design.balance import unreachable_proofs
 from regard.design.certificate import Verification
 from regard.design.evaluate import norm_above
+from regard.design.problem import FORMAT
 from regard.design.question import (
     Geometry,
     Question,
@@ -313,7 +314,7 @@ def made_certificate(
 ) -> dict[str, Any]:
     everything = len(question.rows) == len(question.keys)
     made: dict[str, Any] = {
-        "format": certificates.FORMAT,
+        "format": FORMAT,
         "question": question.to_dict(),
         "claim": claim,
         "scale": question.scale,

@@ -94,24 +94,6 @@ def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
     return None if exact is None else _inside_exactly(j, guess.support[basis], exact)
 
 
-def separate_or_combine(keys: ArrayLike, j: int, *, pool: Indices | None = None) -> Guess:
-    """A query that should make j the strict argmax, or at most d + 1 rows that should combine to k_j.
-
-    Dual active set with cutting planes: the pool grows by the rows that the current query fails, until it fails
-    none or the pool is infeasible. Only floating point: prove what it says. With neither, `query` is None and
-    the weights do not combine to k_j.
-
-    >>> guess = separate_or_combine([[0.0], [1.0], [3.0]], 1)
-    >>> guess.query is None, guess.support.tolist(), guess.weights.round(3).tolist()
-    (True, [0, 2], [0.667, 0.333])
-    """
-    K = _matrix(keys, j)
-    twin = _identical_row(K, j)
-    if twin is not None:
-        return Guess(query=None, support=np.array([twin], dtype=np.intp), weights=np.ones(1))
-    return _search(K, j, pool)
-
-
 def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
     n, d = K.shape
     if n == 1:

@@ -88,11 +88,6 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is damaged ({error}); restore it from a copy, or train the run again.") from None
 
 
-def write_json(path: Path, value: Any) -> None:
-    """A JSON file of a run."""
-    write_file(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
-
-
 def append_log(path: Path, entry: Mapping[str, Any]) -> None:
     """One more line in the log."""
     try:

@@ -7,9 +7,11 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from regard.errors import InputError
@@ -17,12 +19,14 @@ from regard.errors import InputError
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the tour: what to look at, the command as one would type it, and the picture it writes."""
+    """One stop of the tour: what to look at, the command as one would type it, and the picture or page it writes."""
 
     title: str
     prose: str
     command: str
     picture: str | None = None
+    page: str | None = None
+    needs: str | None = None  # a package without which the stop is left out
 
 
 TOUR = (
@@ -90,6 +94,20 @@ TOUR = (
         "rank.svg",
     ),
     Stop("Is the textbook right?", "Statements of five problem sets, checked.", "regard claims --check"),
+    Stop(
+        "A translator, with positions and without",
+        "The coursework's one-layer encoder learns the built-in German-English corpus twice, some two minutes in all. "
+        "Without positions it cannot tell who did what to whom.",
+        "regard translator compare builtin --with learned,positions=none --seeds 1 --set epochs=5 --out translator",
+        needs="torch",
+    ),
+    Stop(
+        "What it gets right, and what wrong",
+        "Accuracy by phenomenon, sample translations with their errors marked, and what attention looked at.",
+        "regard translator report translator --out translator.html",
+        page="translator.html",
+        needs="torch",
+    ),
 )
 
 
@@ -102,21 +120,39 @@ def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> 
     parts = []
     for number, stop in enumerate(TOUR, start=1):
         begun = time.monotonic()
-        output = _run(stop.command, folder)
-        say(f"[{number}/{len(TOUR)}] {stop.command}  ({time.monotonic() - begun:.1f} s)")
+        if stop.needs is not None and find_spec(stop.needs) is None:
+            output = "Left out: it needs  pip install 'regard[translator]'"
+            say(f"[{number}/{len(TOUR)}] {stop.command}  ({output})")
+        else:
+            output = _run(stop.command, folder, say)
+            say(f"[{number}/{len(TOUR)}] {stop.command}  ({time.monotonic() - begun:.1f} s)")
         parts.append(_section(stop, output, folder))
     page = folder / "index.html"
     page.write_text(PAGE.replace("SECTIONS", "\n".join(parts)), encoding="utf-8")
     return page
 
 
-def _run(command: str, folder: Path) -> str:
+def _run(command: str, folder: Path, say: Callable[[str], None]) -> str:
     """The command's output; an answer of "no" (exit code 1) is an answer like any other."""
-    words = shlex.split(command)[1:]
-    done = subprocess.run([sys.executable, "-m", "regard", *words], capture_output=True, text=True, cwd=folder)
-    if done.returncode not in (0, 1):
-        raise InputError(f"The tour stopped at `{command}`: {done.stderr.strip()}")
-    return done.stdout.rstrip()
+    words = [sys.executable, "-m", "regard", *shlex.split(command)[1:]]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        with subprocess.Popen(words, stdout=output, stderr=subprocess.PIPE, text=True, cwd=folder) as running:
+            said = _relay(running, say)
+        if running.returncode not in (0, 1):
+            raise InputError(f"The tour stopped at `{command}`: {said}")
+        output.seek(0)
+        return output.read().rstrip()
+
+
+def _relay(running: subprocess.Popen[str], say: Callable[[str], None], *, every: float = 5.0) -> str:
+    """Pass on how far a long command is, a line every few seconds; returns its last line."""
+    last, shown = "", time.monotonic()
+    for line in running.stderr or ():
+        last = line.strip() or last
+        if time.monotonic() - shown > every:
+            say(f"    {last}")
+            shown = time.monotonic()
+    return last
 
 
 def _section(stop: Stop, output: str, folder: Path) -> str:
@@ -126,6 +162,8 @@ def _section(stop: Stop, output: str, folder: Path) -> str:
     if stop.picture is not None:
         drawing = (folder / stop.picture).read_text(encoding="utf-8")
         picture = f"<figure>{drawing[drawing.index('<svg') :]}</figure>"
+    if stop.page is not None and (folder / stop.page).exists():
+        picture = f'<p><a href="{stop.page}">Open {stop.page}</a></p>'
     text = f"<pre><b>$ {html.escape(stop.command)}</b>\n{html.escape(output)}</pre>"
     return f"<section>{title}{prose}{text}{picture}</section>"
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, show
+from regard.cli.output import AsJson, Progress, note, show
 from regard.errors import InputError
 
 
 def claims(
     name: Annotated[str | None, typer.Argument(help="A claim; without one, all of them.")] = None,
+    file: Annotated[str | None, typer.Argument(help="With --template, the file to write.", show_default=False)] = None,
     check: Annotated[bool, typer.Option("--check", help="Decide every reading of it: HOLDS, REFUTED, ...")] = False,
     proof: Annotated[bool, typer.Option("--proof", help="The proof, with this instance's numbers.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="A parameter; may be given several times.")
     ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write the picture (.svg, .png, .pdf).")] = None,
+    template: Annotated[bool, typer.Option("--template", help="Write the function to fill in to FILE.")] = False,
+    answer: Annotated[
+        str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer; your code is run.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long checking an answer may take.")] = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """What the coursework states, whether it holds, and why.
@@ -26,14 +35,25 @@ def claims(
 
     Example: regard claims average-within-budget --check --set n=1000 --set eps=0.01
 
+    Your own answer: --template FILE writes the function to fill in, --answer FILE.py:NAME runs it, in a process of
+    its own, on fresh instances and against an adversary: it holds so far (exit code 0; no proof), or a counterexample
+    is shown (1).
+
+    Example: regard claims average-within-budget --answer my.py:query
+
     Exit code 0: the statement's own (first) reading holds, is not refuted, or is explained; 1: it is refuted.
     """
     from regard.coursework.catalogue import claims as catalogue
 
     given = _parameters(set_ or [])
     if name is None:
-        _all(check, alone=not (proof or plot or given), as_json=as_json)
+        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json)
     claim = catalogue[name or ""]
+    _refuse_mixtures(file, template, answer, others=check or proof or plot is not None)
+    if template:
+        show(claim.template(file), as_json=as_json)
+    if answer is not None:
+        show(claim.check_answer(answer, seed=seed, limit=limit, progress=_started(answer), **given), as_json=as_json)
     claim.chosen(**given)  # bad parameters are refused before anything is written
     if plot is not None:
         claim.plot(plot, **given)
@@ -48,8 +68,33 @@ def _all(check: bool, *, alone: bool, as_json: bool) -> None:
     from regard.coursework.catalogue import claims as catalogue
 
     if not alone:
-        raise InputError("--proof, --plot and --set are about one claim: name it, as in regard claims average-of-two.")
+        raise InputError(
+            "--proof, --plot and --set are about one claim, as are --template and --answer: name it, as in "
+            "regard claims average-of-two."
+        )
     show(catalogue.check(progress=Progress("claims")) if check else catalogue.listing(), as_json=as_json)
+
+
+def _started(answer: str) -> Callable[[int, int], None]:
+    """Progress that says first, once it is so, that a person's own code is run."""
+    progress = Progress("instances")
+
+    def report(done: int, total: int) -> None:
+        if done == 0:
+            note(f"running your own code, {answer}, in a process of its own.")
+            return
+        if done == 1:
+            progress.start = time.monotonic()  # importing the file is no measure of the time left
+        progress(done, total)
+
+    return report
+
+
+def _refuse_mixtures(file: str | None, template: bool, answer: str | None, *, others: bool) -> None:
+    if file is not None and not template:
+        raise InputError(f"{file!r} is one word too many; a second name is the file that --template writes.")
+    if template + (answer is not None) + others > 1:
+        raise InputError("--template, --answer and the verdicts (--check, --proof, --plot) are asked one at a time.")
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:

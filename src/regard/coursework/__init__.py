@@ -1,4 +1,4 @@
-"""The coursework's statements as claims that can be checked: HOLDS, REFUTED, or NOT REFUTED in N trials.
+"""The coursework's statements as claims that can be checked: HOLDS, REFUTED, NOT REFUTED in N trials, or MEASURED.
 
 >>> from regard.coursework.catalogue import claims
 >>> claims["average-within-budget"].check(n=1000, eps=0.01).verdicts[0].status.value

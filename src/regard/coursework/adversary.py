@@ -5,11 +5,14 @@ What it finds is a counterexample or nothing; "nothing found" is never a proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from regard.coursework.question import Instance, Ruling, Setting, Size
 
 Array = NDArray[np.float64]
 
@@ -77,3 +80,46 @@ def worst_keys_for_copying(
         keys[1:] += pace * 0.95**step * (len(w) * w[:, None]) ** 0.25 * r / np.linalg.norm(r)
         keys = project(keys)
     return Attack(value=value, at={}, tries=steps, keys=best)
+
+
+# against an answer: the same, knowing nothing of what the numbers mean
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tried:
+    """An instance, what the function returned for it, and the ruling."""
+
+    instance: Instance
+    answer: Any
+    ruling: Ruling
+
+
+Trial = Callable[[Array, Setting], Tried | None]  # None where the numbers do not fit together
+
+
+def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random.Generator, moves: int) -> Tried:
+    """Move an instance to where the answer has less room: a random walk that keeps what is worse for the answer.
+
+    Stops at the first instance at which the answer fails, or after so many moves.
+    """
+    step, best = 0.5, tried
+    for _ in range(moves):
+        if best.ruling.fails or best.instance.latent is None:
+            break
+        setting = {size.name: size.moved(best.instance.setting[size.name], rng, step) for size in sizes}
+        latent = best.instance.latent + step * rng.standard_normal(best.instance.latent.shape)
+        found = trial(latent, setting)
+        if found is None:
+            continue
+        better = not found.ruling.room >= best.ruling.room
+        step, best = (step * 1.3, found) if better else (max(step * 0.9, 1e-3), best)
+    return best
+
+
+def smallest(failed: Tried, candidates: Iterable[Instance], judge: Callable[[Instance], Tried]) -> Tried:
+    """The first of the candidates, which come smallest first, at which the answer fails too; else what had failed."""
+    for candidate in candidates:
+        found = judge(candidate)
+        if found.ruling.fails:
+            return found
+    return failed

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework.queries import N
+from regard.coursework.question import Ruling, bounded
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.noise import NoiseModel
+
+Array = NDArray[np.floating[Any]]
 
 
 def designed_error(n: int, *, iso: float, scale: float, heads: int, spread: float = 0.0) -> tuple[float, float]:
@@ -17,8 +31,53 @@ def designed_error(n: int, *, iso: float, scale: float, heads: int, spread: floa
     from regard import noise
 
     queries = noise.one_head(n, scale) if heads == 1 else noise.two_heads(n, scale)
-    moments = noise.weight_moments(noise.score_laws(noise.gaussian_setting(n, spread=spread, iso=iso), queries))
-    goal = np.zeros(n)
+    return mean_error(noise.gaussian_setting(n, spread=spread, iso=iso), queries)
+
+
+def mean_error(model: NoiseModel, queries: Array) -> tuple[float, float]:
+    """E||c - (v_0+v_1)/2||^2 of any queries' mean output, for orthonormal values, and the accuracy of it.
+
+    By integrals with an error bound; where two heads share noise, by quasi-Monte-Carlo with a 95 % interval, since the
+    two-dimensional integrals take a second each.
+    """
+    from regard import noise
+
+    laws = noise.score_laws(model, queries)
+    apart = len(queries) == 1 or laws.heads_independent(0, 1) or laws.heads_equal(0, 1)
+    if apart:
+        moments = noise.weight_moments(laws)
+    else:
+        moments = noise.weight_moments(laws, method="qmc", points=2**11, scrambles=8)
+    goal = np.zeros(laws.keys)
     goal[:2] = 0.5
     value = float(np.sum((moments.mean - goal) ** 2) + np.trace(moments.covariance))
-    return value, moments.accuracy * (n + 2)
+    return value, moments.accuracy * (laws.keys + 2)
+
+
+# what the questions about noise share
+
+LONGEST = 1e8  # norm of a query
+KEYS = replace(N, ladder=(2, 3, 5, 10, 20))
+BY_INTEGRALS = (
+    "The expected error was integrated with an error bound (by quasi-Monte-Carlo with a 95 % interval where two heads "
+    "share noise), for orthonormal values: an instance fails only if it fails beyond that."
+)
+
+
+def small_enough(model: NoiseModel, queries: Array, error: float) -> Ruling:
+    """Is E||c - (v_0+v_1)/2||^2 at most ``error``, beyond the accuracy of the integral?"""
+    lengths = np.linalg.norm(queries, axis=1)
+    if lengths.max() > LONGEST:
+        raise InputError(f"A query of norm {lengths.max():.3g} is too long to integrate; stay below {LONGEST:g}.")
+    value, accuracy = mean_error(model, np.where(lengths[:, None] > 1 / LONGEST, queries, 0.0))
+    return bounded(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {value:.4g} is above {error:g}")
+
+
+def best_scale(n: int, *, iso: float, heads: int, spread: float = 0.0) -> float:
+    """The least error of T (mu_0 + mu_1), or of T mu_0 and T mu_1, over all T."""
+    from scipy.optimize import minimize_scalar
+
+    def error(log_scale: float) -> float:
+        return designed_error(n, iso=iso, scale=math.exp(log_scale), heads=heads, spread=spread)[0]
+
+    return float(minimize_scalar(error, bounds=(0.0, math.log(1000.0)), method="bounded", options={"xatol": 0.01}).fun)

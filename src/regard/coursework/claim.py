@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.coursework.parameters import Parameter, checked_parameters
+from regard.coursework.question import Question
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
+from regard.errors import InputError
 from regard.results import Result
 
-TOPICS = ("attention", "noise", "order", "rank")
+if TYPE_CHECKING:
+    from regard.coursework.report import AnswerChecked
+    from regard.coursework.template import Template
+
+TOPICS = ("attention", "noise", "order", "rank", "translator")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,7 +26,8 @@ class Claim(Result):
     """A statement of the coursework. Its name is the name of its file.
 
     ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
-    take the parameters by name, as the readings' checks do. The first reading is the statement's own.
+    take the parameters by name, as the readings' checks do. The first reading is the statement's own. ``question`` is
+    what a reader can construct and have checked; None where the claim asks for words.
     """
 
     name: str
@@ -32,6 +39,7 @@ class Claim(Result):
     readings: tuple[Reading, ...]
     prove: Callable[..., str]
     draw: Callable[..., None]
+    question: Question | None = None
 
     def check(self, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
@@ -61,6 +69,40 @@ class Claim(Result):
         chosen = self.chosen(**parameters)
         saved(lambda figure: self.draw(figure, **chosen), path)
 
+    def check_answer(
+        self,
+        function: str | Callable[..., Any],
+        *,
+        seed: int = 0,
+        limit: float = 10.0,
+        progress: Callable[[int, int], None] | None = None,
+        **parameters: float,
+    ) -> AnswerChecked:
+        """Check your own answer on fresh instances and against the adversary.
+
+        ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, or a
+        function, which is called in this process and cannot be stopped. Parameters fix the instances' sizes.
+        """
+        from regard.coursework.answers import check_answer
+
+        return check_answer(
+            self.name, self._asked(), function, seed=seed, limit=limit, given=parameters, progress=progress
+        )
+
+    def template(self, path: str | os.PathLike[str] | None = None) -> Template:
+        """Write the function to fill in to a new file, by default named after the claim."""
+        from regard.coursework.template import written
+
+        return written(self.name, self.statement, self._asked(), path)
+
+    def _asked(self) -> Question:
+        if self.question is None:
+            raise InputError(
+                f"{self.name} asks for words, not for something to construct; "
+                f"regard claims {self.name} --check --proof shows ours."
+            )
+        return self.question
+
     def chosen(self, **parameters: object) -> dict[str, float]:
         """The defaults with these replaced, checked against their ranges."""
         return checked_parameters(self.parameters, parameters, self.name)
@@ -74,6 +116,8 @@ class Claim(Result):
             lines += [
                 wrapped(f"{p.name} = {p.default:g}: {p.meaning}, {p.rule()}", indent=4, hang=2) for p in self.parameters
             ]
+        if self.question is not None:
+            lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +131,7 @@ class Claim(Result):
             "parameters": [
                 {"name": p.name, "default": p.default, "meaning": p.meaning, "rule": p.rule()} for p in self.parameters
             ],
+            "question": None if self.question is None else self.question.signature,
         }
 
 

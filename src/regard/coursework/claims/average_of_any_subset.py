@@ -12,6 +12,8 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREEN, GREY, VERMILION, finish
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
+from regard.coursework.question import LARGEST, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.errors import InputError
@@ -126,6 +128,42 @@ def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
         made.spines[:].set_visible(False)
 
 
+# your own answer
+
+
+def some_of_the_keys(latent: Any, *, n: int, s: int, extra: int, eps: float) -> Instance:
+    subset = np.sort(np.argsort(-latent[0, :n], kind="stable")[:s])
+    return Instance(given={"keys": orthonormal(latent, n, extra), "subset": subset, "eps": eps})
+
+
+def _demand(instance: Instance) -> tuple[Any, list[int], float]:
+    return instance.given["keys"], instance.given["subset"].tolist(), instance.given["eps"]
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of orthonormal keys, a row each",
+        "subset": "an array of s different indices of keys",
+        "eps": "a number with 0 < eps < 1",
+    },
+    task="A query that gives each of the s keys a weight of at least 1/(s+eps).",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(
+        N,
+        sized("s", "how many keys the subset has", (1, 2, 3, 5), whole=True, least=1, most=LARGEST),
+        EXTRA,
+        EPS,
+    ),
+    fits=lambda n, s, extra, eps: s <= n,
+    make=some_of_the_keys,
+    judge=lambda instance, query: shares(query, *_demand(instance)),
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=lambda instance, query: against_shortest(query, *_demand(instance)),
+)
+
 CLAIM = Claim(
     name="average-of-any-subset",
     topic="attention",
@@ -156,4 +194,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -12,6 +12,8 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
+from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -106,6 +108,40 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def two_of_the_keys(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
+    a, b = sorted(np.argsort(-latent[0, :n], kind="stable")[:2].tolist())
+    return Instance(given={"keys": orthonormal(latent, n, extra), "a": a, "b": b, "eps": eps})
+
+
+def _demand(instance: Instance) -> tuple[Any, list[int], float]:
+    given = instance.given
+    return given["keys"], [given["a"], given["b"]], given["eps"]
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of orthonormal keys, a row each",
+        "a": "the index of one key",
+        "b": "the index of another",
+        "eps": "a number with 0 < eps < 1",
+    },
+    statement="Orthonormal keys: there is a query whose output is close to (v_a + v_b)/2.",
+    task="A query that gives the keys a and b a weight of at least 1/(2+eps) each, so that the output is within "
+    "eps/(2+eps) times the values' spread of their average.",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(N, EXTRA, EPS),
+    make=two_of_the_keys,
+    judge=lambda instance, query: shares(query, *_demand(instance)),
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=lambda instance, query: against_shortest(query, *_demand(instance)),
+)
+
 CLAIM = Claim(
     name="average-of-two",
     topic="attention",
@@ -137,4 +173,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -12,6 +12,8 @@ from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, with_keys, within
+from regard.coursework.question import Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -139,6 +141,32 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def averages_within_budget(instance: Instance, query: Any) -> Ruling:
+    keys, eps = instance.given["keys"], instance.given["eps"]
+    budget = 2 * math.sqrt(2) * math.log(len(keys) / eps)
+    return worst(shares(query, keys, [0, 1], eps), within(query, budget, "2 sqrt(2) ln(n/eps)"))
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of orthonormal keys, a row each",
+        "eps": "a number with 0 < eps < 1",
+    },
+    task="A query of norm at most 2 sqrt(2) ln(n/eps) that gives the keys 0 and 1 a weight of at least 1/(2+eps) each.",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(N, EXTRA, EPS),
+    make=with_keys,
+    judge=averages_within_budget,
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=lambda instance, query: against_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"]),
+)
+
 CLAIM = Claim(
     name="average-within-budget",
     topic="attention",
@@ -171,4 +199,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

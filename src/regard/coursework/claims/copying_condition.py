@@ -12,6 +12,8 @@ from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import EPS
+from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -125,6 +127,48 @@ def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:
     made.legend(frameon=False, loc="lower right", fontsize=9)
 
 
+# your own answer
+
+
+def number_and_slack(latent: Any, *, n: int, eps: float) -> Instance:
+    return Instance(given={"n": n, "eps": eps})
+
+
+def always_enough(instance: Instance, margin: float) -> Ruling:
+    n, eps = instance.given["n"], instance.given["eps"]
+    with enclosure.precise():
+        total = enclosure.rest(0, [(n - 1, -enclosure.ball(margin))])
+        known = total.is_finite()  # a margin of -1e300 overflows even a ball
+        room = enclosure.high(1 + enclosure.ball(SLACK) - total / enclosure.ball(eps)) if known else -math.inf
+        weight = float((1 / (1 + total)).mid()) if known else 0.0
+    return Ruling(
+        room=room,
+        said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, alpha_j = {weight:.6g} is below "
+        f"1/(1+eps) = {1 / (1 + eps):.6g}",
+    )
+
+
+def smallest_margin(instance: Instance, margin: float) -> Best | None:
+    least = math.log((instance.given["n"] - 1) / instance.given["eps"])
+    return Best(yours=margin, best=least) if least > 0 else None
+
+
+QUESTION = Question(
+    function="margin",
+    arguments={"n": "how many keys there are, at least 2", "eps": "a number with 0 < eps < 1"},
+    task="A margin that is always enough: whenever s_j exceeds every other of the n scores by at least it, "
+    "alpha_j >= 1/(1+eps). The smaller the better.",
+    returns="one number",
+    shape=lambda given: (),
+    sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
+    make=number_and_slack,
+    judge=always_enough,
+    decided="The worst case, all other scores exactly the margin behind, was enclosed in rigorous balls, with eps "
+    "taken 1 + 1e-9 times as large: exact for each n and eps.",
+    measure="it is {} the smallest margin that is always enough (proved)",
+    best=smallest_margin,
+)
+
 CLAIM = Claim(
     name="copying-condition",
     topic="attention",
@@ -160,4 +204,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

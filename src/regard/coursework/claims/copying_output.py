@@ -10,6 +10,8 @@ from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import EPS
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -98,6 +100,48 @@ def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> 
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def slack_and_distance(latent: Any, *, eps: float, distance: float) -> Instance:
+    return Instance(given={"eps": eps, "distance": distance})
+
+
+def _farthest(instance: Instance) -> float:
+    """Two keys, the other value as far away as it may be: eps/(1+eps) times the distance, which is attained."""
+    return float(instance.given["eps"] / (1 + instance.given["eps"]) * instance.given["distance"])
+
+
+def above_all(instance: Instance, bound: float) -> Ruling:
+    farthest = _farthest(instance)
+    return bounded(
+        farthest / max(bound, 1e-300),
+        1.0,
+        f"with two keys, alpha_j = 1/(1+eps), the other value {instance.given['distance']:g} away: ||c - v_j|| = "
+        f"{farthest:.6g} is above your {bound:.6g}",
+    )
+
+
+QUESTION = Question(
+    function="bound",
+    arguments={
+        "eps": "a number with 0 < eps < 1; alpha_j is at least 1/(1+eps)",
+        "distance": "no value is farther than this from v_j",
+    },
+    task="How far the output c can be from v_j at most. The smaller the better.",
+    returns="one number, at least ||c - v_j|| whatever the number of keys and the values",
+    shape=lambda given: (),
+    sizes=(
+        EPS,
+        sized("distance", "how far values are from v_j", (1.0, 2.0, 10.0, 0.1), above=0, most=1e100),
+    ),
+    make=slack_and_distance,
+    judge=above_all,
+    decided="Exact for each eps and distance: the case that was tried is the worst there is, by the proof.",
+    measure="it is {} the smallest bound that is true (attained)",
+    best=lambda instance, bound: Best(yours=bound, best=_farthest(instance)),
+)
+
 CLAIM = Claim(
     name="copying-output",
     topic="attention",
@@ -129,4 +173,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

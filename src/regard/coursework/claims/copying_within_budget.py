@@ -15,6 +15,8 @@ from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -158,6 +160,48 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     made.legend(frameon=False, loc="lower right")
 
 
+# your own answer
+
+
+def keys_apart(latent: Array, *, n: int, d: int, eps: float) -> Instance:
+    keys = latent[:n, :d].copy()
+    for i in np.flatnonzero(~keys.any(axis=1)):
+        keys[i, i % d] = -1.0  # a direction for rows that have none
+    return Instance(given={"keys": allowed(keys), "eps": eps})
+
+
+def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
+    return [Instance(given={"keys": ring(n), "eps": eps})] if d == 3 and n > 2 else []
+
+
+def copies_within_budget(instance: Instance, query: Array) -> Ruling:
+    keys, eps = instance.given["keys"], instance.given["eps"]
+    budget = 2 * math.log(len(keys) / eps)
+    return worst(shares(query, keys, [0], eps), within(query, budget, "2 ln(n/eps)"))
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of unit keys, a row each; keys 1, 2, ... are at distance at least 1 from key 0",
+        "eps": "a number with 0 < eps < 1",
+    },
+    task="A query of norm at most 2 ln(n/eps) that gives key 0 a weight of at least 1/(1+eps).",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(
+        N,
+        sized("d", "the dimension", (2, 3, 5, 10), whole=True, least=2, most=LARGEST),
+        EPS,
+    ),
+    make=keys_apart,
+    judge=copies_within_budget,
+    traps=hardest_keys,
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=lambda instance, query: against_shortest(query, instance.given["keys"], [0], instance.given["eps"]),
+)
+
 CLAIM = Claim(
     name="copying-within-budget",
     topic="attention",
@@ -181,4 +225,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

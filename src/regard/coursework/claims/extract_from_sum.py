@@ -10,6 +10,9 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.queries import orthonormal
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
+from regard.coursework.report import literal
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.errors import InputError
@@ -114,6 +117,43 @@ def draw(figure: Any, *, d: int, m: int) -> None:
     made.spines[:].set_visible(False)
 
 
+# your own answer
+
+
+def two_spans(latent: Any, *, d: int, m: int) -> Instance:
+    Q = orthonormal(latent, d, 0)
+    A, B = Q[:m].T, Q[m:].T
+    v_a, v_b = A @ np.arange(1.0, m + 1), B @ np.ones(d - m)
+    return Instance(given={"A": A}, hidden={"v_a": v_a, "v_b": v_b})
+
+
+def recovers(instance: Instance, M: Any) -> Ruling:
+    v_a, v_b = instance.hidden["v_a"], instance.hidden["v_b"]
+    again = M @ (v_a + v_b)
+    off = float(np.linalg.norm(again - v_a) / np.linalg.norm(v_a + v_b))
+    return Ruling(
+        room=1e-9 - off, said=f"M (v_a + v_b) = {literal(again, digits=4)}, and v_a = {literal(v_a, digits=4)}"
+    )
+
+
+QUESTION = Question(
+    function="matrix",
+    arguments={
+        "A": "a d x m array with orthonormal columns; B, which you do not see, is orthonormal and orthogonal to A"
+    },
+    task="A matrix M, built from A alone, with M (v_a + v_b) = v_a for every v_a in span(A) and v_b in span(B).",
+    returns="a d x d array",
+    shape=lambda given: (len(given["A"]),) * 2,
+    sizes=(
+        sized("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
+        sized("m", "columns of A", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
+    ),
+    fits=lambda d, m: m < d,
+    make=two_spans,
+    judge=recovers,
+    decided="M (v_a + v_b) was computed in float64 and compared with v_a, to 1e-9 of its length.",
+)
+
 CLAIM = Claim(
     name="extract-from-sum",
     topic="attention",
@@ -138,4 +178,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

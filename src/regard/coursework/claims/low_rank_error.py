@@ -9,6 +9,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -91,6 +92,57 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def a_matrix(latent: Any, *, rows: int, columns: int, k: int) -> Instance:
+    return Instance(given={"A": latent[:rows, :columns], "k": k})
+
+
+def nearly_rank_one(*, rows: int, columns: int, k: int) -> list[Instance]:
+    """One large singular value: a B that leaves it out is far off."""
+    return [Instance(given={"A": np.ones((rows, columns)) + np.eye(rows, columns) / 10, "k": k})]
+
+
+def near_enough(instance: Instance, B: Any) -> Ruling:
+    A, k = instance.given["A"], instance.given["k"]
+    norm, sigma = float(np.linalg.norm(A)), np.linalg.svd(B, compute_uv=False)
+    beyond, error = float(sigma[k - 1]), float(np.linalg.norm(A - B, 2))
+    return worst(
+        bounded(
+            beyond, 1e-9 * max(norm, 1e-300), f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}"
+        ),
+        bounded(
+            error, norm / np.sqrt(k), f"||A - B|| = {error:.6g} is above ||A||_F/sqrt(k) = {norm / np.sqrt(k):.6g}"
+        ),
+    )
+
+
+def against_best_rank(instance: Instance, B: Any) -> Best | None:
+    A, k = instance.given["A"], instance.given["k"]
+    best = float(np.linalg.svd(A, compute_uv=False)[k - 1])
+    return Best(yours=float(np.linalg.norm(A - B, 2)), best=best) if best > 1e-9 * np.linalg.norm(A) else None
+
+
+QUESTION = Question(
+    function="approximation",
+    arguments={"A": "a matrix, rows x columns", "k": "a whole number from 1 to min(rows, columns)"},
+    task="A matrix B of rank at most k - 1 with the spectral norm ||A - B|| <= ||A||_F/sqrt(k).",
+    returns="a matrix of the shape of A",
+    shape=lambda given: given["A"].shape,
+    sizes=(
+        *(sized(name, f"{name} of A", (1, 2, 3, 5, 8), whole=True, least=1, most=300) for name in ("rows", "columns")),
+        sized("k", "one more than the rank", (1, 2, 3, 5), whole=True, least=1, most=300),
+    ),
+    fits=lambda rows, columns, k: k <= min(rows, columns),
+    make=a_matrix,
+    judge=near_enough,
+    traps=nearly_rank_one,
+    decided="Norms and ranks by LAPACK's singular values in float64, to one part in 10^9.",
+    measure="its error is {} sigma_k, the least there is (Eckart, Young, Mirsky)",
+    best=against_best_rank,
+)
+
 CLAIM = Claim(
     name="low-rank-error",
     topic="rank",
@@ -117,4 +169,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

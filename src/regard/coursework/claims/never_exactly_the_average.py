@@ -12,6 +12,7 @@ from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import number_of_keys
+from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 
@@ -126,6 +127,66 @@ def draw(figure: Any, *, n: int) -> None:
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def keys_and_values(latent: Any, *, n: int, balanced: int) -> Instance:
+    keys = np.round(latent[:n, :n], 3)
+    values = np.eye(n)
+    if balanced:
+        values = np.zeros((n, 1))
+        values[:2, 0] = 1 + round(abs(float(latent[0, 0]))), -1 - round(abs(float(latent[0, 0])))
+    return Instance(given={"keys": keys, "values": values})
+
+
+def exactly_the_average(instance: Instance, query: Any) -> Ruling:
+    """Exact, by Lindemann and Weierstrass: powers of e with different rational exponents never cancel.
+
+    So c = (v_0 + v_1)/2 exactly when among the keys of each score the v_i - (v_0 + v_1)/2 add up to 0.
+    """
+    keys, values = instance.given["keys"], instance.given["values"]
+    possible = len(keys) == 2 or values.shape[1] == 1
+    if query is None:
+        return Ruling(room=-1.0 if possible else 1.0, said="you say there is none, but here q = 0 does it")
+    groups: dict[Fraction, list[Fraction]] = {}
+    middle = [(Fraction(x) + Fraction(y)) / 2 for x, y in zip(*values[:2].tolist(), strict=True)]
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        score = sum((Fraction(k) * Fraction(q) for k, q in zip(key, query.tolist(), strict=True)), Fraction(0))
+        rest = groups.setdefault(score, [Fraction(0)] * len(middle))
+        groups[score] = [r + Fraction(v) - m for r, v, m in zip(rest, value, middle, strict=True)]
+    exact = not any(any(rest) for rest in groups.values())
+    why = "the other weights are small, but not 0" if not possible else "the weights are not equal, and q = 0 would do"
+    return Ruling(room=1.0 if exact else -1.0, said=f"over the real numbers c is not exactly the average: {why}")
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x n array of keys, a row each",
+        "values": "an array of n values, a row each: orthonormal, or with the same mean as values 0 and 1 have",
+    },
+    task="A query for which c = (v_0 + v_1)/2 exactly, over the real numbers; or None, where there is none.",
+    returns="a query, an array of n numbers, or None",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(
+        Size(parameter=number_of_keys(most=20), ladder=(2, 3, 4, 5)),
+        sized(
+            "balanced",
+            "0 for orthonormal values, 1 for values whose mean is the average",
+            (0, 1),
+            whole=True,
+            least=0,
+            most=1,
+        ),
+    ),
+    fits=lambda n, balanced: n > 2 or not balanced,
+    make=keys_and_values,
+    judge=exactly_the_average,
+    decided="Decided exactly, over the real numbers: powers of e with different rational exponents are independent "
+    "(Lindemann, Weierstrass).",
+    may_be_none=True,
+)
+
 CLAIM = Claim(
     name="never-exactly-the-average",
     topic="attention",
@@ -152,4 +213,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -12,6 +12,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.enclosure import normal
 from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -152,6 +153,40 @@ SPREAD = Parameter(
     most=100,
 )
 
+
+# your own answer
+
+
+def noise_and_scale(latent: Any, *, iso: float, spread: float, scale: float) -> Instance:
+    return Instance(given={"iso": iso, "spread": spread, "scale": scale})
+
+
+def the_law(instance: Instance, variance: float) -> Ruling:
+    iso, spread, scale = instance.given.values()
+    return near(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
+
+
+QUESTION = Question(
+    function="variance",
+    arguments={
+        "iso": "a, the variance of every key in every direction",
+        "spread": "the further variance of k_a along mu_a, 1/2 in the statement",
+        "scale": "T, in q = T (mu_a + mu_b)",
+    },
+    task="How far one head swings: ln(alpha_a/alpha_b) is normal with mean 0; its variance. Means are orthonormal, "
+    "keys independent.",
+    returns="one number, the variance of ln(alpha_a/alpha_b)",
+    shape=lambda given: (),
+    sizes=(
+        sized("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
+        Size(parameter=SPREAD, ladder=(0.5, 1.0, 0.1)),
+        sized("scale", "T, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
+    ),
+    make=noise_and_scale,
+    judge=the_law,
+    decided="Compared with the exact variance, to one part in 10^9.",
+)
+
 CLAIM = Claim(
     name="one-head-swings",
     topic="noise",
@@ -184,4 +219,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

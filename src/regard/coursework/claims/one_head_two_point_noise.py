@@ -12,6 +12,8 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import EPS
+from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 
@@ -115,6 +117,40 @@ def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
 
 DELTA = Parameter(name="delta", default=0.1, meaning='what counts as "nearly nothing"', least=1e-6, below=0.5)
 
+
+# your own answer
+
+
+def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instance:
+    return Instance(given={"n": n, "eps": eps, "c": c})
+
+
+def ratio_of_weights(instance: Instance, ratio: float) -> Ruling:
+    n, eps, c = instance.given.values()
+    return near(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
+
+
+QUESTION = Question(
+    function="ratio",
+    arguments={
+        "n": "how many keys there are, at least 2",
+        "eps": "a number with 0 < eps < 1",
+        "c": "the length of key 1; 1/2 or 3/2 in the statement",
+    },
+    statement="k_1 = c u with c = 1/2 or 3/2: one averaging head picks one value and ignores the other.",
+    task="alpha_1/alpha_2 for the query q = ln(n/eps) (u + k_2), where k_1 = c u and u, k_2, ..., k_n are orthonormal.",
+    returns="one number",
+    shape=lambda given: (),
+    sizes=(
+        Size(parameter=number_of_keys(), ladder=(2, 3, 10, 1000)),
+        EPS,
+        sized("c", "the length of key 1", (0.5, 1.5), above=0, most=10),
+    ),
+    make=number_slack_length,
+    judge=ratio_of_weights,
+    decided="Compared with the ratio itself, to one part in 10^9.",
+)
+
 CLAIM = Claim(
     name="one-head-two-point-noise",
     topic="noise",
@@ -141,4 +177,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

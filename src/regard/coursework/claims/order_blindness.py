@@ -11,6 +11,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import finish
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -122,6 +123,55 @@ def draw(figure: Any, *, causal: int, seed: int) -> None:
         made.set_yticklabels([f"row {i}" for i in order] if "X" in title else [])
 
 
+# your own answer
+
+
+def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
+    """Blocks along the diagonal of the latent, so that the identity gives identities."""
+    W = [latent[k : k + d, k : k + d] for k in (1, 2, 3)]
+    up, down = latent[4 : 4 + d, 4 : 5 + d], latent[5 : 6 + d, 5 : 5 + d]
+    X, P = latent[:length, :d], np.argsort(latent[:length, 0], kind="stable")
+    weights = {"W_Q": W[0], "W_K": W[1], "W_V": W[2], "W_1": up, "b_1": latent[6, 6 : 7 + d], "W_2": down}
+    given = {"X": X, **weights, "b_2": latent[7, 7 : 7 + d]}
+    return Instance(given=given, again={**given, "X": X[P]}, hidden={"P": P})
+
+
+def this_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
+    from regard.layers import block
+
+    ours = block(**instance.given).output
+    size = 1 + float(np.abs(ours).max())
+    moved, off = float(np.abs(again - Z[instance.hidden["P"]]).max()), float(np.abs(Z - ours).max())
+    if moved > 1e-8 * size:
+        return Ruling(room=-moved, said=f"it is not order-blind: Z(P X) and P Z(X) differ by {moved:.3g}")
+    return Ruling(room=1e-8 - off / size, said=f"it is order-blind, but another layer: Z differs by {off:.3g}")
+
+
+QUESTION = Question(
+    function="layer",
+    arguments={
+        "X": "an n x d array, a token a row",
+        "W_Q": "d x d",
+        "W_K": "d x d",
+        "W_V": "d x d",
+        "W_1": "d x m",
+        "b_1": "m numbers",
+        "W_2": "m x d",
+        "b_2": "d numbers",
+    },
+    task="The layer: H = softmax(Q K^T / sqrt(d)) V with Q = X W_Q, K = X W_K, V = X W_V, the softmax over each row, "
+    "and then Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2.",
+    returns="Z, an n x d array",
+    shape=lambda given: given["X"].shape,
+    sizes=(
+        sized("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        sized("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+    ),
+    make=rows_and_weights,
+    judge=this_layer,
+    decided="Z(X) was compared with regard.layers.block, and Z(P X) with P Z(X), in float64, to 1e-8 of their size.",
+)
+
 CLAIM = Claim(
     name="order-blindness",
     topic="order",
@@ -158,4 +208,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
 
@@ -110,6 +111,50 @@ def draw(figure: Any, *, dim: int, length: int) -> None:
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def how_many(latent: Any, *, dim: int, length: int) -> Instance:
+    return Instance(given={"length": length, "dim": dim})
+
+
+def all_different(instance: Instance, rows: Any) -> Ruling:
+    from regard.positions import first_equal_rows
+
+    size = max(float(np.abs(rows).max()), 1e-300)
+    for shown, how in ((rows, "equal"), (np.round(rows / size, 12), "equal but for rounding")):
+        pair = first_equal_rows(shown + 0.0)  # -0.0 is 0.0
+        if pair is not None:
+            said = f"positions {pair[0]} and {pair[1]} (counted from 0) are {how}: {rows[pair[0]][:4].tolist()}"
+            return Ruling(room=-1.0, said=said)
+    return Ruling(room=1.0, said="")
+
+
+QUESTION = Question(
+    function="positions",
+    arguments={"length": "how many positions", "dim": "the dimension, an even number"},
+    statement="Positions are all different, at every length.",
+    task="The positions 0, 1, ..., length - 1: sinusoidal ones or your own, no two of them equal.",
+    returns="a length x dim array, a position a row",
+    shape=lambda given: (given["length"], given["dim"]),
+    sizes=(
+        sized("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
+        sized(
+            "length",
+            "how many",
+            (2, 3, 5, 8, 12, 20, 50, 100, 400, 711, 2000, 100_000),
+            whole=True,
+            least=2,
+            most=200_000,
+        ),
+    ),
+    fits=lambda dim, length: dim * length <= 4e5,
+    make=how_many,
+    judge=all_different,
+    decided="Rows were compared bit for bit, and to 1e-12 of the largest number, below which rounding may hide "
+    "that they are equal.",
+)
+
 CLAIM = Claim(
     name="positions-are-distinct",
     topic="order",
@@ -150,4 +195,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

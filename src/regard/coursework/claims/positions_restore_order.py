@@ -10,6 +10,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -142,6 +143,45 @@ def draw(figure: Any, *, length: int, dim: int, seed: int) -> None:
     made.legend(frameon=False, loc="center right")
 
 
+# your own answer
+
+
+def two_inputs(latent: Any, *, length: int, dim: int) -> Instance:
+    X, other = latent[:length, :dim], latent[1 : length + 1, 2 : dim + 2]
+    return Instance(given={"X": X}, again={"X": other})
+
+
+def told_apart(instance: Instance, encoded: Any, again: Any) -> Ruling:
+    Phi, other = encoded - instance.given["X"], again - (instance.again or {})["X"]
+    size = 1 + float(np.abs(Phi).max())
+    changed = float(np.abs(Phi - other).max())
+    if changed > 1e-9 * size:
+        return Ruling(
+            room=-changed, said=f"what it adds depends on X: two inputs of this shape differ by {changed:.3g}"
+        )
+    apart = np.linalg.norm(Phi[:, None] - Phi[None], axis=2) + np.where(np.eye(len(Phi)), np.inf, 0.0)
+    i, j = sorted(int(at) for at in np.unravel_index(int(apart.argmin()), apart.shape))
+    said = f"rows {i} and {j} get the same position, so exchanging them only exchanges their outputs"
+    return Ruling(room=float(apart[i, j]) / size - 1e-9, said=said)
+
+
+QUESTION = Question(
+    function="encode",
+    arguments={"X": "an n x d array, a token a row; d is even"},
+    task="X with positions added to it: X + Phi, where Phi depends on nothing but the shape of X and no two rows of it "
+    "are equal, so that no reordering of the tokens passes unnoticed.",
+    returns="X + Phi, an n x d array",
+    shape=lambda given: given["X"].shape,
+    sizes=(
+        sized("length", "how many rows", (2, 3, 5, 20, 100), whole=True, least=2, most=LARGEST),
+        sized("dim", "dimension", (2, 4, 8, 32), even=True, least=2, most=256),
+    ),
+    make=two_inputs,
+    judge=told_apart,
+    decided="Positions were compared in float64: equal to 1e-9 of their size counts as equal, for rounding. Distinct "
+    "positions end order-blindness wherever the layer can show it (see --proof).",
+)
+
 CLAIM = Claim(
     name="positions-restore-order",
     topic="order",
@@ -173,4 +213,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

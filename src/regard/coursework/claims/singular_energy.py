@@ -10,6 +10,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import Instance, Question, Ruling, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 
@@ -90,6 +91,34 @@ def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
     made.legend(frameon=False, loc="lower right")
 
 
+# your own answer
+
+
+def a_matrix(latent: Any, *, rows: int, columns: int) -> Instance:
+    return Instance(given={"A": latent[:rows, :columns]})
+
+
+def sum_of_squares(instance: Instance, energy: float) -> Ruling:
+    truth = float(np.sum(np.linalg.svd(instance.given["A"], compute_uv=False) ** 2))
+    return near(energy, truth, "the sum of the squared singular values")
+
+
+QUESTION = Question(
+    function="energy",
+    arguments={"A": "a matrix, rows x columns"},
+    statement="The sum of the squares of the singular values can be had without a single one of them.",
+    task="The sum of the squares of the singular values of A; try it without computing any.",
+    returns="one number",
+    shape=lambda given: (),
+    sizes=tuple(
+        sized(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
+        for name in ("rows", "columns")
+    ),
+    make=a_matrix,
+    judge=sum_of_squares,
+    decided="Compared with the singular values that LAPACK computes in float64, to one part in 10^9.",
+)
+
 CLAIM = Claim(
     name="singular-energy",
     topic="rank",
@@ -115,4 +144,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -89,6 +90,43 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def norm_and_index(latent: Any, *, k: int, norm: float) -> Instance:
+    return Instance(given={"norm": norm, "k": k})
+
+
+def never_passed(instance: Instance, bound: float) -> Ruling:
+    norm, k = instance.given["norm"], instance.given["k"]
+    value = norm / np.sqrt(k)
+    return bounded(
+        value / max(bound, 1e-300),
+        1.0,
+        f"{value:.6g} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {value:.6g}, "
+        f"above your {bound:.6g}",
+    )
+
+
+QUESTION = Question(
+    function="bound",
+    arguments={"norm": "the Frobenius norm of a matrix", "k": "a whole number from 1"},
+    statement="The k-th singular value cannot be large when the Frobenius norm is not.",
+    task="How large the k-th singular value of a matrix with this Frobenius norm can be at most. The smaller the "
+    "better.",
+    returns="one number, at least sigma_k of every matrix with that norm",
+    shape=lambda given: (),
+    sizes=(
+        sized("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
+        sized("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100),
+    ),
+    make=norm_and_index,
+    judge=never_passed,
+    decided="Exact for each norm and k: the matrix that was tried is the worst there is, by the proof.",
+    measure="it is {} the smallest bound that is true (attained)",
+    best=lambda instance, bound: Best(yours=bound, best=float(instance.given["norm"] / np.sqrt(instance.given["k"]))),
+)
+
 CLAIM = Claim(
     name="singular-tail",
     topic="rank",
@@ -110,4 +148,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging import designed_error
+from regard.coursework.averaging import (
+    BY_INTEGRALS,
+    KEYS,
+    best_scale,
+    designed_error,
+    mean_error,
+    small_enough,
+)
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.queries import EXTRA, orthonormal
+from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -119,6 +129,57 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
     made.legend(frameon=False, fontsize=9)
 
 
+# your own answer
+
+
+def noisy_keys(latent: Any, *, n: int, extra: int, error: float, part: float) -> Instance:
+    """Noise of which our bound proves that some T allows it: a T^2/2 is at most a quarter of the error."""
+    T = math.log(8 * max(n - 2, 1) / error)
+    iso = float(f"{part * error / (2 * T**2):.3g}")
+    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+
+
+def still_averages(instance: Instance, query: Any) -> Ruling:
+    from regard.noise import NoiseModel
+
+    given = instance.given
+    return small_enough(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None], given["error"])
+
+
+def against_best_scale(instance: Instance, query: Any) -> Best | None:
+    from regard.noise import NoiseModel
+
+    given = instance.given
+    yours, accuracy = mean_error(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None])
+    best = best_scale(len(given["means"]), iso=given["iso"], heads=1)
+    # Two keys are averaged best by q = 0, and no ratio says anything.
+    return Best(yours=yours, best=best) if len(given["means"]) > 2 and best > 100 * accuracy else None
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "means": "an n x d array, the orthonormal means of the keys, a row each",
+        "iso": "a, the variance of the keys around their means in every direction; it is small against error",
+        "error": "how large the expected squared error may be",
+    },
+    task="A query, in terms of the means, for which E||c - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
+    "and independent, values orthonormal.",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["means"].shape[1:],
+    sizes=(
+        KEYS,
+        EXTRA,
+        sized("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
+        sized("part", "how much of the noise that our bound allows there is", (0.5, 0.1, 0.01), above=0, most=0.5),
+    ),
+    make=noisy_keys,
+    judge=still_averages,
+    decided=BY_INTEGRALS,
+    measure="its expected error is {} that of the best multiple of mu_0 + mu_1",
+    best=against_best_scale,
+)
+
 CLAIM = Claim(
     name="small-noise-keeps-the-average",
     topic="noise",
@@ -151,4 +212,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -11,6 +11,8 @@ from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.enclosure import ball, precise, rest, weights
 from regard.coursework.parameters import number_of_keys, slack
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, with_keys
+from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -126,6 +128,43 @@ def draw(figure: Any, *, n: int, eps: float) -> None:
     made.legend(frameon=False, loc="upper left", fontsize=9)
 
 
+# your own answer
+
+
+def off_the_bisector(instance: Instance, query: Any) -> Ruling:
+    if query is None:
+        return Ruling(room=-1.0, said="you say there is none, but there is one")
+    keys, eps = instance.given["keys"], instance.given["eps"]
+    bisector = (keys[0] + keys[1]) / math.sqrt(2)
+    across = float(np.linalg.norm(query - (query @ bisector) * bisector))
+    turned = across / max(float(np.linalg.norm(query)), 1e-300)
+    on_it = Ruling(room=turned - 1e-10, said="it does not leave the line of k_0 + k_1")
+    return worst(shares(query, keys, [0, 1], eps), on_it)
+
+
+def _shortest(instance: Instance, query: Any) -> Best | None:
+    return against_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"])
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of orthonormal keys, a row each",
+        "eps": "a number with 0 < eps < 1",
+    },
+    task="A query that gives the keys 0 and 1 a weight of at least 1/(2+eps) each and is no multiple of k_0 + k_1 "
+    "(turned away from it by 1e-10 at least); or None, if you think that there is none.",
+    returns="a query, an array of d numbers, or None",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(N, EXTRA, EPS),
+    make=with_keys,
+    judge=off_the_bisector,
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=_shortest,
+    may_be_none=True,
+)
+
 CLAIM = Claim(
     name="the-bisector",
     topic="attention",
@@ -152,4 +191,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

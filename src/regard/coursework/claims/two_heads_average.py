@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging import designed_error
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, small_enough
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.queries import EXTRA, orthonormal
+from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -112,6 +114,60 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
+    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+
+
+def two_that_average(instance: Instance, queries: Any) -> Ruling:
+    from regard.noise import NoiseModel
+
+    given = instance.given
+    if np.array_equal(queries[0], queries[1]):
+        return Ruling(room=-1.0, said="the two queries are the same, and are to be different")
+    return small_enough(NoiseModel(means=given["means"], isotropic=given["iso"]), queries, given["error"])
+
+
+def against_shortest_means(instance: Instance, queries: Any) -> Best | None:
+    """The longer query against the shortest T mu_0 and T mu_1 that do: their error falls as T grows."""
+    given, n = instance.given, len(instance.given["means"])
+    if n == 2:
+        return None  # two keys are averaged by q = 0 already
+    low, high = 0.0, 200.0
+    while high - low > 1e-3:
+        T = (low + high) / 2
+        small = designed_error(n, iso=given["iso"], scale=max(T, 0.01), heads=2)[0] <= given["error"]
+        low, high = (low, T) if small else (T, high)
+    return Best(yours=float(np.linalg.norm(queries, axis=1).max()), best=high)
+
+
+QUESTION = Question(
+    function="queries",
+    arguments={
+        "means": "an n x d array, the orthonormal means of the keys, a row each",
+        "iso": "a, the variance of the keys around their means in every direction",
+        "error": "how large the expected squared error may be",
+    },
+    statement="Noise a I: two different queries whose outputs' mean is close to (v_0 + v_1)/2.",
+    task="Two different queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
+    "and independent, values orthonormal.",
+    returns="a 2 x d array, a query a row",
+    shape=lambda given: (2, given["means"].shape[1]),
+    sizes=(
+        KEYS,
+        EXTRA,
+        sized("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        sized("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
+    ),
+    make=noisy_keys,
+    judge=two_that_average,
+    decided=BY_INTEGRALS,
+    measure="its longer query is {} as long as the shortest T mu_0 and T mu_1 that do it",
+    best=against_shortest_means,
+)
+
 CLAIM = Claim(
     name="two-heads-average",
     topic="noise",
@@ -138,4 +194,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

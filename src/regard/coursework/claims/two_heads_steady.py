@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regard.coursework import enclosure
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, mean_error, small_enough
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
-from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
+from regard.coursework.queries import EXTRA, orthonormal
+from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -148,6 +152,53 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
     made.legend(frameon=False, loc="lower right")
 
 
+# your own answer
+
+
+def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
+    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+
+
+def _model(instance: Instance) -> Any:
+    from regard.noise import NoiseModel, Spread
+
+    spreads = [Spread(key=0, variance=0.5)]
+    return NoiseModel(means=instance.given["means"], isotropic=instance.given["iso"], spreads=spreads)
+
+
+def against_best_means(instance: Instance, queries: Any) -> Best | None:
+    n = len(instance.given["means"])
+    if n == 2:
+        return None  # two keys are averaged by q = 0 already
+    best = best_scale(n, iso=instance.given["iso"], heads=2, spread=0.5)
+    return Best(yours=mean_error(_model(instance), queries)[0], best=best)
+
+
+QUESTION = Question(
+    function="queries",
+    arguments={
+        "means": "an n x d array, the orthonormal means of the keys, a row each",
+        "iso": "a, the variance of the keys around their means in every direction",
+        "error": "how large the expected squared error may be; one averaging head has some 0.4",
+    },
+    statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
+    task="Two queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error, over all draws. Keys are normal "
+    "and independent, key 0 with the covariance a I + (1/2) mu_0 mu_0^T, the others with a I; values orthonormal.",
+    returns="a 2 x d array, a query a row",
+    shape=lambda given: (2, given["means"].shape[1]),
+    sizes=(
+        replace(KEYS, parameter=number_of_keys(most=50)),
+        EXTRA,
+        sized("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        sized("error", "the error allowed", (0.2, 0.1, 0.08), least=0.045, most=0.5),
+    ),
+    make=noisy_keys,
+    judge=lambda instance, queries: small_enough(_model(instance), queries, instance.given["error"]),
+    decided=BY_INTEGRALS,
+    measure="its expected error is {} that of T mu_0 and T mu_1 at their best T (other queries can do better)",
+    best=against_best_means,
+)
+
 CLAIM = Claim(
     name="two-heads-steady",
     topic="noise",
@@ -189,4 +240,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

@@ -12,6 +12,8 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
+from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -149,6 +151,57 @@ def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> Non
     made.legend(frameon=False, loc="lower left", fontsize=9)
 
 
+# your own answer
+
+
+def orthonormal_directions(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
+    return Instance(given={"directions": orthonormal(latent, n, extra), "eps": eps})
+
+
+def _keys(instance: Instance, c: float) -> Any:
+    keys = instance.given["directions"].copy()
+    keys[0] *= c
+    return keys
+
+
+def each_its_key(instance: Instance, queries: Any) -> Ruling:
+    eps = instance.given["eps"]
+    return worst(
+        *(
+            shares(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when c = {c:g}")
+            for h in (0, 1)
+            for c in (0.5, 1.5)
+        )
+    )
+
+
+def against_shortest_heads(instance: Instance, queries: Any) -> Best | None:
+    """The longer query against a lower bound: each head must do it at c = 1/2 at least."""
+    found = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
+    if found[0] is None or found[1] is None:
+        return None
+    return Best(yours=max(found[0].yours, found[1].yours), best=max(found[0].best, found[1].best))
+
+
+QUESTION = Question(
+    function="queries",
+    arguments={
+        "directions": "an n x d array of orthonormal rows: u, then the keys 1, 2, ...; key 0 is c u",
+        "eps": "a number with 0 < eps < 1",
+    },
+    statement="k_0 = c u with c = 1/2 or 3/2, which the queries do not know: a head for each of the keys 0 and 1.",
+    task="Two queries: the first gives key 0 a weight of at least 1/(1+eps), the second gives it to key 1, both for "
+    "c = 1/2 and for c = 3/2.",
+    returns="a 2 x d array, a query a row",
+    shape=lambda given: (2, given["directions"].shape[1]),
+    sizes=(N, EXTRA, EPS),
+    make=orthonormal_directions,
+    judge=each_its_key,
+    decided=ENCLOSED,
+    measure="its longer query is {} as long as the shortest (regard.design, certified)",
+    best=against_shortest_heads,
+)
+
 CLAIM = Claim(
     name="two-heads-two-point-noise",
     topic="noise",
@@ -183,4 +236,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

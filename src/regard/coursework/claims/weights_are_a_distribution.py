@@ -14,6 +14,7 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys
+from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
@@ -136,6 +137,40 @@ def draw(figure: Any, *, n: int, spread: float) -> None:
     made.legend(frameon=False)
 
 
+# your own answer
+
+
+def some_scores(latent: NDArray[np.float64], *, n: int, spread: float) -> Instance:
+    return Instance(given={"scores": spread * latent[0, :n]})
+
+
+def distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruling:
+    if not np.isfinite(weights).all():
+        return Ruling(room=-math.inf, said=f"a weight is not a number: {weights[:4].tolist()}; something overflows")
+    ours, total = _floats(instance.given["scores"]), float(weights.sum())
+    if abs(total - 1) > 1e-9:
+        return Ruling(room=-abs(total - 1), said=f"the weights sum to {total:.6g}, not to 1")
+    off = np.abs(weights - ours) / (ours + 1e-290)
+    i = int(np.argmax(off))
+    return Ruling(room=1e-9 - float(off[i]), said=f"weight {i} is {weights[i]:.6g}, and softmax has {ours[i]:.6g}")
+
+
+QUESTION = Question(
+    function="weights",
+    arguments={"scores": "an array of n numbers, of any size"},
+    task="The attention weights of these scores: softmax, for scores as large as they come.",
+    returns="an array of n weights",
+    shape=lambda given: given["scores"].shape,
+    sizes=(
+        Size(parameter=number_of_keys(least=1, most=400), ladder=(1, 2, 3, 5, 10, 50)),
+        sized("spread", "how large scores are", (1.0, 10.0, 1000.0, 1e5), above=0, most=1e300),
+    ),
+    make=some_scores,
+    judge=distribution,
+    decided="Weights were compared with those of regard.attend in float64, to one part in 10^9.",
+    may_be_nan=True,
+)
+
 CLAIM = Claim(
     name="weights-are-a-distribution",
     topic="attention",
@@ -165,4 +200,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    question=QUESTION,
 )

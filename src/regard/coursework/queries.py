@@ -1,0 +1,94 @@
+"""What the questions that ask for a query share: keys to try it on, and rulings on it in rigorous balls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework import enclosure
+from regard.coursework.parameters import number_of_keys, slack
+from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
+
+Array = NDArray[np.float64]
+
+N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50))
+EXTRA = sized("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
+EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.9))
+
+ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
+
+ENCLOSED = (
+    "Every weight was enclosed in rigorous balls, for the very floats that you returned, with 1e-9 eps + 1e-12 "
+    "allowed for rounding: exact for each instance, and no proof for the others."
+)
+SHORTEST = "its norm is {} that of the shortest query (regard.design, certified)"
+
+
+def orthonormal(latent: Array, n: int, extra: int) -> Array:
+    """n orthonormal rows in R^(n + extra); the identity gives unit vectors.
+
+    >>> orthonormal(np.eye(4), 2, 1).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    q, r = np.linalg.qr(latent[: n + extra, :n])
+    return np.asarray((q * np.where(np.diag(r) < 0, -1.0, 1.0)).T) + 0.0
+
+
+def with_keys(latent: Array, *, n: int, extra: int, eps: float) -> Instance:
+    """Orthonormal keys and an eps."""
+    return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
+
+
+def enclosed_scores(query: Array, keys: Array) -> list[Any]:
+    """The scores k_i . q of the floats as they are, as balls; call it inside ``enclosure.precise()``."""
+    product = flint.arb_mat(keys.tolist()) * flint.arb_mat([[x] for x in query.tolist()])
+    return [product[i, 0] for i in range(len(keys))]
+
+
+def shares(query: Array, keys: Array, chosen: Sequence[int], eps: float, *, where: str = "") -> Ruling:
+    """Does every chosen key get 1/(s+eps)? By enclosures; the room is in units of eps.
+
+    >>> shares(np.array([1.0, 1.0, 0.0]), np.eye(3), [0, 1], 0.1).said
+    'alpha_0 = 0.422319 is below 1/(2+eps) = 0.47619'
+    """
+    room, least, weight = math.inf, chosen[0], 0.0
+    with enclosure.precise():
+        scores = enclosed_scores(query, keys)
+        for i in chosen:
+            total = enclosure.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
+            spare = _spare(total, len(chosen), eps)
+            if not spare >= room:
+                room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
+    aim = 1 / (len(chosen) + eps)
+    digits = next((k for k in (6, 9, 12) if f"{weight:.{k}g}" != f"{aim:.{k}g}"), 15)
+    said = f"alpha_{least} = {weight:.{digits}g} is below 1/({len(chosen)}+eps) = {aim:.{digits}g}{where}"
+    return Ruling(room=room, said=said)
+
+
+def _spare(total: Any, count: int, eps: float) -> float:
+    """(eps - what the rest takes beyond equal shares) / eps: negative only if the real numbers fail."""
+    if not total.is_finite():
+        return -math.inf
+    ball = enclosure.ball
+    return enclosure.high((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
+
+
+def within(query: Array, budget: float, name: str) -> Ruling:
+    """Is the query no longer than the budget?"""
+    norm = float(np.linalg.norm(query))
+    return bounded(norm, budget, f"its norm {norm:.6g} is above the budget {name} = {budget:.6g}")
+
+
+def against_shortest(query: Array, keys: Array, chosen: Sequence[int], eps: float) -> Best | None:
+    """The norm against that of the shortest query which does as well."""
+    from regard import design
+
+    found = design.share(keys, list(chosen), eps=eps)
+    if found.lower_bound is None or not found.lower_bound > 0:
+        return None  # q = 0 is enough, and no ratio says anything
+    return Best(yours=float(np.linalg.norm(query)), best=found.lower_bound)

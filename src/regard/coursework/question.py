@@ -1,0 +1,210 @@
+"""A question that an answer can be given to: a function to write, instances to try it on, and a judge.
+
+A claim that asks for something constructible carries one, in its own file. An instance is made from a few sizes
+(n, eps, ...) and a square of numbers, the latent: the identity gives the plainest instance, normal draws a random one,
+and the adversary moves both without having to know what they mean.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework.parameters import Parameter
+from regard.errors import InputError
+
+Array = NDArray[np.float64]
+Setting = dict[str, float]
+
+LARGEST = 400  # rows and columns of a latent
+SLACK = 1e-9  # what an answer may miss by, relatively: it was computed in floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """A number that instances depend on, and its values from the simplest; ``--set`` may fix it at any other."""
+
+    parameter: Parameter
+    ladder: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return self.parameter.name
+
+    @property
+    def whole(self) -> bool:
+        """Whether it counts something."""
+        return self.parameter.whole or self.parameter.even
+
+    def drawn(self, rng: np.random.Generator) -> float:
+        """A value of the ladder; of a number that is not whole, half of the time one in between."""
+        if self.whole or rng.random() < 0.5:
+            return self.ladder[rng.integers(len(self.ladder))]
+        return float(f"{np.exp(rng.uniform(*np.log(self._ends()))):.3g}")
+
+    def moved(self, value: float, rng: np.random.Generator, step: float) -> float:
+        """A value nearby, within the ends of the ladder; a whole number now and then moves by one rung."""
+        if not self.whole:
+            return float(np.clip(value * np.exp(step * rng.standard_normal()), *self._ends()))
+        at = sorted(self.ladder).index(value) + (int(rng.integers(-1, 2)) if rng.random() < 0.4 else 0)
+        return sorted(self.ladder)[min(max(at, 0), len(self.ladder) - 1)]
+
+    def fixed(self, value: float) -> Size:
+        """This size with one value only."""
+        return replace(self, ladder=(value,))
+
+    def _ends(self) -> tuple[float, float]:
+        return min(self.ladder), max(self.ladder)
+
+
+def sized(name: str, meaning: str, ladder: tuple[float, ...], **rule: Any) -> Size:
+    """A size, by the rule that its values obey.
+
+    >>> sized("d", "the dimension", (2, 3, 5), whole=True, least=2).parameter.rule()
+    'a whole number with 2 <= d'
+    """
+    return Size(parameter=Parameter(name=name, default=ladder[0], meaning=meaning, **rule), ladder=ladder)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instance:
+    """One case: the function's arguments by name, and what only the judge knows.
+
+    ``again`` holds the arguments of a second call, where one call cannot decide.
+    """
+
+    given: Mapping[str, Any]
+    hidden: Mapping[str, Any] = field(default_factory=dict)
+    again: Mapping[str, Any] | None = None
+    setting: Setting = field(default_factory=dict)
+    latent: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """What the judge says of an answer: ``room`` is how far it is from failing (negative: it fails), and why."""
+
+    room: float
+    said: str
+
+    @property
+    def fails(self) -> bool:
+        """Whether the answer is wrong; a room that is no number fails too."""
+        return not self.room >= 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """How good an answer is against the best: two numbers of the same kind, the smaller the better."""
+
+    yours: float
+    best: float
+
+
+def _no_traps(**setting: float) -> Iterable[Instance]:
+    return ()
+
+
+def _always(**setting: float) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """What a claim asks its reader to construct.
+
+    ``make(latent, **setting)`` builds an instance, ``judge(instance, answer)`` rules on what came back (with a third
+    argument where instances ask ``again``), ``best(instance, answer)`` measures it against the optimum, or is None.
+    ``traps(**setting)`` are instances that are hard on purpose.
+    """
+
+    function: str
+    arguments: Mapping[str, str]  # name: shape and meaning
+    task: str  # what to return, in words; never how
+    returns: str
+    shape: Callable[[Mapping[str, Any]], tuple[int, ...]]  # of what is to be returned, from the arguments
+    sizes: tuple[Size, ...]
+    make: Callable[..., Instance]
+    judge: Callable[..., Ruling]
+    decided: str  # by what arithmetic a case is decided
+    measure: str = ""  # what `best` measures, and against what
+    best: Callable[..., Best | None] | None = None
+    statement: str = ""  # instead of the claim's, where that gives the answer away
+    traps: Callable[..., Iterable[Instance]] = _no_traps
+    fits: Callable[..., bool] = _always
+    may_be_none: bool = False
+    may_be_nan: bool = False  # where overflow is the mistake to be found, the judge sees it
+
+    @property
+    def signature(self) -> str:
+        """The call, as in query(keys, eps)."""
+        return f"{self.function}({', '.join(self.arguments)})"
+
+    def chosen_sizes(self, given: Mapping[str, object], claim: str) -> tuple[Size, ...]:
+        """The sizes, with those that were given fixed at their values."""
+        known = {size.name: size for size in self.sizes}
+        for name in given:
+            if name not in known:
+                raise InputError(f"An answer to {claim} has no parameter {name!r}; it has {', '.join(known)}.")
+        sizes = tuple(
+            size.fixed(size.parameter.checked(given[size.name], claim)) if size.name in given else size
+            for size in self.sizes
+        )
+        if next(self.settings(sizes), None) is None:
+            came = ", ".join(f"{name} = {value}" for name, value in given.items())
+            raise InputError(f"{claim}: no instance has {came}; choose numbers that fit together.")
+        return sizes
+
+    def settings(self, sizes: tuple[Size, ...]) -> Iterator[Setting]:
+        """Every setting of the ladders, the smallest sizes and the simplest numbers first."""
+        for values in itertools.product(*(size.ladder for size in sizes)):
+            setting = {size.name: value for size, value in zip(sizes, values, strict=True)}
+            if self.fits(**setting):
+                yield setting
+
+    def made(self, latent: Array, setting: Setting) -> Instance:
+        """The instance of this latent and setting."""
+        return replace(self.make(latent, **setting), latent=latent, setting=setting)
+
+    def trapped(self, setting: Setting) -> Iterator[Instance]:
+        """The hard instances of this setting."""
+        return (replace(trap, setting=setting) for trap in self.traps(**setting))
+
+
+def side(sizes: tuple[Size, ...]) -> int:
+    """How large a latent must be for every setting of these sizes."""
+    counts = [int(value) for size in sizes if size.whole for value in size.ladder if value <= LARGEST]
+    return max([8, *counts]) + 8
+
+
+def worst(*rulings: Ruling) -> Ruling:
+    """The one with the least room.
+
+    >>> worst(Ruling(room=0.5, said="fine"), Ruling(room=-1.0, said="too long")).said
+    'too long'
+    """
+    return min(rulings, key=lambda ruling: ruling.room if ruling.room == ruling.room else -np.inf)
+
+
+def near(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
+    """A number that must be the truth, but for rounding.
+
+    >>> near(2.0, 2.5, "the variance").said
+    'the variance is 2.5; yours is 2'
+    """
+    off = abs(value - truth) / max(abs(truth), 1e-300)
+    return Ruling(room=slack - off, said=f"{what} is {truth:.6g}; yours is {value:.6g}")
+
+
+def bounded(value: float, bound: float, said: str) -> Ruling:
+    """A number that must not pass a bound, but for rounding; its room is relative.
+
+    >>> bounded(3.0, 2.0, "3 > 2").fails
+    True
+    """
+    return Ruling(room=(bound * (1 + SLACK) - value) / max(abs(bound), 1e-300), said=said)

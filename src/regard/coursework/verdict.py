@@ -1,4 +1,4 @@
-"""What a check finds: HOLDS, REFUTED or NOT REFUTED for each reading of a statement, with what supports it."""
+"""What a check finds: HOLDS, REFUTED, MEASURED, ... for each reading of a statement, with what supports it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ WIDTH = 100
 
 
 class Status(StrEnum):
-    """The possible verdicts; sampling alone never gives HOLDS."""
+    """The possible verdicts; sampling alone never gives HOLDS, and a figure is MEASURED only with its record."""
 
     HOLDS = "HOLDS"
     REFUTED = "REFUTED"
     NOT_REFUTED = "NOT REFUTED"
     EXPLAINED = "EXPLAINED"
+    MEASURED = "MEASURED"
+    UNDECIDED = "UNDECIDED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +81,16 @@ def explained(because: str, **numbers: float) -> Verdict:
     return Verdict(status=Status.EXPLAINED, by="the numbers shown", because=because, numbers=numbers)
 
 
+def measured(record: str, because: str, **numbers: float) -> Verdict:
+    """A figure of a run that took hours: read from its record, which ``record`` names with its date."""
+    return Verdict(status=Status.MEASURED, by=record, because=because, numbers=numbers)
+
+
+def undecided(missing: str, because: str) -> Verdict:
+    """Nothing can be said here: ``missing`` is what it would take (a record, a library)."""
+    return Verdict(status=Status.UNDECIDED, by=missing, because=because)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """A precise statement that loose words can mean, and the check that decides it.
@@ -100,7 +112,8 @@ class Judged(Result):
     verdict: Verdict
 
     def __str__(self) -> str:
-        head = f"  {self.reading}: {self.verdict.status.value} (by {self.verdict.by})."
+        support = "needs" if self.verdict.status is Status.UNDECIDED else "by"
+        head = f"  {self.reading}: {self.verdict.status.value} ({support} {self.verdict.by})."
         return "\n".join([head, wrapped(self.statement, indent=4), *self.verdict.lines()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,6 +188,8 @@ class Table(Result):
         detail = verdict.by
         if verdict.status is Status.REFUTED:
             detail = f"{verdict.counterexample.rstrip('.')}. It holds: {verdict.region}"
+        if verdict.status is Status.UNDECIDED:
+            detail = f"needs {verdict.by}"
         return wrapped(f"{verdict.status.value:<12} {judged.reading}: {detail}", indent=2, hang=13)
 
     def to_dict(self) -> dict[str, Any]:

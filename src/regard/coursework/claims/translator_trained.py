@@ -1,0 +1,163 @@
+"""The translator trained with defaults, then tuned: what perplexity, and what improved it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.coursework.claim import Claim
+from regard.coursework.claims.translator import compared
+from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, axes
+from regard.coursework.measured import Record, Run, Study, record
+from regard.coursework.sources import Source
+from regard.coursework.verdict import Reading, Verdict, measured, undecided
+
+PUBLIC = 21.05  # the best validation perplexity that one public run of the assignment reports
+
+
+def with_defaults() -> Verdict:
+    found = record("defaults")
+    if found is None or not found.runs:
+        return undecided("a recorded run", "Not measured yet.")
+    said = "; ".join(
+        f"seed {run.seed}: {run.perplexity:.2f} ({run.perplexity_without_sos:.2f} without <sos>) after epoch "
+        f"{run.best_epoch}"
+        for run in found.runs
+    )
+    first = found.runs[0]
+    return measured(
+        found.source,
+        f"{found.data}. Best validation perplexity counting <sos>, {len(first.curve)} epochs: {said}. "
+        f"{first.weights:,} weights, {first.cpu_seconds:.0f} CPU-seconds. Run: {first.command}",
+        perplexity=min(run.perplexity for run in found.runs),
+    )
+
+
+def more_epochs() -> Verdict:
+    found = record("defaults")
+    if found is None or not found.runs:
+        return undecided("a recorded run", "Not measured yet.")
+    said = "; ".join(
+        f"seed {run.seed}: {run.perplexity:.2f} after epoch {run.best_epoch}, {run.curve[-1]:.2f} after "
+        f"{len(run.curve)}"
+        for run in found.runs
+    )
+    useful = any(run.best_epoch == len(run.curve) for run in found.runs)
+    help_ = "may help (a run was still improving)" if useful else "do not help: each run was at its best before its end"
+    return measured(found.source, f"{said}. With these settings more epochs alone {help_}.")
+
+
+def tuned() -> Verdict:
+    found = record("tuned")
+    if found is None:
+        return undecided("a recorded search", "Not measured yet: no tuned run has been recorded.")
+    return measured(found.source, " ".join(_tried(found)))
+
+
+def _tried(found: Record) -> list[str]:
+    """What was tried and what improved, a sentence a source."""
+    defaults = record("defaults")
+    said = [f"{found.data}."]
+    if defaults is not None and defaults.runs:
+        said.append(f"The defaults have {min(run.perplexity for run in defaults.runs):.2f}.")
+    if found.study is not None:
+        said += _searched(found.study)
+    if found.comparison is not None:
+        said += [compared(found.comparison), f"Run: {found.comparison.command}"]
+    for run in sorted(found.runs, key=lambda run: run.perplexity):
+        what = ", ".join(run.changes) or "the defaults"
+        said.append(
+            f"{run.perplexity:.2f} after epoch {run.best_epoch} (seed {run.seed}) with {what}. Run: {run.command}"
+        )
+    return said
+
+
+def _searched(study: Study) -> list[str]:
+    best = study.perplexity(study.best)
+    chosen = ", ".join(f"{key} = {value}" for key, value in study.trials[study.best][2].items())
+    said = [
+        f"{len(study.trials)} trials, {study.cpu_seconds:,.0f} CPU-seconds: the best has {best:.2f}, with {chosen}."
+    ]
+    if study.started_from is not None:
+        said.append(f"The settings it started from have {study.perplexity(study.started_from):.2f}.")
+    shown = [f"{name} {mean:.0%}" for name, mean, low, _ in study.importance if low > 0]
+    said.append(f"Shown to matter: {', '.join(shown) or 'nothing'}.")
+    if study.confirmation is not None:
+        said.append(f"With seeds the search never saw: {compared(study.confirmation)}")
+    return [*said, f"Run: {study.command}"]
+
+
+def prove() -> str:
+    return f"""\
+Perplexity is exp(-(1/N) sum of ln p(token)) over the N target tokens of the validation pairs. The coursework counts
+<sos>, which is always the first token and always right: one token a sentence with p near 1. If M of the N tokens are
+<sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the same model. So a
+perplexity means something only together with the vocabulary, the pairs that were kept and what was counted.
+
+One public run of the assignment that this model comes from reports {PUBLIC}, with the same sizes and the same number of
+epochs. What it counted is not known, and two things differ: our word vectors start with length about 1, not about 11,
+and padding is not read here.
+
+Tuning. The best of many trials is also the luckiest: its own validation figure flatters it. What counts are new seeds
+and a test set that took no part in the choice.
+
+Here: {_here()}."""
+
+
+def _here() -> str:
+    found = record("defaults")
+    runs = found.runs if found else []
+    return "; ".join(
+        f"seed {run.seed} has {run.perplexity:.2f} counting <sos> and {run.perplexity_without_sos:.2f} without"
+        for run in runs
+    )
+
+
+def draw(figure: Any) -> None:
+    made = axes(
+        figure,
+        title="The lowest point comes early: validation perplexity, epoch by epoch",
+        xlabel="epoch",
+        ylabel="perplexity, counting <sos>",
+    )
+    for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
+        found = record(name)
+        for run, colour in zip(found.runs if found else [], colours, strict=False):
+            _curve(made, run, f"{name}, seed {run.seed}", colour)
+    made.set_ylim(top=24)
+    if made.lines:
+        made.legend(frameon=False)
+
+
+def _curve(made: Any, run: Run, label: str, colour: str) -> None:
+    made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
+    made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
+
+
+CLAIM = Claim(
+    name="translator-trained",
+    topic="translator",
+    statement="Train it with the defaults and report its perplexity; tune it (more epochs alone do not count) and "
+    "report what was tried and what improved.",
+    formula="perplexity = exp(-(1/N) sum of ln p(target token)) on the validation pairs",
+    sources=(Source("cse151b-hw4", "question 2A-B"),),
+    parameters=(),
+    readings=(
+        Reading(
+            name="defaults",
+            statement="The perplexity that the coursework's settings reach.",
+            check=with_defaults,
+        ),
+        Reading(
+            name="more epochs",
+            statement="What the same settings reach if they are only trained for longer.",
+            check=more_epochs,
+        ),
+        Reading(
+            name="tuned",
+            statement="What was tried, and what improved.",
+            check=tuned,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

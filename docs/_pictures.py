@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 PICTURES = Path(__file__).parent / "pictures"
+ANSWERED = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.md"))
 COMMANDS = (
     'regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01 --plot design-copy.svg',
     'regard subspace extract "1; 0" "2; 1" --plot extract.svg',
@@ -17,6 +18,11 @@ COMMANDS = (
     "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20"
     " --plot noise-swing.svg --plot-keys noise-keys.svg",
 )
+CLAIMS = """
+import sys, regard
+for name in sys.argv[1:]:
+    regard.claims[name].plot(f"claim-{name}.svg")
+"""  # as regard claims NAME --plot does, all in one process
 
 
 def main() -> None:
@@ -25,11 +31,12 @@ def main() -> None:
         steady = Path(folder) / "matplotlibrc"  # the same picture, byte for byte, every time
         steady.write_text("svg.hashsalt: regard\n", encoding="utf-8")
         environment = {**os.environ, "MATPLOTLIBRC": str(steady), "SOURCE_DATE_EPOCH": "0"}
-        for command in COMMANDS:
-            words = [sys.executable, "-m", *shlex.split(command)]
-            done = subprocess.run(words, cwd=PICTURES, env=environment, capture_output=True, text=True)
-            if done.returncode not in (0, 1):
-                sys.exit(f"{command}: {done.stderr}")
+        for words in (*(["-m", *shlex.split(command)] for command in COMMANDS), ["-c", CLAIMS, *ANSWERED]):
+            done = subprocess.run(
+                [sys.executable, *words], cwd=PICTURES, env=environment, capture_output=True, text=True
+            )
+            if done.returncode not in (0, 1) or "Traceback" in done.stderr:
+                sys.exit(f"{' '.join(words)}: {done.stderr}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,141 @@
+"""Answers in the walkthroughs: folded where the page links to them, or left out (``make docs ANSWERS=no``).
+
+A walkthrough has a line ``[Our answer](answers/NAME.md)`` under each question. It becomes two folds: how to have one's
+own answer checked, where the claim NAME can do that; and the text of that file with the claim's verdicts and proof.
+Without answers the second fold is left out, and so is whatever stands between ``<!-- answers -->`` and
+``<!-- end of answers -->`` on any page; the claims' pictures are not copied.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.coursework.verdict import Judged, Status
+
+FOLDER = Path(__file__).parent / "answers"
+LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
+PART = re.compile(r"<!-- answers -->.*?<!-- end of answers -->\n?", flags=re.DOTALL)
+
+SIGNS = {">=": "≥", "<=": "≤", "!=": "≠", "->": "→", "||": "‖", "^T": "ᵀ", "^2": "²", "infinity": "∞"}
+LETTERS = {"alpha": "α", "eps": "ε", "delta": "δ", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "pi": "π"}
+INSIDE = r"\(((?:[^()]|\([^()]*\))*)\)"  # what stands in parentheses, with one more pair inside
+RAISED = re.compile(rf"\^{INSIDE}|\^(-?\w+(?:\([^()]*\))?|\|[^|]*\|)")
+LOWERED = re.compile(rf"(?<=[\w‖)])_(?:{INSIDE}|([A-Za-z0-9]{{1,2}})(?![A-Za-z0-9]))")
+ROOT = re.compile(r"sqrt(?:\((\w)\)| (?=\w)|(?=\())")
+
+
+def wanted() -> bool:
+    """Whether this build has answers: ANSWERS=no in the environment says that it has not."""
+    return os.environ.get("ANSWERS", "yes").strip().lower() not in ("no", "0", "false")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs for every page."""
+    return with_answers(markdown) if wanted() else without_answers(markdown)
+
+
+def on_files(files: Any, **_: Any) -> Any:
+    """Called by mkdocs with all files: a claim's picture is part of an answer."""
+    if not wanted():
+        for file in [one for one in files if one.src_uri.startswith("pictures/claim-")]:
+            files.remove(file)
+    return files
+
+
+def without_answers(markdown: str) -> str:
+    """The page without answers, and without the parts that are marked."""
+    return PART.sub("", LINK.sub(lambda found: own(found[1]), markdown))
+
+
+def with_answers(markdown: str) -> str:
+    """The page with every link to an answer replaced by the answer, folded."""
+    return LINK.sub(lambda found: own(found[1]) + "\n" + answer(found[1]), markdown)
+
+
+def own(name: str) -> str:
+    """How to have one's own answer checked, folded; nothing where the claim asks for words."""
+    asked = regard.claims[name].question
+    if asked is None:
+        return ""
+    return f"""<details class="question" markdown>
+<summary>Check your own answer</summary>
+
+`{asked.signature}`: {pretty(asked.task)}
+
+```bash
+regard claims {name} --template my.py
+regard claims {name} --answer my.py:{asked.function}
+```
+
+</details>
+"""
+
+
+def answer(name: str) -> str:
+    """A claim's answer as one fold: our text, the verdict on each reading, the proof, the command."""
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8").replace("](../", "](")
+    return "\n".join(
+        [
+            f'<details class="success answer" markdown>\n<summary>Our answer: {name}</summary>\n',
+            text,
+            verdicts(name),
+            proof(name),
+            f"\nAgain, for numbers of your own: `regard claims {name} --check --proof`{_parameters(name)}\n",
+            "</details>\n",
+        ]
+    )
+
+
+def _parameters(name: str) -> str:
+    names = [parameter.name for parameter in regard.claims[name].parameters]
+    return f" with `--set {names[0]}=...` (it has {', '.join(names)})." if names else "."
+
+
+@cache
+def verdicts(name: str) -> str:
+    """A row a reading: what it says, the verdict, and what supports it."""
+    rows = "".join(_row(judged) for judged in regard.claims[name].check().judged)
+    return f"<table><tr><th>Read as</th><th>Verdict</th></tr>{rows}</table>\n"
+
+
+def _row(judged: Judged) -> str:
+    verdict = judged.verdict
+    if verdict.status is Status.REFUTED:
+        why = f"{verdict.counterexample.rstrip('.')}. It holds {verdict.region.rstrip('.')}."
+    elif verdict.status is Status.MEASURED:
+        why = f"{verdict.because.rstrip('.')} ({verdict.by})."
+    elif verdict.status in (Status.EXPLAINED, Status.UNDECIDED):
+        why = verdict.because
+    else:
+        why = f"{'in' if verdict.status is Status.NOT_REFUTED else 'by'} {verdict.by}."
+    return f"<tr><td>{pretty(judged.statement)}</td><td><strong>{verdict.status}</strong>: {pretty(why)}</td></tr>"
+
+
+@cache
+def proof(name: str) -> str:
+    """The claim's proof, with the numbers of its default instance, in a fold of its own."""
+    steps = [pretty(" ".join(step.split())) for step in regard.claims[name].proof().text.split("\n\n")]
+    text = "</p><p>".join(steps)
+    return f'<details class="abstract"><summary>In full, with numbers</summary><p>{text}</p></details>\n'
+
+
+def pretty(text: str) -> str:
+    """The claims' plain formulas as a page shows them.
+
+    >>> pretty("alpha_j >= e^(-T) > 0")
+    'α<sub>j</sub> ≥ e<sup>-T</sup> &gt; 0'
+    """
+    for plain, sign in SIGNS.items():
+        text = text.replace(plain, sign)
+    text = ROOT.sub(lambda found: "√" + (found[1] or ""), text)
+    for word, letter in LETTERS.items():
+        text = re.sub(rf"(?<![A-Za-z])(?<![A-Za-z]-){word}(?![A-Za-z])", letter, text)
+    text = re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+    text = RAISED.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
+    return LOWERED.sub(lambda found: f"<sub>{found[1] or found[2]}</sub>", text)

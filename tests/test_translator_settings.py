@@ -77,8 +77,8 @@ def test_all_mistakes_at_once(tmp_path):
         "model.width must be a whole number, not 'wide'.",
         "model.heads must be 1 or more, not 0.",
         "model.dropout must be below 1, not 1.0.",
-        "model.kind must be one of encoder, reads-padding, not 'decoder'.",
-        "there is no setting 'model.layers'",
+        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, not 'decoder'.",
+        "model.layers must be a whole number, not True.",
         "training.learning_rate must be above 0, not 0.0.",
         "training.seed must be 2147483647 or less, not 2147483648.",
         "training.clip must be a finite number, not inf.",
@@ -101,6 +101,23 @@ def test_all_mistakes_at_once(tmp_path):
         (["vocabulary.size=3"], "vocabulary.size must leave room for 4 markers and a word"),
         (["lowercase=1"], "vocabulary.lowercase must be true or false, not 1."),
         (["heads=true"], "model.heads must be a whole number, not True."),
+        (
+            ["layers=2"],
+            "model.kind encoder has one layer and no decoder, not model.layers 2 and model.decoder_layers 0; "
+            "use model.kind encoder-decoder or ctc.",
+        ),
+        (["model.kind=reads-padding", "decoder_layers=1"], "model.kind reads-padding has one layer and no decoder"),
+        (["tied=true", "joint=true"], "model.kind encoder cannot be tied; use encoder-decoder or ctc"),
+        (["model.kind=encoder-decoder"], "encoder-decoder needs model.decoder_layers of 1 or more, not 0."),
+        (
+            ["model.kind=ctc", "decoder_layers=1", "tied=true"],
+            "model.tied needs one vocabulary for both languages; set vocabulary.joint=true.",
+        ),
+        (
+            ["model.kind=ctc", "decoder_layers=1", "tied=true", "joint=true", "embedding.target=glove:x"],
+            "model.tied has one matrix, but embedding.source is 'learned' and embedding.target 'glove:x'; make them",
+        ),
+        (["average=1"], "training.average must be below 1, not 1.0."),
     ],
 )
 def test_a_single_mistake(changes, message):

@@ -5,6 +5,8 @@
 | mixed | any sentences, padded to the longest of the batch | nothing in the gradient is biased by length |
 | equal-length | sources of one length, about as many tokens in every batch | attention needs no mask |
 
+The size of a batch is a number of pairs, or about a number of target tokens.
+
 Either way the model works at the real target places only (``Batch.wanted``), so padding costs next to nothing; the
 plain version, every place of every sentence, is ``model(batch.source)`` and gives the same numbers.
 """
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.translator.corpus import Pairs
+from regard.translator.settings import Settings
 from regard.translator.vocabulary import EOS, PAD, SOS, Vocabulary
 
 Rows = npt.NDArray[np.int64]
@@ -44,6 +47,10 @@ class Batch:
     def of(cls, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]) -> Batch:
         """From lists of ids, markers included."""
         return _batch(table(source), table(target))
+
+    def every(self, step: int, start: int) -> Batch:
+        """Every ``step``-th pair from ``start`` on, as long as before."""
+        return _batch(self.source[start::step], self.target[start::step])
 
     def __len__(self) -> int:
         return len(self.source)
@@ -98,22 +105,51 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
     )
 
 
-def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int) -> list[Rows]:
+def epoch_plan(encoded: Encoded, settings: Settings, epoch: int) -> list[Rows]:
+    """The rows of every batch of an epoch, as the settings ask."""
+    s = settings.training
+    batching = s.batching if settings.fast.equal_lengths else "mixed"
+    return plan(encoded, size=s.batch, tokens=s.batch_tokens, batching=batching, seed=s.seed, epoch=epoch)
+
+
+def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Rows]:
     """The rows of every batch of an epoch: a function of the arguments alone, so a resumed run sees the same.
 
     ``mixed`` cuts a shuffle into batches of ``size``. ``equal-length`` cuts a shuffle of each source length into
-    batches of as many source tokens as ``size`` average sentences have, then shuffles the batches.
+    batches of as many source tokens as ``size`` average sentences have, then shuffles the batches. With ``tokens`` a
+    batch has about so many target tokens instead: see :func:`_like_lengths`.
     """
     draw = np.random.default_rng([seed, epoch])
     order = draw.permutation(len(encoded))
     if batching == "mixed":
-        return _cut(order, size)
+        return _cut(order, max(1, round(tokens / encoded.target_lengths.mean())) if tokens else size)
+    if tokens:
+        batches = _like_lengths(encoded, order, tokens)
+        return [batches[i] for i in draw.permutation(len(batches))]
     lengths = encoded.source_lengths[order]
-    tokens = size * float(encoded.source_lengths.mean())
+    each = size * float(encoded.source_lengths.mean())
     batches = [
-        rows for length in np.unique(lengths) for rows in _cut(order[lengths == length], max(1, round(tokens / length)))
+        rows for length in np.unique(lengths) for rows in _cut(order[lengths == length], max(1, round(each / length)))
     ]
     return [batches[i] for i in draw.permutation(len(batches))]
+
+
+def _like_lengths(encoded: Encoded, order: Rows, tokens: int) -> list[Rows]:
+    """Equally large batches of one source length; lengths too rare for a batch share one with the next, and a mask.
+
+    Sorting by target length too would save a decoder some padding, but batches so much of one kind teach less.
+    """
+    by_length = order[np.argsort(encoded.source_lengths[order], kind="stable")]
+    batches: list[Rows] = []
+    group: list[int] = []
+    ends = np.flatnonzero(np.diff(encoded.source_lengths[by_length], append=0))
+    for part in np.split(by_length, ends[:-1] + 1):
+        group += part.tolist()
+        count = round(int(encoded.target_lengths[group].sum()) / tokens)
+        if count:
+            batches += np.array_split(np.array(group), count)
+            group = []
+    return [*batches, np.array(group)] if group else batches
 
 
 def _cut(order: Rows, size: int) -> list[Rows]:

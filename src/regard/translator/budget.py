@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import torch
 
-from regard.translator.batches import plan
+from regard.translator.batches import epoch_plan
 from regard.translator.model import build_model, seed_dropout
 from regard.translator.preparation import Prepared
 from regard.translator.settings import Settings
-from regard.translator.training import exactly_repeatable
+from regard.translator.training import build_optimiser, exactly_repeatable
 
 
 def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> float:
@@ -21,7 +20,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     taken to cost a third of a training step a batch. Nothing of it is kept.
     """
     s = settings.training
-    batches = plan(data.train, size=s.batch, batching=s.batching, seed=s.seed, epoch=1)
+    batches = epoch_plan(data.train, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with exactly_repeatable(s.threads):
         model = build_model(
@@ -31,7 +30,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
             source_vectors=data.source_vectors,
             target_vectors=data.target_vectors,
         )
-        optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], fused=True)
+        optimiser = build_optimiser(settings, model)
         spent, tokens = 0.0, 0
         for number, rows in enumerate(chosen):
             batch = data.train.batch(rows)

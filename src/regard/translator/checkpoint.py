@@ -5,8 +5,8 @@
 | ``run.json`` | versions, seed, data fingerprint, sizes: everything that makes the run what it is |
 | ``settings.toml`` | every setting, commented |
 | ``vocabulary.json`` | both vocabularies |
-| ``last.safetensors`` | weights, optimiser, and how far the run is: what a resumed run continues from |
-| ``best.safetensors`` | weights with the lowest validation perplexity so far |
+| ``last.safetensors`` | weights, their averages, optimiser, and how far the run is: what a resumed run continues from |
+| ``best.safetensors`` | weights (averaged, if the run averages) with the lowest validation perplexity so far |
 | ``log.jsonl`` | one JSON object a line: steps and epochs |
 
 A file is written beside its place, forced to disk, then renamed: a reader sees the old one or the new one, never half.
@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.translator.averaging import Average
 
 RUN, SETTINGS, VOCABULARY = "run.json", "settings.toml", "vocabulary.json"
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
@@ -163,6 +164,15 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The weights under their names; weights that are shared once, under their first name."""
+    seen: dict[int, str] = {}
+    named = model.state_dict(keep_vars=True)  # shared weights are the same object there
+    for name, tensor in named.items():
+        seen.setdefault(id(tensor), name)
+    return {f"model.{name}": named[name] for name in seen.values()}
+
+
 def optimiser_tensors(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's state under the names of the weights."""
     return {
@@ -172,26 +182,29 @@ def optimiser_tensors(model: torch.nn.Module, optimiser: torch.optim.Optimizer) 
     }
 
 
-def restore(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer | None = None) -> dict[str, Any]:
-    """Load weights (and the optimiser's state) from ``path``; returns the facts."""
+def restore(
+    path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer, average: Average | None = None
+) -> dict[str, Any]:
+    """Load weights, the optimiser's state and the averaged weights from ``path``; returns the facts."""
     tensors, facts = read_weights(path)
     put_weights(path, model, tensors)
-    if optimiser is not None:
-        _restore_optimiser(path, model, optimiser, tensors)
+    _restore_optimiser(path, model, optimiser, tensors)
+    if average is not None:
+        average.restore(path, tensors)
     return facts
 
 
 def put_weights(path: Path, model: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Load the weights among ``tensors`` (read from ``path``) into the model, if they fit."""
     weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
-    expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    expected = {name.removeprefix("model."): tuple(t.shape) for name, t in model_tensors(model).items()}
     found = {name: tuple(t.shape) for name, t in weights.items()}
     if wrong := [n for n in sorted(expected.keys() | found.keys()) if expected.get(n) != found.get(n)]:
         raise InputError(
             f"{path} does not fit this run's settings and vocabulary: {wrong[0]} has shape {found.get(wrong[0])}, "
             f"not {expected.get(wrong[0])}; the folder mixes files of different runs."
         )
-    model.load_state_dict(weights)
+    model.load_state_dict(weights, strict=False)  # the other names of shared weights are left out
 
 
 def _restore_optimiser(

@@ -7,20 +7,51 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.results import Result
-from regard.translator.batches import table
+from regard.translator.batches import Batch, Encoded, table
 from regard.translator.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
 
 Watch = Callable[[int, int], None]
 
 
+class TranslationModel(nn.Module):
+    """What training, scoring and reports need of a model; its kinds differ in everything else.
+
+    A batch's target tokens are counted with <sos> and <eos>; a model that is given its <sos> has nothing to say there.
+    """
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy of the batch's target tokens, to be trained on."""
+        raise NotImplementedError
+
+    def counted(self, batch: Batch) -> int:
+        """How many target tokens that is a mean over."""
+        return len(batch.labels)
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        """-log p of each target token of the batch, sentence after sentence; never smoothed."""
+        raise NotImplementedError
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
+        """Target ids without markers, and their log-probability, for every row; ``beam`` hypotheses are kept."""
+        raise NotImplementedError
+
+    def attention(self, source: Tensor) -> Tensor:
+        """Attention weights (batch, layers, heads, target places, source length) of its own translation."""
+        raise NotImplementedError
+
+    def cannot_say(self, encoded: Encoded) -> int:
+        """How many of the pairs have probability 0 whatever the weights; training leaves them out."""
+        return 0
+
+
 class Translates(Protocol):
     """What decoding needs of a model: target ids without markers, and their log-probability, for every row."""
 
-    def translate(self, source: Tensor) -> list[tuple[list[int], float]]: ...
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]: ...
     def eval(self) -> Any: ...
 
 
@@ -58,7 +89,7 @@ def encode_sources(
 
 
 def translate_ids(
-    model: Translates, sources: Sequence[list[int]], *, batch: int = 100, watch: Watch | None = None
+    model: Translates, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, watch: Watch | None = None
 ) -> list[tuple[list[int], float]]:
     """Target ids without markers and their log-probability, in the order of ``sources``."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
@@ -67,7 +98,7 @@ def translate_ids(
     with torch.no_grad():
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
-            results = model.translate(table([sources[i] for i in rows]))
+            results = model.translate(table([sources[i] for i in rows]), beam=beam)
             found |= dict(zip(rows, results, strict=True))
             if watch is not None:
                 watch(len(found), len(order))

@@ -6,6 +6,7 @@ start from word vectors of any width: a width other than the model's is met by a
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -238,7 +239,7 @@ class FrozenEmbedding(TokenEmbedding):
 class NoPositions(nn.Module):
     """Nothing is added: the encoder sees a bag of words (or turns queries and keys with :func:`rotate`)."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, first: int = 0) -> Tensor:
         return x
 
 
@@ -249,8 +250,8 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(length, width) * spread)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.weight[: _checked_length(x, len(self.weight))]
+    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+        return x + self.weight[first : _checked_end(x, first, len(self.weight))]
 
 
 class SinusoidalPositions(nn.Module):
@@ -260,25 +261,28 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoidal_table(length, width), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, first: int = 0) -> Tensor:
         table = self.get_buffer("table")
-        return x + table[: _checked_length(x, len(table))].to(x.dtype)
+        return x + table[first : _checked_end(x, first, len(table))].to(x.dtype)
 
 
 class Embedding(nn.Module):
-    """Tokens, then positions: (batch, length) ids to (batch, length, width) vectors.
+    """Tokens, then positions: (batch, length) ids to (batch, length, width) vectors, x_t = scale E[token_t] + P[t].
+
+    ``first`` is the place of the first id, for a decoder that gets one at a time.
 
     >>> bert_style = Embedding(TokenEmbedding(11, 6), LearnedPositions(13, 6))
     >>> bert_style(torch.tensor([[4, 5, 4]])).shape
     torch.Size([1, 3, 6])
     """
 
-    def __init__(self, tokens: TokenEmbedding, positions: nn.Module) -> None:
+    def __init__(self, tokens: TokenEmbedding, positions: nn.Module, *, scale: float = 1.0) -> None:
         super().__init__()
-        self.tokens, self.positions = tokens, positions
+        self.tokens, self.positions, self.scale = tokens, positions, scale
 
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.positions(self.tokens(ids))  # type: ignore[no-any-return]
+    def forward(self, ids: Tensor, first: int = 0) -> Tensor:
+        vectors = self.tokens(ids)
+        return self.positions(vectors if self.scale == 1 else vectors * self.scale, first)  # type: ignore[no-any-return]
 
 
 def positions_module(kind: str, length: int, width: int) -> nn.Module:
@@ -317,6 +321,23 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
     return torch.stack([even * cosines - odd * sines, even * sines + odd * cosines], dim=-1).flatten(-2)
 
 
+def rotate_places(x: Tensor, first: int = 0) -> Tensor:
+    """As :func:`rotate` with the positions first, first + 1, ...; the angles are worked out once and kept.
+
+    >>> x = torch.ones(3, 4)
+    >>> torch.allclose(rotate_places(x, first=5), rotate(x, torch.arange(5, 8)))
+    True
+    """
+    pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * _turns(first, x.shape[-2], x.shape[-1], x.dtype)).flatten(-2)
+
+
+@functools.lru_cache(maxsize=1024)  # a few kB each
+def _turns(first: int, length: int, width: int, dtype: torch.dtype) -> Tensor:
+    angles = torch.arange(first, first + length, dtype=torch.float64)[:, None] * torch.from_numpy(frequencies(width))
+    return torch.complex(angles.cos().to(dtype), angles.sin().to(dtype))
+
+
 def _projection(given: int, wanted: int) -> nn.Module:
     return nn.Identity() if given == wanted else nn.Linear(given, wanted, bias=False)
 
@@ -327,8 +348,8 @@ def _checked_rows(vectors: Vectors, size: int) -> npt.NDArray[np.float32]:
     return vectors.matrix
 
 
-def _checked_length(x: Tensor, longest: int) -> int:
-    length = x.shape[-2]
-    if length > longest:
-        raise InputError(f"A sentence of {length} tokens is longer than the {longest} positions of this model.")
-    return length
+def _checked_end(x: Tensor, first: int, longest: int) -> int:
+    end = first + x.shape[-2]
+    if end > longest:
+        raise InputError(f"A sentence of {end} tokens is longer than the {longest} positions of this model.")
+    return end

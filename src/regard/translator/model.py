@@ -10,13 +10,15 @@ Source and target both begin with <sos> and end with <eos>. All places are said 
 target longer than its source is read off blank places that know only where they are: that is the coursework's
 model, and its limit. Padding is never read, so what a sentence gets does not depend on the batch it is in.
 
-A variant is a class here, not a flag: see :class:`PaddingReader`, :class:`RotaryAttention`.
+A variant is a class here, not a flag: see :class:`PaddingReader`, :class:`RotaryAttention`. Models with more layers
+are made of the same parts, in :mod:`regard.translator.blocks`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,30 +26,34 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from regard.translator.batches import Batch
-from regard.translator.decoding import read_off
+from regard.translator.decoding import TranslationModel, read_off
 from regard.translator.embeddings import (
     Embedding,
     FrozenEmbedding,
     TokenEmbedding,
     Vectors,
     positions_module,
-    rotate,
+    rotate_places,
 )
-from regard.translator.losses import fused_cross_entropy
+from regard.translator.losses import fused_cross_entropy, plain_cross_entropy
 from regard.translator.settings import Settings
 from regard.translator.vocabulary import PAD
 
 
-class EncoderTranslator(nn.Module):
+class EncoderTranslator(TranslationModel):
     """One encoder layer between an embedding and an output layer, both handed in.
 
     ``places`` is the longest sentence with its markers. :meth:`forward` is the plain version, a score for every word
-    at every place; :meth:`states` is the same at the wanted places only, which is what training pays for.
+    at every place; :meth:`states` is the same at the wanted places only, which is what training pays for. With
+    ``real_places`` false training pays for every place of the batch instead, and padding is left out of the mean.
     """
 
-    def __init__(self, embedding: nn.Module, layer: EncoderLayer, output: Output, *, places: int) -> None:
+    def __init__(
+        self, embedding: nn.Module, layer: EncoderLayer, output: Output, *, places: int, real_places: bool = True
+    ) -> None:
         super().__init__()
         self.embedding, self.layer, self.output, self.places = embedding, layer, output, places
+        self.real_places = real_places
 
     def forward(self, source: Tensor, places: int | None = None) -> Tensor:
         """Scores (batch, places, words) from source ids (batch, length), <pad> past each end."""
@@ -61,14 +67,17 @@ class EncoderTranslator(nn.Module):
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
-        return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
+        if self.real_places:
+            return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
+        states = self.layer(*self._slots_and_words(batch.source, batch.target.shape[1]))
+        return self.output.loss(states.flatten(0, 1), batch.target.flatten(), smoothing=smoothing)
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target token of the batch, sentence after sentence; never smoothed."""
         return F.cross_entropy(self.output(self.states(batch)), batch.labels, reduction="none")
 
-    def translate(self, source: Tensor) -> list[tuple[list[int], float]]:
-        """Target ids without markers, and their log-probability, for every row of ``source``."""
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
+        """Target ids without markers, and their log-probability, for every row; nothing to search, so no beam."""
         return read_off(self(source))
 
     def attention(self, source: Tensor, places: int | None = None) -> Tensor:
@@ -133,29 +142,51 @@ class Attention(nn.Module):
 
     def heads(self, slots: Tensor, words: Tensor, allowed: Tensor | None = None) -> Tensor:
         """The heads' outputs side by side, not mixed yet."""
-        q, k = self._queries_and_keys(slots, words)
-        mixed = F.scaled_dot_product_attention(q, k, self._split(self.values(words)), attn_mask=allowed)
-        return mixed.transpose(1, 2).flatten(2)
+        return self.read(self.ask(slots), self.remember(words), allowed)
 
     def weights(self, slots: Tensor, words: Tensor, allowed: Tensor | None = None) -> Tensor:
         """What the softmax gave: (batch, heads, places, source length)."""
-        q, k = self._queries_and_keys(slots, words)
+        q, (k, _) = self.ask(slots), self.remember(words)
         scores = q @ k.transpose(2, 3) / math.sqrt(self.head_width)
         return torch.softmax(scores if allowed is None else scores.masked_fill(~allowed, -torch.inf), dim=-1)
 
-    def _queries_and_keys(self, slots: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        return self._split(self.queries(slots)), self._split(self.keys(words))
+    def ask(self, slots: Tensor, *, first: int = 0) -> Tensor:
+        """The queries (batch, heads, places, head width) of slots whose first stands at place ``first``."""
+        return self._split(self.queries(slots))
+
+    def remember(self, words: Tensor, *, first: int = 0) -> Memory:
+        """The keys and values of words whose first stands at place ``first``."""
+        return Memory(self._split(self.keys(words)), self._split(self.values(words)))
+
+    def read(self, queries: Tensor, memory: Memory, allowed: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """The heads' outputs side by side; ``causal``: place t reads places 0 to t."""
+        mixed = F.scaled_dot_product_attention(queries, *memory, attn_mask=allowed, is_causal=causal)
+        return mixed.transpose(1, 2).flatten(2)
 
     def _split(self, states: Tensor) -> Tensor:
         return states.view(*states.shape[:2], self.count, self.head_width).transpose(1, 2)
 
 
+class Memory(NamedTuple):
+    """What attention reads: (batch, heads, length, head width) each."""
+
+    keys: Tensor
+    values: Tensor
+
+
 class RotaryAttention(Attention):
     """Queries and keys are turned by their place first, so that scores know how far apart two places are."""
 
-    def _queries_and_keys(self, slots: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        q, k = super()._queries_and_keys(slots, words)
-        return rotate(q, torch.arange(q.shape[2])), rotate(k, torch.arange(k.shape[2]))
+    def ask(self, slots: Tensor, *, first: int = 0) -> Tensor:
+        return _turned(super().ask(slots), first)
+
+    def remember(self, words: Tensor, *, first: int = 0) -> Memory:
+        keys, values = super().remember(words)
+        return Memory(_turned(keys, first), values)
+
+
+def _turned(states: Tensor, first: int) -> Tensor:
+    return rotate_places(states, first)
 
 
 class FeedForward(nn.Sequential):
@@ -168,23 +199,25 @@ class FeedForward(nn.Sequential):
 class Output(nn.Module):
     """A score for every target word: W z + b."""
 
-    def __init__(self, width: int, words: int) -> None:
+    def __init__(self, width: int, words: int, *, fused: bool = True) -> None:
         super().__init__()
         self.linear = nn.Linear(width, words)
+        self.cross_entropy = fused_cross_entropy if fused else plain_cross_entropy
 
     def forward(self, states: Tensor) -> Tensor:
         return self.linear(states)  # type: ignore[no-any-return]
 
     def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy, without ever holding all scores at once."""
-        return fused_cross_entropy(states, self.linear.weight, self.linear.bias, labels, smoothing=smoothing)
+        """Mean cross-entropy of the labels that are not <pad>; fused: without ever holding all scores at once."""
+        return self.cross_entropy(states, self.linear.weight, self.linear.bias, labels, smoothing=smoothing)
 
 
 class VectorOutput(Output):
     """A score for every target word through its word vector: (z A) . E[w] + b, E handed in."""
 
-    def __init__(self, vectors: TokenEmbedding) -> None:
+    def __init__(self, vectors: TokenEmbedding, *, fused: bool = True) -> None:
         nn.Module.__init__(self)
+        self.cross_entropy = fused_cross_entropy if fused else plain_cross_entropy
         self.vectors = vectors
         self.bias = nn.Parameter(torch.zeros(len(vectors.table())))
 
@@ -194,26 +227,39 @@ class VectorOutput(Output):
     def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
         if isinstance(self.vectors.projection, nn.Linear):
             states = states @ self.vectors.projection.weight
-        return fused_cross_entropy(states, self.vectors.table(), self.bias, labels, smoothing=smoothing)
+        return self.cross_entropy(states, self.vectors.table(), self.bias, labels, smoothing=smoothing)
 
 
 class Dropout(nn.Module):
-    """Zeroes a share of the states in training, from random bytes: a third of the cost of torch's own.
+    """Zeroes a share of the states in training and stretches the others, so that the mean stays.
 
-    The share is rounded to 1/256. ``noise`` is set by the training loop before every step from the seed and the step,
-    so that a resumed run drops the same states.
+    ``noise`` is set by the training loop before every step from the seed and the step, so that a resumed run drops the
+    same states.
     """
 
     def __init__(self, share: float, noise: torch.Generator) -> None:
         super().__init__()
-        self.dropped, self.noise = round(share * 256), noise
+        self.share, self.noise = share, noise
 
     def forward(self, states: Tensor) -> Tensor:
-        if not self.training or not self.dropped:
+        if not self.training or not self.share:
             return states
+        return states * (self.kept(states).to(states.dtype) * (1 / (1 - self.share)))
+
+    def kept(self, states: Tensor) -> Tensor:
+        """True where a state stays: where a number drawn from [0, 1) is not below the share."""
+        return torch.rand(states.shape, generator=self.noise) >= self.share
+
+
+class ByteDropout(Dropout):
+    """The same from random bytes instead of floats, at a third of the cost; the share is rounded to 1/256."""
+
+    def __init__(self, share: float, noise: torch.Generator) -> None:
+        super().__init__(round(share * 256) / 256, noise)
+
+    def kept(self, states: Tensor) -> Tensor:
         eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=self.noise)
-        kept = eight.view(torch.uint8)[: states.numel()].view(states.shape) >= self.dropped
-        return states * (kept.to(states.dtype) * (256 / (256 - self.dropped)))
+        return eight.view(torch.uint8)[: states.numel()].view(states.shape) >= round(self.share * 256)
 
 
 def padded(source: Tensor, length: int) -> Tensor:
@@ -228,49 +274,85 @@ def build_model(
     *,
     source_vectors: Vectors | None = None,
     target_vectors: Vectors | None = None,
-) -> EncoderTranslator:
+) -> TranslationModel:
     """The model that the settings describe, weights drawn from their seed; pretrained vectors are handed in."""
-    size, places = settings.model, settings.data.longest + 2
-    noise = torch.Generator()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.training.seed)
-        tokens = _tokens(source_words, size.width, source_vectors, frozen=settings.embedding.frozen)
-        positions = positions_module(settings.embedding.positions, places, size.width)
-        attention = RotaryAttention if settings.embedding.positions == "rotary" else Attention
-        layer = EncoderLayer(
-            attention(size.width, heads=size.heads, head_width=size.head_width),
-            FeedForward(size.width, size.feed_forward),
-            width=size.width,
-            dropout=Dropout(size.dropout, noise),
+        return _builder(settings.model.kind)(
+            settings, Words(source_words, source_vectors), Words(target_words, target_vectors)
         )
-        output = _output(target_words, size.width, target_vectors, frozen=settings.embedding.frozen)
-        return _KINDS[size.kind](Embedding(tokens, positions), layer, output, places=places)
 
 
-def _tokens(words: int, width: int, vectors: Vectors | None, *, frozen: bool) -> TokenEmbedding:
-    if frozen and vectors is not None:
-        return FrozenEmbedding(words, width, vectors)
-    tokens = TokenEmbedding(words, width, vectors)
-    if vectors is None:
-        # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
-        tokens.weight.data.mul_(width**-0.5)
+class Words(NamedTuple):
+    """The words of one language: how many, and the vectors they start from, if any."""
+
+    size: int
+    vectors: Vectors | None
+
+
+def _builder(kind: str) -> Callable[[Settings, Words, Words], TranslationModel]:
+    if kind == "encoder-decoder":  # these are made of the parts above, so they are imported here only
+        from regard.translator.encoder_decoder import build_encoder_decoder
+
+        return build_encoder_decoder
+    if kind == "ctc":
+        from regard.translator.ctc import build_ctc
+
+        return build_ctc
+    return build_encoder
+
+
+def build_encoder(settings: Settings, source: Words, target: Words) -> EncoderTranslator:
+    """The coursework's model, or its variant that reads padding."""
+    size, places = settings.model, settings.data.longest + 2
+    variant = PaddingReader if size.kind == "reads-padding" else EncoderTranslator
+    tokens = build_tokens(settings, source)
+    embedding = Embedding(tokens, positions_module(settings.embedding.positions, places, size.width))
+    layer = EncoderLayer(
+        build_attention(settings),
+        FeedForward(size.width, size.feed_forward),
+        width=size.width,
+        dropout=build_dropout(settings),
+    )
+    output = build_output(settings, target)
+    return variant(embedding, layer, output, places=places, real_places=settings.fast.real_places)
+
+
+def build_tokens(settings: Settings, words: Words) -> TokenEmbedding:
+    """A vector a word: learned, or started from the given ones and trained on or kept."""
+    width = settings.model.width
+    if words.vectors is not None:
+        kind = FrozenEmbedding if settings.embedding.frozen else TokenEmbedding
+        return kind(words.size, width, words.vectors)
+    tokens = TokenEmbedding(words.size, width)
+    # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
+    tokens.weight.data.mul_(width**-0.5)
     return tokens
 
 
-def _output(words: int, width: int, vectors: Vectors | None, *, frozen: bool) -> Output:
-    if vectors is None:
-        return Output(width, words)
-    return VectorOutput(_tokens(words, width, vectors, frozen=frozen))
+def build_attention(settings: Settings) -> Attention:
+    """Attention among places, which turns by them if positions are rotary."""
+    kind = RotaryAttention if settings.embedding.positions == "rotary" else Attention
+    return kind(settings.model.width, heads=settings.model.heads, head_width=settings.model.head_width)
 
 
-def seed_dropout(model: nn.Module, seed: int, step: int) -> None:
-    """Make the next step's dropout a function of the seed and the step alone."""
-    # torch's CPU generator looks at 32 bits of a seed only, so the two are hashed together first.
-    mixed = int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+def build_dropout(settings: Settings) -> Dropout:
+    """One for the whole model, so that one generator rules it."""
+    return (ByteDropout if settings.fast.byte_dropout else Dropout)(settings.model.dropout, torch.Generator())
+
+
+def build_output(settings: Settings, words: Words) -> Output:
+    """The output layer, through word vectors where there are any."""
+    if words.vectors is None:
+        return Output(settings.model.width, words.size, fused=settings.fast.fused_loss)
+    return VectorOutput(build_tokens(settings, words), fused=settings.fast.fused_loss)
+
+
+def seed_dropout(model: nn.Module, seed: int, step: int, rank: int = 0) -> None:
+    """Make the next step's dropout a function of the seed, the step and the process alone."""
+    # torch's CPU generator looks at 32 bits of a seed only, so they are hashed together first.
+    mixed = int(np.random.SeedSequence([seed, step, rank]).generate_state(1)[0])
     for module in model.modules():
         if isinstance(module, Dropout):
             module.noise.manual_seed(mixed)
             return  # all share one generator
-
-
-_KINDS: dict[str, Callable[..., EncoderTranslator]] = {"encoder": EncoderTranslator, "reads-padding": PaddingReader}

@@ -10,19 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.translator.averaging import averaged
 from regard.translator.checkpoint import BEST, LAST, RUN, SETTINGS, VOCABULARY, put_weights, read_json, read_weights
-from regard.translator.decoding import Translations, Watch, encode_sources, translate_ids
+from regard.translator.decoding import TranslationModel, Translations, Watch, encode_sources, translate_ids
 from regard.translator.embeddings import Vectors
-from regard.translator.model import EncoderTranslator, build_model
+from regard.translator.model import build_model
 from regard.translator.preparation import Prepared
 from regard.translator.settings import Settings, load_settings
 from regard.translator.vocabulary import Vocabulary, vocabulary_from_dict
+
+if TYPE_CHECKING:
+    from regard.translator.engines import Engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,26 +37,60 @@ class Run:
     settings: Settings
     source: Vocabulary
     target: Vocabulary
-    model: EncoderTranslator
+    model: TranslationModel
     facts: dict[str, Any]
     about: dict[str, Any]
 
     def translate(
-        self, sentences: Sequence[str], *, cut: bool = False, batch: int = 100, watch: Watch | None = None
+        self,
+        sentences: Sequence[str],
+        *,
+        cut: bool = False,
+        beam: int = 1,
+        batch: int = 100,
+        engine: str | Engine = "eager",
+        watch: Watch | None = None,
     ) -> Translations:
-        """Translate sentences.
+        """Translate sentences, keeping the ``beam`` best beginnings of each (1: greedily).
 
-        An empty one is refused, and so is one longer than the run was trained for, unless ``cut`` is true: then its
+        ``engine`` names an export of the run (see :mod:`regard.translator.engines`), or is one that was opened. An
+        empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is true: then its
         first tokens are translated and the result says so.
         """
         ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
-        found = translate_ids(self.model, ids, batch=batch, watch=watch)
+        beam = checked_beam(self.settings, beam)
+        if engine == "eager":
+            found = translate_ids(self.model, ids, beam=beam, batch=batch, watch=watch)
+        else:
+            found = self._opened(engine).translate(ids, beam=beam, batch=batch, watch=watch)
         return Translations(
             source=list(sentences),
             target=[self.target.decode(words) for words, _ in found],
             log_probability=[value for _, value in found],
             cut=shortened,
         )
+
+    def _opened(self, engine: str | Engine) -> Engine:
+        from regard.translator.engines import open_engine
+
+        return open_engine(self, engine) if isinstance(engine, str) else engine
+
+
+def searches(settings: Settings) -> bool:
+    """Whether the model of the settings looks for its translations; the others say every place at once."""
+    return settings.model.kind not in ("encoder", "reads-padding")
+
+
+def checked_beam(settings: Settings, beam: int) -> int:
+    """The beam, if the model of the settings can be searched with it."""
+    if beam < 1:
+        raise InputError(f"beam must be 1 (greedy) or more, not {beam}.")
+    if beam > 1 and not searches(settings):
+        raise InputError(
+            f"A beam of {beam} is for models that write token by token; this {settings.model.kind} says all places at "
+            "once, each word the best there: leave --beam out."
+        )
+    return beam
 
 
 def load_run(folder: str | Path, *, weights: str = "best") -> Run:
@@ -67,12 +105,16 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     source, target = read_vocabularies(folder)
     path = folder / (BEST if weights == "best" else LAST)
     tensors, facts = read_weights(path)
+    tensors = averaged(tensors)
+    one_layer = settings.model.kind in ("encoder", "reads-padding")
+    embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
+    output = embedding if settings.model.tied else "model.output.vectors"
     model = build_model(
         settings,
         len(source),
         len(target),
-        source_vectors=_vectors_like(tensors, "model.embedding.tokens", settings.embedding.source),
-        target_vectors=_vectors_like(tensors, "model.output.vectors", settings.embedding.target),
+        source_vectors=_vectors_like(tensors, embedding, settings.embedding.source),
+        target_vectors=_vectors_like(tensors, output, settings.embedding.target),
     )
     put_weights(path, model, tensors)
     model.eval()
@@ -107,7 +149,7 @@ def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None) 
     return True
 
 
-def first_files(settings: Settings, data: Prepared, model: EncoderTranslator, command: str) -> dict[str, bytes]:
+def first_files(settings: Settings, data: Prepared, model: TranslationModel, command: str) -> dict[str, bytes]:
     """The files a new run folder starts with: settings, vocabularies, and what the run depends on."""
     vectors = {"source": data.source_vectors, "target": data.target_vectors}
     about = {
@@ -116,6 +158,7 @@ def first_files(settings: Settings, data: Prepared, model: EncoderTranslator, co
         "seed": settings.training.seed,
         "command": command,
         "pairs": {"train": len(data.train), "validation": len(data.validation)},
+        "cannot_say": {"train": model.cannot_say(data.train), "validation": model.cannot_say(data.validation)},
         "target_tokens": data.train.target_tokens,
         "words": {"source": len(data.source), "target": len(data.target)},
         "parameters": parameters(model),

@@ -72,12 +72,22 @@ class EmbeddingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """The network. Its kind names a class of regard.translator.model."""
+    """The network. Its kind names a class of regard.translator."""
 
     kind: str = _setting(
         "encoder",
-        "encoder (padding is never read), or reads-padding (as the coursework: padded to the longest, no mask)",
-        choices=("encoder", "reads-padding"),
+        "encoder (one layer, padding never read), reads-padding (as the coursework: padded to the longest, no mask), "
+        "encoder-decoder, or ctc",
+        choices=("encoder", "reads-padding", "encoder-decoder", "ctc"),
+    )
+    layers: int = _setting(1, "encoder layers; encoder and reads-padding have one", least=1)
+    decoder_layers: int = _setting(
+        0,
+        "layers of the decoder, or of ctc after its states were doubled; 0 for encoder and reads-padding",
+        least=0,
+    )
+    tied: bool = _setting(
+        False, "one matrix for source, target and output (encoder-decoder and ctc; needs vocabulary.joint)"
     )
     width: int = _setting(128, "the hidden width", least=1)
     heads: int = _setting(2, "attention heads", least=1)
@@ -92,6 +102,7 @@ class TrainingSettings:
 
     epochs: int = _setting(10, "passes over the training pairs", least=1)
     batch: int = _setting(128, "sentence pairs in a batch", least=1)
+    batch_tokens: int = _setting(0, "target tokens in a batch, about; 0 = count sentence pairs instead", least=0)
     batching: str = _setting(
         "mixed",
         "mixed (any sentences together), or equal-length (one source length a batch, as many tokens in each)",
@@ -104,14 +115,37 @@ class TrainingSettings:
         choices=("constant", "linear", "cosine"),
     )
     warmup: int = _setting(0, "steps over which the rate rises from 0", least=0)
+    beta2: float = _setting(
+        0.999, "how slowly Adam's second moment forgets (0.98: about the last 50 steps)", least=0.0, below=1.0
+    )
     weight_decay: float = _setting(0.0, "decoupled weight decay (AdamW)", least=0.0)
     clip: float = _setting(0.0, "the longest gradient, as a norm over all weights; 0 = no limit", least=0.0)
     smoothing: float = _setting(
         0.0, "label smoothing of the training loss; never of a perplexity", least=0.0, below=1.0
     )
+    average: float = _setting(
+        0.0,
+        "how slowly the averaged weights, the ones kept and used, follow the trained ones (0.995: about the last 200 "
+        "steps); 0 = no average",
+        least=0.0,
+        below=1.0,
+    )
     seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
     threads: int = _setting(1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1)
     save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastSettings:
+    """What makes training fast. Each switches to the plain version beside it, which gives the same and is slower."""
+
+    equal_lengths: bool = _setting(
+        True, "batching=equal-length puts sources of one length together; false = batches are mixed, padded and masked"
+    )
+    real_places: bool = _setting(True, "score the real target places only; false = padding too, then left out")
+    fused_loss: bool = _setting(True, "cross-entropy forward and backward at once, in pieces; false = torch's own")
+    byte_dropout: bool = _setting(True, "a random byte a state, its share in steps of 1/256; false = a random float")
+    fused_optimiser: bool = _setting(True, "AdamW in one pass over the weights; false = operation by operation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +162,7 @@ class Settings:
     embedding: EmbeddingSettings = EmbeddingSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
+    fast: FastSettings = FastSettings()
 
     def with_changes(self, changes: Sequence[str]) -> Settings:
         """A copy with every ``key=value`` of ``changes`` applied; raises InputError naming every mistake."""
@@ -291,6 +326,28 @@ def _conflicts(settings: Settings) -> list[str]:
         found.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
     if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
         found.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
+    return found + _model_conflicts(settings)
+
+
+def _model_conflicts(settings: Settings) -> list[str]:
+    model, found = settings.model, []
+    if model.kind in ("encoder", "reads-padding"):
+        if model.layers != 1 or model.decoder_layers:
+            found.append(
+                f"model.kind {model.kind} has one layer and no decoder, not model.layers {model.layers} and "
+                f"model.decoder_layers {model.decoder_layers}; use model.kind encoder-decoder or ctc."
+            )
+        if model.tied:
+            found.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false.")
+    elif not model.decoder_layers:
+        found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+    if model.tied and not settings.vocabulary.joint:
+        found.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
+    if model.tied and settings.embedding.source != settings.embedding.target:
+        found.append(
+            f"model.tied has one matrix, but embedding.source is {settings.embedding.source!r} and embedding.target "
+            f"{settings.embedding.target!r}; make them equal."
+        )
     return found
 
 

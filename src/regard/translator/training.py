@@ -3,6 +3,7 @@
 Everything random is drawn from the seed and the step (:func:`regard.translator.batches.plan`,
 :func:`regard.translator.model.seed_dropout`), so a checkpoint needs no random state and a resumed run ends with
 exactly the weights of an uninterrupted one: on one machine, with the same library versions and number of threads.
+Several processes share the work as :mod:`regard.translator.parallel` says; without it, a team has one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import torch
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
-from regard.translator.batches import Batch, Rows, plan
+from regard.translator.averaging import Average
+from regard.translator.batches import Batch, Rows, epoch_plan
 from regard.translator.checkpoint import (
     BEST,
     LAST,
@@ -27,13 +29,16 @@ from regard.translator.checkpoint import (
     append_log,
     create_run,
     locked,
+    model_tensors,
     optimiser_tensors,
     read_log,
     restore,
     rewind_log,
     write_weights,
 )
-from regard.translator.model import EncoderTranslator, build_model, seed_dropout
+from regard.translator.decoding import TranslationModel
+from regard.translator.model import build_model, seed_dropout
+from regard.translator.parallel import Team
 from regard.translator.preparation import Prepared, prepare
 from regard.translator.runs import first_files, holds_unfinished, parameters
 from regard.translator.scoring import perplexity
@@ -84,14 +89,17 @@ class Training(Result):
     wall_seconds: float
     rate: float  # target tokens per CPU-second
     fingerprint: str
+    left_out: int  # training pairs whose target the model cannot say, whatever its weights
 
     def __str__(self) -> str:
         b = self.best
+        left_out = f"{self.left_out:,} training pairs were left out: the model cannot say their targets.\n"
         return (
             f"Trained {len(self.epochs)} epochs of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
             f"in {self.cpu_seconds:.0f} CPU-seconds, {self.wall_seconds:.0f} s by the clock: {self.rate:,.0f} tokens "
             f"per CPU-second.\nBest validation perplexity: {b.perplexity:.2f} counting <sos>, "
             f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"
+            f"{left_out if self.left_out else ''}"
             f"The run is in {self.folder}: try  regard translator score {self.folder}"
         )
 
@@ -130,14 +138,16 @@ def train(
     prepared: Prepared | None = None,
     watch: Watch | None = None,
     command: str = "",
+    team: Team | None = None,
 ) -> Training:
     """Train the model of ``settings`` into the folder ``out``, or go on with the unfinished run that is there.
 
     A folder with another run, or a finished one, is refused and left as it is. ``watch`` is told every step and epoch;
-    an exception it raises stops the run, which can be resumed like any other.
+    an exception it raises stops the run, which can be resumed like any other. ``team``: the processes to share it with.
     """
-    folder = Path(out)
-    holds_unfinished(settings, folder, None)  # before minutes of reading, where it can be seen already
+    folder, team = Path(out), team or Team()
+    team.check(settings)
+    team.first(lambda: holds_unfinished(settings, folder, None))  # before minutes of reading, where it shows already
     data = prepared if prepared is not None else prepare(settings)
     with exactly_repeatable(settings.training.threads):
         model = build_model(
@@ -147,10 +157,16 @@ def train(
             source_vectors=data.source_vectors,
             target_vectors=data.target_vectors,
         )
-        if not holds_unfinished(settings, folder, data.corpus.fingerprint):
-            create_run(folder, first_files(settings, data, model, command))
-        with locked(folder):
-            return _Trainer(settings, folder, data, model, watch).run()
+        team.agree(settings, data.corpus.fingerprint, model)
+        with contextlib.ExitStack() as held:
+
+            def begin() -> None:
+                if not holds_unfinished(settings, folder, data.corpus.fingerprint):
+                    create_run(folder, first_files(settings, data, model, command))
+                held.enter_context(locked(folder))
+
+            team.first(begin)
+            return _Trainer(settings, folder, data, model, watch, team).run()
 
 
 def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:
@@ -175,24 +191,28 @@ class _Trainer:
     """The loop, and what it keeps between steps."""
 
     def __init__(
-        self, settings: Settings, folder: Path, data: Prepared, model: EncoderTranslator, watch: Watch | None
+        self, settings: Settings, folder: Path, data: Prepared, model: TranslationModel, watch: Watch | None, team: Team
     ) -> None:
         self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
+        self.team = team
         s = settings.training
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(trained, lr=s.learning_rate, weight_decay=s.weight_decay, fused=True)
+        self.optimiser = build_optimiser(settings, model)
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
         self.steps = s.epochs * len(self._plan(1))
         self.tokens_here = 0  # by this process, for the rate
-        self.began_here = time.process_time()
+        self.began_here = team.clock = time.process_time()
 
     def run(self) -> Training:
-        if (self.folder / LAST).exists():
-            self.at = _position(self.folder / LAST, restore(self.folder / LAST, self.model, self.optimiser))
-        rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
+        with self.team.copy_of(self.folder / LAST) as last:
+            if last is not None:
+                self.at = _position(last, restore(last, self.model, self.optimiser, self.average))
+        if self.team.leads:
+            rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
-        return _result(self.folder, self.model, self.data)
+        return self.team.first(lambda: _result(self.folder, self.model, self.data))
 
     def _epoch(self) -> None:
         batches = self._plan(self.at.epoch)
@@ -207,20 +227,34 @@ class _Trainer:
         s = self.settings.training
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.at.step, self.steps, s)
-        seed_dropout(self.model, s.seed, self.at.step)
+        seed_dropout(self.model, s.seed, self.at.step, self.team.rank)
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self.model.loss(batch, smoothing=s.smoothing)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = self._gradient(batch)
         if s.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), s.clip)
         self.optimiser.step()
-        return float(loss.detach())
+        if self.average is not None:
+            self.average.follow(step=self.at.step)
+        return loss
+
+    def _gradient(self, batch: Batch) -> float:
+        """The loss of a batch, and its gradient in the weights; of a team, each does its part."""
+        part, value = self.team.part(batch), 0.0
+        if part is not None:
+            loss = self.model.loss(part, smoothing=self.settings.training.smoothing)
+            if part is not batch:
+                loss = loss * (self.model.counted(part) / self.model.counted(batch))
+            loss.backward()  # type: ignore[no-untyped-call]
+            value = float(loss.detach())
+        value, others = self.team.sum_up(self.trained, value)
+        self.at.cpu_seconds += others
+        return value
 
     def _after_step(self, batch: Batch, loss: float) -> None:
         at, tokens = self.at, len(batch.labels)
         at.step, at.batch = at.step + 1, at.batch + 1
         at.loss_sum, at.tokens = at.loss_sum + loss * tokens, at.tokens + tokens
-        self.tokens_here += tokens
+        self.tokens_here += tokens // self.team.size
         if not math.isfinite(loss):
             raise CouldNotFindOut(
                 f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
@@ -234,10 +268,28 @@ class _Trainer:
             self.watch(self._progress(loss))
 
     def _after_epoch(self) -> None:
+        at, epoch = self.at, self._validated() if self.team.leads else None
+        at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
+        at.finished = at.epoch > self.settings.training.epochs
+        self._save()
+        if self.watch is not None and epoch is not None:
+            self.watch(epoch)
+
+    def _validated(self) -> Epoch:
+        """Validate, and keep what is best: the averaged weights where there are any."""
+        with self.average.in_place() if self.average is not None else contextlib.nullcontext():
+            epoch = self._judged()
+            self._log({"event": "epoch", **asdict(epoch)})
+            if epoch.perplexity < self.at.best or epoch.epoch == 1:
+                self.at.best = epoch.perplexity
+                write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))
+        return epoch
+
+    def _judged(self) -> Epoch:
         at = self.at
         found = perplexity(self.model, self.data.validation)
         at.clock()
-        epoch = Epoch(
+        return Epoch(
             epoch=at.epoch,
             step=at.step,
             training_loss=at.loss_sum / at.tokens,
@@ -246,19 +298,9 @@ class _Trainer:
             cpu_seconds=at.cpu_seconds,
             wall_seconds=at.wall_seconds,
         )
-        self._log({"event": "epoch", **asdict(epoch)})
-        if found.counting_sos < at.best or at.epoch == 1:
-            at.best = found.counting_sos
-            self._save_best(epoch)
-        at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
-        at.finished = at.epoch > self.settings.training.epochs
-        self._save()
-        if self.watch is not None:
-            self.watch(epoch)
 
     def _plan(self, epoch: int) -> list[Rows]:
-        s = self.settings.training
-        return plan(self.data.train, size=s.batch, batching=s.batching, seed=s.seed, epoch=epoch)
+        return epoch_plan(self.data.train, self.settings, epoch)
 
     def _progress(self, loss: float) -> Step:
         at = self.at
@@ -275,15 +317,29 @@ class _Trainer:
         )
 
     def _log(self, entry: dict[str, Any]) -> None:
-        append_log(self.folder / LOG, entry)
+        if self.team.leads:
+            append_log(self.folder / LOG, entry)
 
     def _save(self) -> None:
-        weights = {f"model.{name}": t for name, t in self.model.state_dict().items()}
-        write_weights(self.folder / LAST, weights | optimiser_tensors(self.model, self.optimiser), self.at.facts())
+        if not self.team.leads:
+            return
+        tensors = model_tensors(self.model) | optimiser_tensors(self.model, self.optimiser)
+        if self.average is not None:
+            tensors |= self.average.tensors()
+        write_weights(self.folder / LAST, tensors, self.at.facts())
 
-    def _save_best(self, epoch: Epoch) -> None:
-        weights = {f"model.{name}": t for name, t in self.model.state_dict().items()}
-        write_weights(self.folder / BEST, weights, asdict(epoch))
+
+def build_optimiser(settings: Settings, model: torch.nn.Module) -> torch.optim.AdamW:
+    """AdamW on the trained weights."""
+    s = settings.training
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return torch.optim.AdamW(
+        trained,
+        lr=s.learning_rate,
+        betas=(0.9, s.beta2),
+        weight_decay=s.weight_decay,
+        fused=settings.fast.fused_optimiser,
+    )
 
 
 def _position(path: Path, facts: dict[str, Any]) -> _Position:
@@ -310,7 +366,7 @@ def exactly_repeatable(threads: int) -> Iterator[None]:
         memory.fill_uninitialized_memory = fill
 
 
-def _result(folder: Path, model: EncoderTranslator, data: Prepared) -> Training:
+def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
     epochs = [
         Epoch(**{key: value for key, value in entry.items() if key != "event"})
         for entry in read_log(folder / LOG)
@@ -327,4 +383,5 @@ def _result(folder: Path, model: EncoderTranslator, data: Prepared) -> Training:
         wall_seconds=last.wall_seconds,
         rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
         fingerprint=data.corpus.fingerprint,
+        left_out=model.cannot_say(data.train),
     )

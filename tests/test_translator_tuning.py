@@ -18,7 +18,8 @@ from regard.translator import tuning
 from regard.translator.importance import importances
 from regard.translator.records import read_record
 from regard.translator.space import Range, Space, load_space
-from regard.translator.study import JOURNAL, read_study
+from regard.translator.storage import JOURNAL
+from regard.translator.study import read_study
 from regard.translator.tuning import tune
 from toy_translator import StopError, stop_at, tiny, write_corpus
 
@@ -237,6 +238,8 @@ def test_another_study_is_refused(base, tmp_path):
     assert (out / JOURNAL).read_bytes() == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("x")
+    with pytest.raises(InputError, match=r"x/s cannot be made: .*; give another --out"):
+        tune(settings, tmp_path / "mine" / "x" / "s", trials=1, space=space)
     with pytest.raises(InputError, match=r"is not a study: it has no study\.json"):
         tune(settings, tmp_path / "mine", trials=1, space=space)
 
@@ -254,7 +257,7 @@ def test_other_data_is_refused_and_damage_named(tmp_path):
     with open(data / "train.de", "a") as de, open(data / "train.en", "a") as en:
         de.write("ein hund\n")
         en.write("a dog\n")
-    with pytest.raises(InputError, match="holds a study on other data than there is now"):
+    with pytest.raises(InputError, match="holds a study with other data than there is now"):
         tune(settings, tmp_path / "s", trials=1, space=space)
 
 

@@ -1,13 +1,12 @@
-"""A study's folder as it is written down: its trials, its journal, and what it found.
-
-Optuna keeps the trials in a journal of JSON lines. Its own lock is not used: the folder is locked by the system, and
-that lock dies with the process, so a killed search leaves none behind.
-"""
+"""A study as it is written down: its folder, its trials wherever they are kept, and what it found."""
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 from regard.results import Result
 from regard.translator.budget import duration
-from regard.translator.checkpoint import read_json
+from regard.translator.checkpoint import create_run, read_json
 from regard.translator.comparison import read_comparison
 from regard.translator.importance import Importance, importances
 from regard.translator.records import logged_epochs
 from regard.translator.settings import Settings
 from regard.translator.space import Range, Space, change
+from regard.translator.storage import Lock, open_storage
 from regard.translator.summary import Comparison, aligned
 
 if TYPE_CHECKING:
     import optuna
 
-STUDY, JOURNAL, TRIALS, CONFIRM = "study.json", "journal.jsonl", "trials", "confirm"
+STUDY, START, TRIALS, CONFIRM = "study.json", "settings.toml", "trials", "confirm"
+_OF_THE_MACHINE = ("data.path", "training.threads", "training.save_every")  # may differ between workers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,13 +82,17 @@ class Tuning(Result):
         return "\n".join([*lines, "", f"Train it: {self.command}"])
 
 
-def read_study(folder: str | Path) -> Tuning:
-    """The study in a folder, finished or not, from its files alone."""
+def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
+    """The study in a folder, finished or not: from its files alone, or from the storage that it says it is kept in.
+
+    ``storage`` is that storage's address with a password, where it needs one that PGPASSWORD or ~/.pgpass do not give.
+    """
     folder = Path(folder)
     about = read_about(folder)
     settings = _saved_settings(about)
     space = _saved_space(about)
-    found = read_trials(folder)
+    with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():
+        found = read_trials(folder, shared.open())
     judged = [t for t in found if t.perplexity is not None]
     best = best_trial(found, folder)
     defaults = space.defaults(settings)
@@ -100,52 +105,52 @@ def read_study(folder: str | Path) -> Tuning:
         best=best,
         importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
         confirmation=confirmation,
-        command=f"regard translator train {folder / TRIALS / f'{best.number:04d}' / 'settings.toml'} --out runs/best",
+        command=_train_command(folder, best),
         cpu_seconds=sum(t.cpu_seconds for t in found),
     )
 
 
-class _Held:
-    """Optuna's journal asks for a lock; the study's folder is locked already, by a lock that dies with the process."""
+def refuse_other(folder: Path, identity: dict[str, Any]) -> None:
+    """Refuse a folder with anything but this study, before minutes of reading."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another --out.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    theirs = read_about(folder)
+    if different := difference(theirs, json.loads(json.dumps(identity))):
+        raise InputError(f"{folder} holds a study with {different}; give another --out.")
+    if theirs.get("storage", "") != identity["storage"]:
+        kept = f"in {theirs['storage']}" if theirs.get("storage") else "in the folder's own journal"
+        raise InputError(f"{folder} holds a study whose trials are kept {kept}; give that storage, or another --out.")
 
-    def acquire(self) -> bool:
-        return True
 
-    def release(self) -> None:
-        return None
+def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """What a study differs in, or nothing."""
+    named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
+    named |= {"seed": "another seed", "fingerprint": "other data than there is now"}
+    return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 
-def open_journal(folder: Path, *, create: bool = False, pruner: Any = None) -> optuna.Study:
+def portable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without those that may differ from machine to machine."""
+    return {
+        section: {k: v for k, v in content.items() if f"{section}.{k}" not in _OF_THE_MACHINE}
+        for section, content in settings.items()
+    }
+
+
+def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None:
+    """Make the folder unless it is there; workers that begin at the same moment take turns."""
     try:
-        import optuna
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
-    except ImportError:
-        raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    path = folder / JOURNAL
-    if create:
-        _cut_half_a_line(path)
-    elif not path.exists():
-        raise InputError(f"The study in {folder} has no trial yet; give its tune command again.")
-    try:
-        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=_Held()))
-        if create:
-            return optuna.create_study(
-                storage=storage, study_name="study", direction="minimize", load_if_exists=True, pruner=pruner
-            )
-        return optuna.load_study(storage=storage, study_name="study")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is damaged ({error}); restore it from a copy, or give another --out.") from None
-
-
-def _cut_half_a_line(path: Path) -> None:
-    """A kill in the middle of a write leaves half a line; what it said was not done yet."""
-    if path.exists():
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            with open(path, "r+b") as stream:
-                stream.truncate(len(whole))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
+    with Lock(folder.parent):
+        if not folder.exists() or not any(folder.iterdir()):
+            files = {STUDY: json.dumps(about, indent=1, ensure_ascii=False), START: settings.to_toml()}
+            create_run(folder, {name: text.encode() for name, text in files.items()})
+            (folder / TRIALS).mkdir(exist_ok=True)
+    refuse_other(folder, about)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -173,8 +178,8 @@ def is_confirmed(folder: Path) -> bool:
     return any((folder / CONFIRM / "scores").glob("*.json"))
 
 
-def read_trials(folder: Path) -> list[Trial]:
-    started = (f for f in open_journal(folder).get_trials(deepcopy=False) if f.state.name != "WAITING")
+def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
+    started = [f for f in study.get_trials(deepcopy=False) if f.state.name != "WAITING"]
     found = [_trial(folder, frozen) for frozen in started]
     complete = [t for t in found if t.state == "complete"]
     return [replace(t, expected=_expected(t, complete)) for t in found]
@@ -207,9 +212,18 @@ def _trial(folder: Path, frozen: Any) -> Trial:
         expected=None,
         curve=curve,
         changes={k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in frozen.params.items()},
-        cpu_seconds=epochs[-1].cpu_seconds if epochs else 0.0,
+        cpu_seconds=frozen.user_attrs.get("cpu_seconds") or (epochs[-1].cpu_seconds if epochs else 0.0),
         reason=str(frozen.user_attrs.get("reason", "")),
     )
+
+
+def _train_command(folder: Path, best: Trial) -> str:
+    """Trains the best settings: from the trial's own file or, where that is on another machine, from what differs."""
+    own = folder / TRIALS / f"{best.number:04d}" / "settings.toml"
+    given = [str(own)]
+    if not own.exists() and (folder / START).exists():
+        given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]
+    return shlex.join(["regard", "translator", "train", *given, "--out", "runs/best"])
 
 
 def _best_line(found: Tuning) -> str:

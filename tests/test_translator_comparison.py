@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -23,6 +24,9 @@ from regard.translator.comparison import PLAN, compare, compare_runs, read_compa
 from regard.translator.intervals import holm, paired_differences, paired_p, t_interval
 from regard.translator.preparation import prepare
 from regard.translator.records import read_record
+from regard.translator.runs import load_run
+from regard.translator.scoring import score
+from regard.translator.summary import NLL, summarise
 from regard.translator.training import train
 from regard.translator.variants import read_variants, split_variants
 from toy_translator import StopError, stop_at, tiny, write_corpus
@@ -239,17 +243,16 @@ def test_finished_runs_compare_as_the_comparison_did(found):
 def test_runs_that_do_not_compare_are_refused(found, toy, tmp_path):
     settings, result = found
     run = result.entries[0].runs[0]
-    other = settings.with_changes(["vocabulary.minimum_frequency=40"])
-    train(other, tmp_path / "smaller")
-    with pytest.raises(InputError, match=r"target vocabularies differ \(11 and \d+ tokens\), and a smaller vocabulary"):
-        compare_runs([run, tmp_path / "smaller"])
     data = tmp_path / "toy2"
     shutil.copytree(toy, data)
     for side, word in (("de", "hund"), ("en", "dog")):
         (data / f"val.{side}").write_text(f"{word} {word}\n")  # the same vocabulary, another validation set
     train(settings.with_changes([f'data.path="{data}"']), tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="do not compare: they were trained and validated on different data"):
+    with pytest.raises(InputError, match="do not compare: they were trained and validated on different data; compare"):
         compare_runs([run, tmp_path / "elsewhere"])
+    train(settings.with_changes(["longest=3"]), tmp_path / "shorter")
+    with pytest.raises(InputError, match=r"validated on different data \(of up to 6 and 3 tokens\)"):
+        compare_runs([run, tmp_path / "shorter"])
     with pytest.raises(InputError, match="are the same run twice"):
         compare_runs([run, run])
     with pytest.raises(InputError, match="There is no run folder"):
@@ -261,6 +264,89 @@ def test_runs_that_do_not_compare_are_refused(found, toy, tmp_path):
         train(settings.with_changes(["seed=9"]), tmp_path / "half", watch=stop_at(2))
     with pytest.raises(InputError, match="is not finished; give its train command again"):
         compare_runs([tmp_path / "half"])
+
+
+def test_a_smaller_vocabulary_buys_perplexity_but_no_likelihood(found, tmp_path):
+    settings, result = found
+    run = result.entries[0].runs[0]
+    train(settings.with_changes(["vocabulary.minimum_frequency=32"]), tmp_path / "smaller")
+    got = compare_runs([run, tmp_path / "smaller"], samples=50)
+    large, small = got.entries
+    assert "perplexity" not in large.measures
+    assert small.measures[NLL].mean > large.measures[NLL].mean
+    assert {d.measure for d in got.differences} == {NLL, "BLEU"}
+    assert [d.measure for d in got.bootstrap.differences] == ["BLEU", "chrF", NLL]
+    assert got.bootstrap.differences[-1].difference == pytest.approx(
+        small.measures[NLL].mean - large.measures[NLL].mean
+    )
+    assert not any(group.perplexity for group in got.groups)
+    text = str(got)
+    assert re.search(r"No perplexity is compared: target vocabularies differ \(11 and \d tokens\), and a smaller", text)
+    assert got.bleu_signature in text
+    assert got.chrf_signature in text
+    perplexities = [score(load_run(r), prepare(settings).corpus.test).perplexity for r in (run, tmp_path / "smaller")]
+    assert perplexities[1].without_sos < perplexities[0].without_sos  # which is why it is not compared
+
+
+def test_pieces_and_words_compare_over_the_pairs_that_both_read(found, tmp_path):
+    settings, result = found
+    run = result.entries[0].runs[0]
+    pieces = settings.with_changes(["vocabulary.kind=bpe", "vocabulary.size=30", "seed=5"])
+    train(pieces, tmp_path / "pieces")
+    got = compare_runs([run, tmp_path / "pieces"], samples=20)
+    assert got.differences == []  # other seeds
+    both = [score(load_run(r), prepare(settings).corpus.test).likelihood for r in (run, tmp_path / "pieces")]
+    assert both[1].pairs < both[0].pairs == 13
+    rows = [i for i in range(13) if both[1].nats[i] is not None]
+    assert f"NLL per character is of the {len(rows)} of 13 pairs that all of these runs can read." in str(got)
+    for entry, one in zip(got.entries, both, strict=True):
+        want = sum(one.nats[i] for i in rows) / sum(one.lengths[i] for i in rows)
+        assert entry.measures[NLL].mean == pytest.approx(want)
+    assert [g.name for g in got.groups] == [g.name for g in result.groups]
+
+
+def test_runs_that_keep_case_and_runs_that_do_not(found, tmp_path):
+    settings, result = found
+    train(settings.with_changes(["vocabulary.lowercase=false"]), tmp_path / "cased")
+    got = compare_runs([result.entries[0].runs[0], tmp_path / "cased"], samples=20)
+    assert "case:lc" in got.bleu_signature
+    assert NLL not in got.entries[0].measures
+    assert "BLEU and chrF ignore case, because some of these runs do." in str(got)
+    assert "some runs write upper and lower case and some do not" in str(got)
+    assert [d.measure for d in got.bootstrap.differences] == ["BLEU", "chrF"]
+    alone = [score(load_run(r), prepare(settings).corpus.test) for r in (result.entries[0].runs[0], tmp_path / "cased")]
+    results = {str(i): [(read_record(result.entries[0].runs[0]), s.to_dict())] for i, s in enumerate(alone)}
+    with pytest.raises(InputError, match=r"BLEU and chrF were not counted in the same way \(nrefs"):
+        summarise(results, [0], folder="", scored_on="", notes=[])
+
+
+def test_an_encoder_decoder_beside_the_one_layer_model(found, tmp_path):
+    """Folders of one name in two places; the beam is for the one that searches."""
+    settings, result = found
+    first = Path(result.entries[0].runs[0])
+    deep = settings.with_changes(["model.kind=encoder-decoder", "decoder_layers=1", "head_width=4", "width=8"])
+    train(deep, tmp_path / first.name)
+    got = compare_runs([first, tmp_path / first.name], beam=2, samples=20)
+    assert [e.name for e in got.entries] == [str(first), str(tmp_path / first.name)]
+    assert got.has("perplexity")
+    assert "Runs that search their translations did it with a beam of 2." in got.notes
+    want = score(load_run(tmp_path / first.name), prepare(settings).corpus.test, beam=2)
+    assert got.entries[1].measures["BLEU"].mean == want.all.bleu
+    with pytest.raises(InputError, match="The bootstrap needs 1 draw or more, not 0"):
+        compare_runs([first, tmp_path / first.name], samples=0)
+
+
+def test_scores_of_an_earlier_version_are_read(found, tmp_path):
+    _, result = found
+    shutil.copytree(result.folder, tmp_path / "old")
+    for path in (tmp_path / "old" / "scores").iterdir():
+        saved = json.loads(path.read_text())
+        del saved["likelihood"]
+        path.write_text(json.dumps(saved))
+    got = read_comparison(tmp_path / "old")
+    assert NLL not in got.entries[0].measures
+    assert got.entries[0].measures["BLEU"] == result.entries[0].measures["BLEU"]
+    assert NLL in result.entries[0].measures
 
 
 def test_a_damaged_score_is_named(found, tmp_path):

@@ -222,12 +222,24 @@ def test_runs_that_compare_are_compared(made, tmp_path):
 
 def test_runs_that_do_not_compare_are_listed_with_the_reason(made, tmp_path):
     folder, settings = made
+    train(settings.with_changes(["longest=4"]), tmp_path / "shorter")
+    report([folder / "one", tmp_path / "shorter"], tmp_path / "r.html")
+    text = checked(tmp_path / "r.html")
+    assert "Not compared: " in text
+    assert "trained and validated on different data (of up to 6 and 4 tokens)" in text
+    assert "Differences, paired by seed" not in text
+
+
+def test_runs_of_different_tokens_are_compared_without_perplexity(made, tmp_path):
+    folder, settings = made
     train(settings.with_changes(["vocabulary.minimum_frequency=40"]), tmp_path / "smaller")
     report([folder / "one", tmp_path / "smaller"], tmp_path / "r.html")
     text = checked(tmp_path / "r.html")
-    assert "Not compared: The perplexities of" in text
-    assert "a smaller vocabulary alone lowers perplexity" in text
-    assert "Differences, paired by seed" not in text
+    together = text.split(">All runs</h2>")[1].split("</h2>")[0]
+    assert "a smaller vocabulary alone lowers perplexity" in together
+    assert "NLL per character" in together
+    assert '<th class="n">perplexity</th>' not in together
+    assert "Learning curves" not in together
 
 
 def test_an_unfinished_run_says_so(made, tmp_path):

@@ -93,6 +93,38 @@ def test_scores_are_sacrebleus_and_the_signature_says_how(run):
     assert "phenomenon" not in text
 
 
+def test_case_is_ignored_or_not_as_asked(run):
+    pairs = Pairs(["Ein Hund", "der mann sieht"], ["A Dog", "the man sees"])
+    found = score(run, pairs, lowercase=False)
+    assert found.all.chrf == sacrebleu.corpus_chrf(found.translations, [pairs.target]).score
+    assert "case:mixed" in found.bleu_signature
+
+
+def test_likelihood_is_the_count_by_hand(run):
+    """Tokens after <sos>, <eos> too; "Ozelot" is spelled with the letters of the vocabulary, each word counted once."""
+    pairs = Pairs(["ein hund", "der mann sieht", " ".join(["ein"] * 7)], ["a dog", "The Ozelot sees", "a"])
+    found = score(run, pairs).likelihood
+    words = run.target.words[4:]
+    letters = "".join(words)
+    kinds = len(letters) + len(words) + len(set(letters)) + 2
+    spelled = sum(
+        math.log(kinds) - math.log(letters.count(c) + 1) if c in letters else math.log(kinds * 1114112)
+        for c in "ozelot"
+    ) + math.log(kinds / (len(words) + 1))
+    nats = []
+    for s, t in zip(pairs.source[:2], pairs.target[:2], strict=True):
+        meant = [*run.target.encode(t), EOS]
+        scores = run.model(torch.tensor([[SOS, *run.source.encode(s), EOS]]), len(meant) + 1)[0, 1:].double()
+        log_p = torch.log_softmax(scores, dim=1).detach()
+        nats.append(-sum(float(log_p[place, word]) for place, word in enumerate(meant)))
+    assert found.nats[:2] == pytest.approx([nats[0], nats[1] + spelled], rel=1e-5)
+    assert found.nats[2] is None
+    assert found.spelling == pytest.approx(spelled)
+    assert (found.characters, found.pairs, found.unknown, found.lengths) == (5 + 15, 2, 1, [5, 15, 1])
+    assert found.per_character == pytest.approx((sum(nats) + spelled) / 20, rel=1e-5)
+    assert f"{found.per_character:.4f} nats a character" in str(score(run, pairs))
+
+
 def test_groups_by_length_and_phenomenon(run):
     labels = [frozenset({"plural"}), frozenset({"plural", "dative"}), frozenset()]
     pairs = Pairs(

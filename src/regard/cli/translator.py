@@ -28,12 +28,18 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder that train wrote.", sh
 Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
 ]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="eager, or an export: ctranslate2, ctranslate2-int8, or its folder.")
+]
+Beam = Annotated[int, typer.Option(help="Beginnings kept of each sentence, for encoder-decoder and ctc; 1 = greedy.")]
 Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
 
 
 @app.command()
 def train(
-    config: Annotated[str, typer.Argument(help="A settings file, or a built-in one: builtin, coursework.")] = "builtin",
+    config: Annotated[
+        str, typer.Argument(help="A settings file, or a built-in one: builtin, coursework, good, ctc.")
+    ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from: the ending of its files.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -46,18 +52,25 @@ def train(
     regard translator train configs/coursework.toml --data multi30k --source de --target en --out runs/one
 
     Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
+
+    Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
     settings = _settings(config, changes or [], data=data, source=source, target=target)
     folder = out if out is not None else Path("runs") / Path(config).stem
+    from regard.translator.parallel import joined
     from regard.translator.training import train as run
 
     command = shlex.join(["regard", *sys.argv[1:]])
-    try:
-        found = run(settings, folder, watch=_Watch(), command=command)
-    except KeyboardInterrupt:
-        note("stopped; the same command goes on from the last checkpoint.")
-        raise typer.Exit(130) from None
-    show(found, as_json=as_json)
+    with joined() as team:
+        watch = _Watch() if team.leads else None
+        try:
+            found = run(settings, folder, watch=watch, command=team.prefix + command, team=team)
+        except KeyboardInterrupt:
+            if team.leads:
+                note("stopped; the same command goes on from the last checkpoint.")
+            raise typer.Exit(130) from None
+    if team.leads:
+        show(found, as_json=as_json)
 
 
 @app.command()
@@ -67,10 +80,12 @@ def score(
         tuple[Path, Path] | None,
         typer.Option(help="Two files, source and target, a sentence a line; default: the test set of the run's data."),
     ] = None,
+    beam: Beam = 1,
+    engine: EngineName = "eager",
     weights: Weights = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Perplexity both ways of counting, BLEU and chrF with their signatures, by length and by phenomenon.
+    """Perplexity both ways of counting, nats a character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
     """
@@ -79,7 +94,7 @@ def score(
 
     opened = load_run(run, weights=weights)
     pairs = _pairs(test, opened.settings)
-    show(judged(opened, pairs, watch=Progress("translating")), as_json=as_json)
+    show(judged(opened, pairs, beam=beam, engine=engine, watch=Progress("translating")), as_json=as_json)
 
 
 @app.command()
@@ -90,20 +105,47 @@ def translate(
         typer.Argument(help="A sentence, or a file with one a line; left out: standard input.", show_default=False),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
+    beam: Beam = 1,
+    engine: EngineName = "eager",
     weights: Weights = "best",
     as_json: AsJson = False,
 ) -> None:
     """Translate a sentence, a file, or standard input.
 
     regard translator translate runs/one "zwei junge hunde spielen im schnee"
+
+    With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
     from regard.translator.runs import load_run
 
     sentences = _sentences(text)
-    found = load_run(run, weights=weights).translate(sentences, cut=cut, watch=Progress("translating"))
+    opened = load_run(run, weights=weights)
+    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, watch=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
     show(found, as_json=as_json)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[str, typer.Option(help="The engine: ctranslate2.")] = "ctranslate2",
+    quantization: Annotated[
+        str, typer.Option(help="float32 (the same translations) or int8 (smaller and faster).")
+    ] = "float32",
+    out: Annotated[Path | None, typer.Option(help="Folder to write; default RUN/ctranslate2-float32 or -int8.")] = None,
+    weights: Weights = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Write an encoder-decoder for a fast engine in C++; translate and score then take --engine.
+
+    regard translator export runs/good --to ctranslate2 && regard translator translate runs/good --engine ctranslate2
+
+    Needs pip install 'regard[engine]'. An export is refused once the run has other weights: give the command again.
+    """
+    from regard.translator.export import export as write
+
+    show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
 class _Watch:
@@ -208,6 +250,8 @@ def compare(
         typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
+    resamples: Annotated[int, typer.Option(help="Draws of the bootstrap between run folders.")] = 1000,
+    beam: Beam = 1,
     data: Annotated[str | None, typer.Option(help="As for train.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -221,7 +265,8 @@ def compare(
 
     A vector file is for the side that it covers better; say target=glove:FILE to choose, and add +frozen=true or
     +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard translator compare
-    runs/a runs/b compares what is there; runs of different data or vocabulary are refused.
+    runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where tokens differ, nats a
+    character stand in for perplexity. Runs of different data are refused.
     """
     from regard.translator.comparison import compare as contest
     from regard.translator.comparison import compare_runs
@@ -230,7 +275,7 @@ def compare(
     if len(what) > 1 or Path(what[0]).is_dir():
         if embeddings is not None or data is not None or out is not None or changes:
             raise InputError("Run folders are compared as they are; --with, --data, --out and --set are for training.")
-        show(compare_runs([Path(folder) for folder in what], say=note), as_json=as_json)
+        show(compare_runs([Path(folder) for folder in what], beam=beam, samples=resamples, say=note), as_json=as_json)
     if not embeddings:
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
     settings = _settings(what[0], changes or [], data=data, source=source, target=target)
@@ -248,6 +293,9 @@ def tune(
     pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
     confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
     search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    storage: Annotated[
+        str | None, typer.Option(help="postgresql://USER@HOST/DATABASE, for workers on many machines.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="As for train.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -261,6 +309,10 @@ def tune(
 
     Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
     set, once, and closes the study.
+
+    The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
+
+    regard translator tune configs/coursework.toml --data multi30k --storage postgresql://ann@db/studies
     """
     from regard.translator.tuning import tune as search
 
@@ -269,7 +321,7 @@ def tune(
     command = shlex.join(["regard", *sys.argv[1:]])
     found = search(
         settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
-        watch=_Watch(), say=note, command=command,
+        storage=storage, watch=_Watch(), say=note, command=command,
     )  # fmt: skip
     show(found, as_json=as_json)
 

@@ -26,10 +26,11 @@ from regard.translator.checkpoint import create_run, locked, read_json, write_fi
 from regard.translator.corpus import Corpus, Pairs
 from regard.translator.preparation import Prepared, load_data, prepare
 from regard.translator.records import Record, check_comparable, is_finished, read_record
-from regard.translator.runs import load_run
+from regard.translator.runs import load_run, searches
 from regard.translator.scoring import score
 from regard.translator.settings import Settings
-from regard.translator.summary import Comparison, Results, summarise
+from regard.translator.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
+from regard.translator.summary import Comparison, Results, shared_nll, summarise
 from regard.translator.training import Watch, train
 from regard.translator.variants import Variant, read_variants
 
@@ -112,12 +113,23 @@ def comparison_results(folder: str | Path) -> Results:
     return {v["name"]: [_result(folder, f"{v['slug']}-seed{seed}") for seed in plan["seeds"]] for v in plan["variants"]}
 
 
-def compare_runs(folders: Sequence[str | Path], *, say: Say | None = None) -> Comparison:
+def compare_runs(
+    folders: Sequence[str | Path],
+    *,
+    beam: int = 1,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    say: Say | None = None,
+) -> Comparison:
     """Compare finished runs: those that differ in the seed alone are one entry.
 
-    Runs of different data or target vocabulary are refused: their perplexities do not mean the same thing.
+    Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
+    BLEU, chrF, and nats a character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
+    also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
+    their translations do it with ``beam``.
     """
-    records = [read_record(folder) for folder in folders]
+    check_samples(samples)
+    records, say = [read_record(folder) for folder in folders], say or (lambda line: None)
     if not records:
         raise InputError("There is nothing to compare; give two run folders or more.")
     check_comparable(records)
@@ -125,13 +137,38 @@ def compare_runs(folders: Sequence[str | Path], *, say: Say | None = None) -> Co
     corpus = load_data(records[0].settings)
     pairs, scored_on = held_out(corpus)
     _check_same_data(records[0], corpus)
-    results = {}
-    for name, members in groups.items():
-        for record in members:
-            (say or (lambda line: None))(f"scoring {record.folder}")
-        results[name] = [(r, score(load_run(r.folder), pairs).to_dict()) for r in members]
-    seeds = sorted({r.settings.training.seed for r in records})
-    return summarise(results, seeds, folder="", scored_on=scored_on, notes=[])
+    lowercase = {r.settings.vocabulary.lowercase for r in records}
+    results: Results = {name: [] for name in groups}
+    for name, record in ((name, record) for name, members in groups.items() for record in members):
+        say(f"scoring {record.folder}")
+        run = load_run(record.folder)
+        found = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
+        results[name].append((record, found.to_dict()))
+    return summarise(
+        results,
+        sorted({r.settings.training.seed for r in records}),
+        folder="",
+        scored_on=scored_on,
+        notes=[
+            *(["BLEU and chrF ignore case, because some of these runs do."] if len(lowercase) > 1 else []),
+            *([f"Runs that search their translations did it with a beam of {beam}."] if beam > 1 else []),
+        ],
+        bootstrap=_bootstrap(results, pairs, any(lowercase), samples, seed) if len(groups) > 1 else None,
+    )
+
+
+def _bootstrap(results: Results, pairs: Pairs, lowercase: bool, samples: int, seed: int) -> Bootstrap:
+    compared, _ = shared_nll(results)
+    nats = {name: [scores["likelihood"]["nats"] for _, scores in found] for name, found in results.items()}
+    return paired_bootstrap(
+        {name: [scores["translations"] for _, scores in found] for name, found in results.items()},
+        pairs.target,
+        lowercase=lowercase,
+        nats=nats if compared else None,
+        characters=next(iter(results.values()))[0][1]["likelihood"]["lengths"],
+        samples=samples,
+        seed=seed,
+    )
 
 
 def group_by_seed(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -148,7 +185,10 @@ def group_by_seed(records: Sequence[Record]) -> dict[str, list[Record]]:
             groups.append([record])
         else:
             mine.append(record)
-    return {_common_name(group): group for group in groups}
+    names = [_common_name(group) for group in groups]
+    if len(set(names)) < len(names):  # folders of one name in different places
+        names = [str(group[0].folder) for group in groups]
+    return dict(zip(names, groups, strict=True))
 
 
 def held_out(corpus: Corpus) -> tuple[Pairs, str]:

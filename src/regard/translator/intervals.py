@@ -120,15 +120,20 @@ def paired_differences(
             interval=t_interval(gap, level=level),
             p=p,
             holm=h,
-            verdict=_verdict(b, float(np.mean(gap)), p, h, 1 - level, len(pairs), lower_is_better),
+            verdict=verdict(b, float(np.mean(gap)), p, h, 1 - level, len(pairs), lower_is_better),
         )
         for (a, b), gap, p, h in zip(pairs, gaps, raw, corrected, strict=True)
     ]
 
 
-def _verdict(
+def verdict(
     second: str, mean: float, p: float | None, corrected: float | None, alarm: float, count: int, lower: bool
 ) -> str:
+    """What a difference of ``mean`` is worth, ``corrected`` for having looked at ``count`` pairs.
+
+    >>> verdict("b", -0.5, 0.01, 0.03, 0.05, 3, lower=True)
+    'b is better'
+    """
     if p is None or corrected is None:
         return "one seed: nothing is known of the noise"
     if p >= alarm:

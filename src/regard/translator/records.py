@@ -93,26 +93,29 @@ def is_finished(folder: Path) -> bool:
 
 
 def check_comparable(records: Sequence[Record]) -> None:
-    """Raise InputError where the perplexities of these runs would not mean the same thing."""
+    """Raise InputError where these runs are of different data."""
     first = records[0]
     for other in records[1:]:
-        if reason := _why_not(first, other):
+        if first.about["fingerprint"] != other.about["fingerprint"]:
+            a, b = first.settings.data, other.settings.data
+            lengths = f" (of up to {a.longest} and {b.longest} tokens)" if a.longest != b.longest else ""
             raise InputError(
-                f"The perplexities of {first.folder} and {other.folder} do not compare: {reason}; compare runs of the "
-                "same data and vocabulary."
+                f"{first.folder} and {other.folder} do not compare: they were trained and validated on different "
+                f"data{lengths}; compare runs of the same data."
             )
 
 
-def _why_not(a: Record, b: Record) -> str:
-    if a.target_vocabulary != b.target_vocabulary:
-        sizes = [r.about.get("words", {}).get("target", "?") for r in (a, b)]
-        return (
-            f"their target vocabularies differ ({sizes[0]} and {sizes[1]} tokens), and a smaller vocabulary alone "
-            "lowers perplexity"
-        )
-    if a.about["fingerprint"] != b.about["fingerprint"]:
-        return "they were trained and validated on different data"
-    if a.settings.data.longest != b.settings.data.longest:
-        lengths = a.settings.data.longest, b.settings.data.longest
-        return f"they are validated on sentences of up to {lengths[0]} and {lengths[1]} tokens"
+def why_perplexities_differ(records: Sequence[Record]) -> str:
+    """Why the perplexities of runs of the same data do not mean the same thing; empty where they do."""
+    first = records[0]
+    for other in records[1:]:
+        if first.target_vocabulary != other.target_vocabulary:
+            sizes = [r.about.get("words", {}).get("target", "?") for r in (first, other)]
+            return (
+                f"target vocabularies differ ({sizes[0]} and {sizes[1]} tokens), and a smaller vocabulary alone lowers "
+                "perplexity"
+            )
+        lengths = first.settings.data.longest, other.settings.data.longest
+        if lengths[0] != lengths[1]:
+            return f"perplexity is of sentences of up to {lengths[0]} and {lengths[1]} tokens"
     return ""

@@ -4,13 +4,18 @@
 
 counted twice: over every target token, <sos> too (the coursework's way, flattered by a place that is always right), and
 without the <sos> place. It is never label-smoothed, unknown words count as <unk>, and it compares only between runs
-with the same target vocabulary. BLEU and chrF are sacrebleu's, with the signature that says how they were counted.
+with the same target vocabulary. Across vocabularies the likelihood compares,
+
+    nats a character = sum of the references' costs / sum of their characters
+
+where a reference costs -log p of its tokens, <eos> too, and the spelling of its unknown words (see
+:mod:`regard.translator.spelling`). BLEU and chrF are sacrebleu's, with the signature that says how they were counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +25,12 @@ import torch
 from regard.errors import InputError
 from regard.results import Result
 from regard.translator.batches import Encoded, encode
-from regard.translator.model import EncoderTranslator
+from regard.translator.decoding import TranslationModel
 from regard.translator.runs import Run
+from regard.translator.significance import bleu, chrf
 from regard.translator.sources import Pairs
+from regard.translator.spelling import characters, speller, unknown_words
+from regard.translator.vocabulary import split_words
 
 Float = npt.NDArray[np.float64]
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
@@ -30,17 +38,50 @@ _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source leng
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity(Result):
-    """Both ways of counting, and over how many tokens."""
+    """Both ways of counting, and over how many tokens.
+
+    A pair that the model cannot say (probability 0) would make it infinite; such pairs are left out and counted.
+    """
 
     counting_sos: float
     without_sos: float
     tokens: int  # <sos> and <eos> included
     pairs: int
+    left_out: int = 0
 
     def __str__(self) -> str:
+        left_out = (
+            f"; {self.left_out:,} more have probability 0, which makes it infinite over all" if self.left_out else ""
+        )
         return (
             f"Perplexity {self.counting_sos:.2f} counting <sos>, {self.without_sos:.2f} without it "
-            f"({self.tokens:,} target tokens of {self.pairs:,} pairs)."
+            f"({self.tokens:,} target tokens of {self.pairs:,} pairs{left_out})."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Likelihood(Result):
+    """-log p of the references in nats, unknown words spelled out, over the characters of the references as written.
+
+    It compares between runs of any tokens, if both keep upper and lower case or neither does, over the pairs that both
+    can read. How a vocabulary of words puts blanks between its tokens is not charged for.
+    """
+
+    per_character: float
+    characters: int
+    pairs: int
+    unknown: int  # words (or characters, for pieces) that were spelled
+    spelling: float  # nats of the whole spent on that
+    lowercase: bool
+    nats: list[float | None]  # of every pair; None where it does not fit the model
+    lengths: list[int]  # characters of every reference
+
+    def __str__(self) -> str:
+        share = self.spelling / (self.per_character * self.characters)
+        return (
+            f"Negative log-likelihood {self.per_character:.4f} nats a character, that is "
+            f"{self.per_character / math.log(2):.4f} bits ({self.characters:,} characters of {self.pairs:,} pairs); "
+            f"{share:.1%} of it spells {self.unknown:,} unknown words."
         )
 
 
@@ -62,7 +103,10 @@ class Score(Result):
 
     run: str
     epoch: int
+    beam: int  # 1 = greedy
+    engine: str
     perplexity: Perplexity
+    likelihood: Likelihood
     all: Group
     fitting: Group  # the pairs with no more tokens than the run was trained for
     cut: int  # sources that were too long, of which only the beginning was translated
@@ -75,7 +119,8 @@ class Score(Result):
     def __str__(self) -> str:
         lines = [
             f"{self.run}, weights of epoch {self.epoch}: {self.perplexity}",
-            f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference.",
+            str(self.likelihood),
+            f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference{self._how()}.",
         ]
         if self.fitting.pairs < self.all.pairs:
             lines.append(f"{_line(self.fitting)}; {self.cut:,} longer sources were cut.")
@@ -85,14 +130,18 @@ class Score(Result):
                 lines += ["", _table(title, groups)]
         return "\n".join(lines)
 
+    def _how(self) -> str:
+        parts = [f" by {self.engine}"] * (self.engine != "eager") + [f" with a beam of {self.beam}"] * (self.beam > 1)
+        return f"; translated{''.join(parts)}" if parts else ""
 
-def perplexity(model: EncoderTranslator, encoded: Encoded) -> Perplexity:
+
+def perplexity(model: TranslationModel, encoded: Encoded) -> Perplexity:
     """Perplexity of every pair of ``encoded``; sums are kept in float64."""
     losses, starts = token_losses(model, encoded)
-    return _perplexity(losses, starts, len(encoded))
+    return _perplexity(losses, starts)
 
 
-def token_losses(model: EncoderTranslator, encoded: Encoded, *, batch: int = 64) -> tuple[list[Float], list[Float]]:
+def token_losses(model: TranslationModel, encoded: Encoded, *, batch: int = 64) -> tuple[list[Float], list[Float]]:
     """-log p of each pair's target tokens, and of its <sos>, in the order of ``encoded``."""
     was_training = model.training
     model.eval()
@@ -107,26 +156,39 @@ def token_losses(model: EncoderTranslator, encoded: Encoded, *, batch: int = 64)
     return losses, [part[:1] for part in losses]
 
 
-def score(run: Run, pairs: Pairs, *, watch: Callable[[int, int], None] | None = None) -> Score:
-    """Translate the sources of ``pairs`` and compare with their targets.
+def score(
+    run: Run,
+    pairs: Pairs,
+    *,
+    beam: int = 1,
+    engine: str = "eager",
+    lowercase: bool | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Score:
+    """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
 
-    Perplexity covers the pairs that fit the model (no more tokens on either side than it was trained for). BLEU, chrF
-    and exactness cover all pairs, a longer source being cut, and once more the fitting pairs alone. Where the run's
-    vocabulary is lower-cased, case is ignored, and the signature says so.
+    Perplexity and likelihood are of the run itself, whatever the engine, and cover the pairs that fit the model (no
+    more tokens on either side than it was trained for) and that it can say at all. BLEU, chrF and exactness cover all
+    pairs, a longer source being cut, and once more the fitting pairs alone. They ignore case where ``lowercase`` says
+    so (left out: where the run's vocabulary does), and the signature tells.
     """
     if not len(pairs):
         raise InputError("There is no pair to score; give files with at least one sentence.")
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
-    found = run.translate(pairs.source, cut=True, watch=watch)
-    place = {row: k for k, row in enumerate(encoded.kept)}
-    judge = _Judge(run.settings.vocabulary.lowercase, pairs.target, found.target, losses, place)
-    lengths = [len(run.source.encode(s)) for s in pairs.source]
+    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, watch=watch)
+    place = {encoded.kept[k]: k for k in _possible(losses)}
+    ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
+    judge = _Judge(ignore_case, pairs.target, found.target, losses, place)
+    lengths = [len(split_words(s)) for s in pairs.source]  # in words, so that runs of any tokens have the same groups
     return Score(
         run=str(run.folder),
         epoch=int(run.facts.get("epoch", 0)),
-        perplexity=_perplexity(losses, starts, len(encoded)),
+        beam=beam,
+        engine=engine,
+        perplexity=_perplexity(losses, starts),
+        likelihood=_likelihood(run, pairs.target, losses, starts, place),
         all=judge.group("all pairs", range(len(pairs))),
         fitting=judge.group(f"pairs of at most {longest} tokens", encoded.kept),
         cut=len(found.cut),
@@ -149,13 +211,9 @@ class _Judge:
         losses: Sequence[Float],
         place: dict[int, int],
     ) -> None:
-        try:
-            from sacrebleu import BLEU, CHRF
-        except ImportError:
-            raise InputError("BLEU and chrF need sacrebleu: pip install 'regard[translator]'.") from None
         self.references, self.translations = list(references), list(translations)
         self.lowercase, self.losses, self.place = lowercase, losses, place
-        self.bleu, self.chrf = BLEU(lowercase=lowercase), CHRF(lowercase=lowercase)
+        self.bleu, self.chrf = bleu(lowercase), chrf(lowercase)
         self.group("", range(len(self.references)))  # sacrebleu signs after a first use
         self.bleu_signature, self.chrf_signature = str(self.bleu.get_signature()), str(self.chrf.get_signature())
 
@@ -175,14 +233,50 @@ class _Judge:
         return said.lower() == meant.lower() if self.lowercase else said == meant
 
 
-def _perplexity(losses: Sequence[Float], starts: Sequence[Float], pairs: int) -> Perplexity:
-    total, tokens = float(np.concatenate(losses).sum()), sum(map(len, losses))
-    start = float(np.concatenate(starts).sum())
+def _perplexity(losses: Sequence[Float], starts: Sequence[Float]) -> Perplexity:
+    possible = _possible(losses)
+    total, tokens = float(sum(losses[k].sum() for k in possible)), sum(len(losses[k]) for k in possible)
+    start = float(sum(starts[k].sum() for k in possible))
     return Perplexity(
         counting_sos=_exp(total / tokens),
-        without_sos=_exp((total - start) / (tokens - pairs)),
+        without_sos=_exp((total - start) / (tokens - len(possible))),
         tokens=tokens,
-        pairs=pairs,
+        pairs=len(possible),
+        left_out=len(losses) - len(possible),
+    )
+
+
+def _possible(losses: Sequence[Float]) -> list[int]:
+    """Which pairs have a probability above 0."""
+    found = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
+    if not found:
+        raise InputError(
+            f"This model can say none of the {len(losses)} targets: each is too long for its source; give other pairs."
+        )
+    return found
+
+
+def _likelihood(
+    run: Run, references: Sequence[str], losses: Sequence[Float], starts: Sequence[Float], place: Mapping[int, int]
+) -> Likelihood:
+    """What each reference costs; <sos> is free, since every sentence has it. ``place`` says where its losses are."""
+    spell = speller(run.target)
+    unknown = {row: unknown_words(references[row], run.target) for row in place}
+    spelling = {row: sum(map(spell.cost, words)) for row, words in unknown.items()}
+    nats: list[float | None] = [None] * len(references)
+    for row, k in place.items():
+        nats[row] = float(losses[k].sum() - starts[k].sum()) + spelling[row]
+    lengths = [characters(text) for text in references]
+    total = sum(lengths[row] for row in place)
+    return Likelihood(
+        per_character=math.fsum(x for x in nats if x is not None) / total,
+        characters=total,
+        pairs=len(place),
+        unknown=sum(map(len, unknown.values())),
+        spelling=math.fsum(spelling.values()),
+        lowercase=run.settings.vocabulary.lowercase,
+        nats=nats,
+        lengths=lengths,
     )
 
 

@@ -9,18 +9,26 @@ from typing import Any
 from regard.errors import InputError
 from regard.results import Result
 from regard.translator.budget import duration
+from regard.translator.columns import aligned as aligned
 from regard.translator.intervals import Difference, Interval, paired_differences, t_interval
-from regard.translator.records import Record
+from regard.translator.records import Record, why_perplexities_differ
 from regard.translator.settings import Settings
+from regard.translator.significance import Bootstrap
 
-COMPARED = ("validation perplexity", "perplexity", "BLEU")  # the measures that differences are given for
+NLL = "NLL per character"  # in nats, unknown words spelled out
+COMPARED = ("validation perplexity", "perplexity", NLL, "BLEU")  # the measures that differences are given for
+DIGITS = {NLL: 4, "BLEU": 1, "chrF": 1}  # the others have 2
 
-Results = dict[str, list[tuple[Record, dict[str, Any]]]]  # for each variant, seed by seed: the run and its scores
+Scores = dict[str, Any]
+Results = dict[str, list[tuple[Record, Scores]]]  # for each variant, seed by seed: the run and its scores
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entry:
-    """One variant over all seeds; perplexities count <sos>, the ones ending in "without <sos>" do not."""
+    """One variant over all seeds; perplexities count <sos>, the ones ending in "without <sos>" do not.
+
+    A measure that would not mean the same for all variants is left out, and the comparison's notes say why.
+    """
 
     name: str
     embedding: dict[str, Any]
@@ -42,12 +50,16 @@ class GroupRow:
     pairs: int
     bleu: dict[str, Interval]
     exact: dict[str, Interval]
-    perplexity: dict[str, Interval]  # empty where no pair of the group fits the model
+    perplexity: dict[str, Interval]  # empty where no pair of the group fits the model, or it would not compare
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Result):
-    """What :func:`compare` returns; ``scored_on`` says which pairs perplexity and BLEU are of."""
+    """What :func:`compare` returns; ``scored_on`` says which pairs perplexity and BLEU are of.
+
+    ``differences`` are paired by seed (would another training say the same?); ``bootstrap`` by sentence (would other
+    test sentences?), where finished runs were compared.
+    """
 
     folder: str
     scored_on: str
@@ -56,13 +68,21 @@ class Comparison(Result):
     differences: list[Difference]
     groups: list[GroupRow]
     bleu_signature: str
+    chrf_signature: str
     notes: list[str]
+    bootstrap: Bootstrap | None = None
 
     def __str__(self) -> str:
         parts = [_heading(self), _table(self), *self.notes]
         if self.differences:
             parts += ["", "Differences, paired by seed (95 % intervals; + means the second has more):", _pairs(self)]
-        return "\n".join([*parts, f"BLEU {self.bleu_signature}"])
+        if self.bootstrap is not None:
+            parts += ["", self.bootstrap.table()]
+        return "\n".join([*parts, f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"])
+
+    def has(self, measure: str) -> bool:
+        """Whether a measure is compared; the notes say why one is not."""
+        return all(measure in e.measures for e in self.entries)
 
     def difference(self, measure: str, first: str, second: str) -> Difference:
         """The difference of two variants, whichever came first."""
@@ -79,39 +99,77 @@ def summarise(
     folder: str,
     scored_on: str,
     notes: Sequence[str],
+    bootstrap: Bootstrap | None = None,
 ) -> Comparison:
     """Means, intervals, paired differences and groups from each run's record and scores."""
-    base = next(iter(results.values()))[0][0].settings
-    entries = [_entry(name, found, base) for name, found in results.items()]
+    records = [record for found in results.values() for record, _ in found]
+    unlike, (nll, about_nll) = why_perplexities_differ(records), shared_nll(results)
+    bleu_signature, chrf_signature = _signature(results, "bleu_signature"), _signature(results, "chrf_signature")
+    entries = [_entry(name, found, records[0].settings, nll.get(name), not unlike) for name, found in results.items()]
     paired = len({tuple(r.settings.training.seed for r, _ in found) for found in results.values()}) == 1
-    said = list(notes)
+    said = [*notes, *([f"No perplexity is compared: {unlike}."] if unlike else []), *([about_nll] if about_nll else [])]
     if not paired:
         said.append("The runs have different seeds, so differences cannot be paired and none is given.")
     if len(seeds) == 1:
         said.append("One seed says nothing about noise: no interval, and no difference can be told from chance.")
-    differences = [
-        d
-        for measure in COMPARED
-        for d in paired_differences(
-            measure, {e.name: e.measures[measure].values for e in entries}, lower_is_better="perp" in measure
-        )
-    ]
-    signatures = {str(s["bleu_signature"]) for found in results.values() for _, s in found}
     return Comparison(
         folder=folder,
         scored_on=scored_on,
         seeds=list(seeds),
         entries=entries,
-        differences=differences if paired and len(entries) > 1 else [],
-        groups=_groups({name: [s for _, s in found] for name, found in results.items()}),
-        bleu_signature=" or ".join(sorted(signatures)),
+        differences=_differences(entries) if paired and len(entries) > 1 else [],
+        groups=_groups({name: [s for _, s in found] for name, found in results.items()}, perplexity=not unlike),
+        bleu_signature=bleu_signature,
+        chrf_signature=chrf_signature,
         notes=said,
+        bootstrap=bootstrap,
     )
 
 
-def _entry(name: str, found: Sequence[tuple[Record, dict[str, Any]]], base: Settings) -> Entry:
+def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
+    """Each run's nats a character over the pairs that every run can read, and what is to be said about it."""
+    scores = [s for found in results.values() for _, s in found]
+    if any("likelihood" not in s for s in scores):
+        return {}, ""  # scores of an earlier version
+    if len({s["likelihood"]["lowercase"] for s in scores}) > 1:
+        return {}, f"No {NLL} is compared: some runs write upper and lower case and some do not, and case costs nats."
+    lengths = scores[0]["likelihood"]["lengths"]
+    rows = [i for i in range(len(lengths)) if all(s["likelihood"]["nats"][i] is not None for s in scores)]
+    if not rows:
+        return {}, f"No {NLL} is compared: no pair is short enough for all of these runs."
+    whole = sum(lengths[i] for i in rows)
+    found = {
+        name: [sum(s["likelihood"]["nats"][i] for i in rows) / whole for _, s in runs] for name, runs in results.items()
+    }
+    few = f"{NLL} is of the {len(rows):,} of {len(lengths):,} pairs that all of these runs can read."
+    return found, few if len(rows) < len(lengths) else ""
+
+
+def _signature(results: Results, which: str) -> str:
+    found = sorted({str(s.get(which, "")) for runs in results.values() for _, s in runs})
+    if len(found) > 1:
+        raise InputError(f"BLEU and chrF were not counted in the same way ({found[0]} and {found[1]}).")
+    return found[0]
+
+
+def _differences(entries: Sequence[Entry]) -> list[Difference]:
+    return [
+        difference
+        for measure in COMPARED
+        if measure in entries[0].measures
+        for difference in paired_differences(
+            measure, {e.name: e.measures[measure].values for e in entries}, lower_is_better=measure != "BLEU"
+        )
+    ]
+
+
+def _entry(
+    name: str, found: Sequence[tuple[Record, Scores]], base: Settings, nll: Sequence[float] | None, perplexity: bool
+) -> Entry:
     record = found[0][0]
     vectors = record.about.get("vectors") or {}
+    measured = [_measured(r, s, perplexity) for r, s in found]
+    measures = {key: t_interval([m[key] for m in measured]) for key in measured[0]}
     return Entry(
         name=name,
         embedding=record.settings.to_dict()["embedding"],
@@ -120,17 +178,19 @@ def _entry(name: str, found: Sequence[tuple[Record, dict[str, Any]]], base: Sett
         parameters=int(record.about.get("parameters", 0)),
         cpu_seconds=sum(r.cpu_seconds for r, _ in found),
         best_epochs=[r.best.epoch for r, _ in found],
-        measures={key: t_interval([_measured(r, s)[key] for r, s in found]) for key in _measured(*found[0])},
+        measures=measures if nll is None else measures | {NLL: t_interval(nll)},
         runs=[str(r.folder) for r, _ in found],
     )
 
 
-def _measured(record: Record, scores: dict[str, Any]) -> dict[str, float]:
-    return {
+def _measured(record: Record, scores: Scores, perplexity: bool) -> dict[str, float]:
+    perplexities = {
         "validation perplexity": record.best.perplexity,
         "validation perplexity without <sos>": record.best.perplexity_without_sos,
         "perplexity": float(scores["perplexity"]["counting_sos"]),
         "perplexity without <sos>": float(scores["perplexity"]["without_sos"]),
+    }
+    return (perplexities if perplexity else {}) | {
         "BLEU": float(scores["all"]["bleu"]),
         "chrF": float(scores["all"]["chrf"]),
         "exact": float(scores["all"]["exact"]),
@@ -145,7 +205,7 @@ def _coverage(vectors: dict[str, Any]) -> str:
     )
 
 
-def _groups(scores: dict[str, list[dict[str, Any]]]) -> list[GroupRow]:
+def _groups(scores: dict[str, list[Scores]], *, perplexity: bool) -> list[GroupRow]:
     rows = []
     first = next(iter(scores.values()))[0]
     for kind, key in (("length", "by_length"), ("phenomenon", "by_phenomenon")):
@@ -161,7 +221,7 @@ def _groups(scores: dict[str, list[dict[str, Any]]]) -> list[GroupRow]:
                     perplexity={
                         name: t_interval([float(g["perplexity"]) for g in found])
                         for name, found in same.items()
-                        if all(g["perplexity"] is not None for g in found)
+                        if perplexity and all(g["perplexity"] is not None for g in found)
                     },
                 )
             )
@@ -174,32 +234,24 @@ def _heading(found: Comparison) -> str:
     several = "mean and 95 % t-interval over seeds" if len(found.seeds) > 1 else "seed"
     return (
         f"{len(found.entries)} variants, {several} {seeds}; {cpu} of training. Perplexity (lower is better) counts "
-        f"<sos>; perplexity and BLEU are of {found.scored_on}."
+        f"<sos>; {NLL} (lower is better) is in nats; all but validation perplexity are of {found.scored_on}."
     )
 
 
 def _table(found: Comparison) -> str:
-    columns = [("validation perplexity", 2), ("perplexity", 2), ("BLEU", 1), ("chrF", 1)]
-    rows = [["", *(name for name, _ in columns)]]
-    rows += [[e.name, *(e.measures[name].text(digits) for name, digits in columns)] for e in found.entries]
-    return aligned(rows)
+    columns = ["validation perplexity", "perplexity", NLL, "BLEU", "chrF"]
+    rows = [[e.name, *(_cell(e, name) for name in columns)] for e in found.entries]
+    return aligned([["", *columns], *rows])
+
+
+def _cell(entry: Entry, measure: str) -> str:
+    return entry.measures[measure].text(DIGITS.get(measure, 2)) if measure in entry.measures else "-"
 
 
 def _pairs(found: Comparison) -> str:
     rows = []
     for d in found.differences:
-        low, high = d.interval.low, d.interval.high
-        span = "" if low is None or high is None else f"({low:+.2f} to {high:+.2f})"
-        rows.append([d.measure, f"{d.first}, {d.second}", f"{d.interval.mean:+.2f}", span, d.verdict])
+        low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
+        span = "" if low is None or high is None else f"({low:+.{digits}f} to {high:+.{digits}f})"
+        rows.append([d.measure, f"{d.first}, {d.second}", f"{d.interval.mean:+.{digits}f}", span, d.verdict])
     return aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text in columns, two blanks apart.
-
-    >>> print(aligned([["a", "b"], ["long", "c"]]))
-    a     b
-    long  c
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)

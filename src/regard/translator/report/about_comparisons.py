@@ -11,15 +11,9 @@ from regard.translator.corpus import Pairs
 from regard.translator.report import figures, tables
 from regard.translator.report.about_runs import attention_maps
 from regard.translator.settings import Settings
-from regard.translator.summary import Comparison, GroupRow, Results
+from regard.translator.summary import DIGITS, NLL, Comparison, GroupRow, Results
 
-_COLUMNS = [
-    ("validation perplexity", 2),
-    ("validation perplexity without <sos>", 2),
-    ("perplexity", 2),
-    ("BLEU", 1),
-    ("chrF", 1),
-]
+_COLUMNS = ["validation perplexity", "validation perplexity without <sos>", "perplexity", NLL, "BLEU", "chrF"]
 _CHARTS = [("validation perplexity", "lower is better"), ("BLEU", "higher is better")]
 
 
@@ -32,8 +26,7 @@ def comparison_section(
         [
             tables.heading(2, title, anchor, "first" if first else ""),
             comparison_tables(found) if numbers else "",
-            tables.heading(3, "Learning curves"),
-            _curves(results),
+            *([tables.heading(3, "Learning curves"), _curves(results)] if found.has("validation perplexity") else []),
             *_groups(found.groups, [e.name for e in found.entries]),
             _translations(results, pairs, why_not),
             _how(results),
@@ -45,22 +38,24 @@ def comparison_tables(found: Comparison) -> str:
     """Means with intervals, as a table and as pictures, and the differences."""
     names = [e.name for e in found.entries]
     seeds = ", ".join(map(str, found.seeds))
+    columns = [m for m in _COLUMNS if found.has(m)]  # the notes say why one is missing
     rows = [
-        [html.escape(e.name), *(tables.interval(e.measures[m], digits) for m, digits in _COLUMNS),
+        [html.escape(e.name), *(tables.interval(e.measures[m], DIGITS.get(m, 2)) for m in columns),
          f"{e.parameters:,}", duration(e.cpu_seconds)]
         for e in found.entries
     ]  # fmt: skip
     several = "Mean and 95 % t-interval over the seeds" if len(found.seeds) > 1 else "Seed"
     parts = [
         tables.paragraph(
-            f"{several} {seeds}. Perplexity and BLEU are of {found.scored_on}; perplexities count <sos> unless said."
+            f"{several} {seeds}. All but validation perplexity are of {found.scored_on}; perplexities count <sos> "
+            "unless said; NLL is in nats, unknown words spelled out."
         ),
-        tables.table(["", *(m for m, _ in _COLUMNS), "weights", "CPU time"], rows),
+        tables.table(["", *columns, "weights", "CPU time"], rows),
         *(tables.paragraph(note) for note in found.notes),
         *(tables.paragraph(f"{e.name}: {'; '.join(e.coverage)}.") for e in found.entries if e.coverage),
-        tables.paragraph(f"BLEU {found.bleu_signature}", "lead"),
+        tables.paragraph(f"BLEU {found.bleu_signature}; chrF {found.chrf_signature}.", "lead"),
     ]
-    for measure, better in _CHARTS:
+    for measure, better in ((m, b) for m, b in _CHARTS if found.has(m)):
         dots = [(n, [_dot(e.measures[measure])]) for n, e in zip(names, found.entries, strict=True)]
         svg = figures.dots(dots, title=measure, x_label=f"{measure} ({better})")
         parts.append(tables.figure(svg, ""))
@@ -72,11 +67,11 @@ def comparison_tables(found: Comparison) -> str:
 def _differences(found: Comparison) -> str:
     rows = []
     for d in found.differences:
-        low, high = d.interval.low, d.interval.high
-        span = "" if low is None or high is None else f"{low:+.2f} to {high:+.2f}"
+        low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
+        span = "" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
         p = "" if d.holm is None else "&lt;0.001" if d.holm < 0.001 else f"{d.holm:.3f}"
         rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
-                     f"{d.interval.mean:+.2f}", span, p])  # fmt: skip
+                     f"{d.interval.mean:+.{digits}f}", span, p])  # fmt: skip
     note = (
         "Each interval is a 95 % t-interval of the differences between runs of the same seed, which saw the same "
         "pairs in the same order. The last column corrects for looking at several pairs (Holm)."

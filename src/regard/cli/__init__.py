@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lowrank, noise, positions, subspace, symmetry, translator
+from regard.cli import claims, demo, design, lab, lowrank, noise, positions, subspace, symmetry, translator
 from regard.errors import RegardError
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
@@ -34,6 +34,7 @@ app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
 app.command(name="claims")(claims.claims)
 app.command(name="demo")(demo.demo)
+app.command(name="lab")(lab.lab)
 app.command(name="positions")(positions.positions)
 app.command(name="lowrank")(lowrank.lowrank)
 app.command(name="symmetry")(symmetry.symmetry)

@@ -1,0 +1,107 @@
+"""What a page is, and what it answers."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.lab.state import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number beside the picture: a name for tests and scripts, a label for people, and how it is written.
+
+    Numbers with a column stand in a table, a row a label; the others in a list.
+    """
+
+    name: str
+    label: str
+    value: float
+    form: str = ".4g"
+    column: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        said = {"name": self.name, "label": self.label, "value": self.value, "column": self.column}
+        return {**said, "text": format(self.value, self.form)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Everything that a page shows for one state.
+
+    picture: whatever the page's own script draws. say: sentences. formulas: LaTeX with the current numbers in it (no
+    text that a user typed). python, shell: lines that reproduce the numbers. state: the words of the address, where the
+    page changed them.
+    """
+
+    picture: dict[str, Any]
+    python: str
+    shell: str
+    numbers: tuple[Number, ...] = ()
+    say: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
+    state: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "picture": self.picture,
+            "python": self.python,
+            "shell": self.shell,
+            "numbers": [number.to_dict() for number in self.numbers],
+            "say": list(self.say),
+            "formulas": [mathml(formula) for formula in self.formulas],
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of the lab; its file defines one as ``PAGE``.
+
+    place: its place in the row of pages. title: its name there. hint: one sentence on what to try. start: every word of
+    its address with the value it begins with. answer: from a state to what is shown, in a tenth of a second or so.
+    """
+
+    place: int
+    title: str
+    hint: str
+    start: dict[str, str]
+    answer: Callable[[State], Answer]
+
+
+def pages() -> dict[str, Page]:
+    """Every page by its name, in order: whatever files the folder ``pages`` holds.
+
+    >>> list(pages())[:2]
+    ['copy', 'noise']
+    """
+    from regard.lab import pages as folder
+
+    names = [module.name for module in pkgutil.iter_modules(folder.__path__)]
+    found: dict[str, Page] = {name: importlib.import_module(f"regard.lab.pages.{name}").PAGE for name in names}
+    return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def tex(value: float, digits: int = 4) -> str:
+    """A number as it stands in a formula.
+
+    >>> tex(0.25), tex(1.5e-10)
+    ('0.25', '1.5\\\\cdot 10^{-10}')
+    """
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def mathml(formula: str) -> str:
+    """A LaTeX formula as MathML, which browsers draw by themselves.
+
+    >>> mathml("x^2").startswith("<math")
+    True
+    """
+    from latex2mathml.converter import convert
+
+    return str(convert(formula, display="block"))

@@ -1,0 +1,237 @@
+"""Copy and share: keys one can drag, what a query of one's own does to them, and the shortest that does the task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import CouldNotFindOut
+from regard.lab.bench import START, STARTS, Bench, act, read
+from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.scene import QUERY, WINDOW, Array, Sphere, hull_edges
+from regard.lab.state import State, shortest_text, written
+
+if TYPE_CHECKING:
+    from regard.attention import Attention
+    from regard.design import Ceiling, Design
+
+LONGEST = 12.0  # the norm at which the slider of the query ends
+EPS = ("1", "0.5", "0.2", "0.1", "0.05", "0.02", "0.01", "0.005", "0.002", "0.001")
+
+
+def answer(state: State) -> Answer:
+    """Everything about the keys and the query of a state."""
+    from regard import attend
+
+    bench = act(read(state), state.text("do"))
+    keys = bench.keys
+    own = attend(bench.vector, keys, keys)
+    ceilings = _ceilings(keys)
+    found = bench.design()
+    return Answer(
+        picture=_picture(bench, own, ceilings, found),
+        numbers=_numbers(bench, own, found),
+        say=(*_say(bench, found), *_say_inside(ceilings)),
+        formulas=(*_formulas(bench, own, found), *_proofs(ceilings)),
+        python=_python(bench),
+        shell=_shell(bench),
+        state=bench.words(),
+    )
+
+
+# What is computed ----------------------------------------------------------------------------------------------------
+
+
+def _ceilings(keys: Array) -> list[Ceiling | None]:
+    """The most that each key can ever get; None where that could not be pinned down."""
+    from regard import design
+
+    found: list[Ceiling | None] = []
+    for index in range(len(keys)):
+        try:
+            found.append(design.ceiling(keys, index))
+        except CouldNotFindOut:
+            found.append(None)
+    return found
+
+
+def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
+    """The convex combination of other keys that equals the key: the proof of its ceiling; empty where there is none."""
+    weights = ceiling.certificate.get("combination", {}).get("weights", [])
+    others = [i for i in range(len(weights) + 1) if i != ceiling.key]
+    return [(i, weight) for i, weight in zip(others, weights, strict=True) if weight > 0] if weights else []
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def _picture(
+    bench: Bench, own: Attention, ceilings: list[Ceiling | None], found: Design | str | None
+) -> dict[str, Any]:
+    places, behind = bench.scene.place(bench.keys)
+    rows = [
+        {
+            "key": i,
+            "place": ", ".join(shortest_text(x) for x in bench.rows[i]) + ("°" if bench.space == "sphere" else ""),
+            "x": places[i, 0],
+            "y": places[i, 1],
+            "behind": behind[i],
+            "chosen": i in bench.chosen,
+            "score": own.scores[i],
+            "weight": own.weights[i],
+            "ceiling": None if ceiling is None else ceiling.ceiling,
+            "inside": ceiling is not None and ceiling.ceiling < 0.5,
+        }
+        for i, ceiling in enumerate(ceilings)
+    ]
+    (output,), (hidden,) = bench.scene.place(own.output[None])
+    return {
+        "space": bench.space,
+        "window": WINDOW,
+        "radius": Sphere.radius,
+        "keys": rows,
+        "circles": bench.scene.circles(),
+        "edges": hull_edges(bench.keys),
+        "output": {"x": output[0], "y": output[1], "behind": hidden, "text": _vector(own.output)},
+        "arrows": _arrows(bench, found),
+        "eps": list(EPS),
+        "starts": {name: start[0] for name, start in STARTS.items()},
+        "longest": LONGEST,
+        "norm": bench.norm,
+    }
+
+
+def _arrows(bench: Bench, found: Design | str | None) -> list[dict[str, Any]]:
+    """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
+    shown = [("own", "your query", bench.vector)]
+    if not isinstance(found, str) and found is not None:
+        if found.textbook is not None:
+            shown.insert(0, ("textbook", "the textbook's", found.textbook.query))
+        if found.query is not None:
+            shown.insert(0, ("shortest", "the shortest", found.query))
+    arrows = []
+    for kind, name, query in shown:
+        (place,), (hidden,) = bench.scene.place(QUERY * query[None])
+        cut = min(1.0, 0.97 * WINDOW / max(float(np.abs(place).max()), 1e-9))
+        arrows.append(
+            {"kind": kind, "name": name, "norm": float(np.linalg.norm(query)), "behind": hidden, "cut": cut < 1}
+            | {"x": cut * place[0], "y": cut * place[1], "text": _vector(query)}
+        )
+    return arrows
+
+
+def _numbers(bench: Bench, own: Attention, found: Design | str | None) -> tuple[Number, ...]:
+    numbers = [Number(name="own-norm", label="norm of your query", value=bench.norm)]
+    if bench.chosen:
+        least = float(own.weights[bench.chosen].min())
+        label = "attention it gives" if len(bench.chosen) == 1 else "least attention it gives"
+        numbers.append(Number(name="own-attention", label=label, value=least, form=".6g"))
+    if not isinstance(found, str) and found is not None:
+        if found.norm is not None:
+            numbers.append(Number(name="shortest-norm", label="norm of the shortest", value=found.norm, form=".6g"))
+        if found.textbook is not None:
+            numbers.append(Number(name="textbook-norm", label="norm of the textbook's", value=found.textbook.norm))
+        if found.bound is not None and not found.reachable:
+            numbers.append(Number(name="bound", label="the most there is", value=found.bound, form=".6g"))
+    return tuple(numbers)
+
+
+def _say(bench: Bench, found: Design | str | None) -> tuple[str, ...]:
+    if found is None:
+        return ("Choose a key to copy, or several to share between: click its row, or press space on the point.",)
+    if isinstance(found, str):
+        return (found,)
+    task = _task(bench)
+    checked = f"(certificate rechecked in {found.verification.arithmetic.split(' (')[0]})"
+    if not found.reachable:
+        return (f"No query gives {task} {_asked(bench)}; {found.bound:.6g} is the most there is {checked}.",)
+    first = (
+        f"The shortest query that gives {task} {_asked(bench)} has norm {found.norm:.6g}: none is shorter {checked}."
+    )
+    if found.norm == 0:
+        first = f"The zero query already gives {task} {_asked(bench)} {checked}."
+    if found.textbook is None:
+        return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
+    longer = "" if not found.norm else f", {found.textbook.norm / found.norm:.3g} times as long"
+    return (first, f"The textbook's, {found.textbook.name}, has norm {found.textbook.norm:.4g}{longer}.")
+
+
+def _say_inside(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
+    inside = [ceiling for ceiling in ceilings if ceiling is not None and ceiling.ceiling < 0.5]
+    if not inside:
+        return ()
+    keys = ", ".join(str(ceiling.key) for ceiling in inside)
+    several = "s" * (len(inside) > 1)
+    verb = "lie" if several else "lies"
+    return (f"Key{several} {keys} {verb} in the hull of the others and can never win: some other scores as high.",)
+
+
+def _task(bench: Bench) -> str:
+    keys = ", ".join(map(str, bench.chosen))
+    return f"key {keys}" if len(bench.chosen) == 1 else f"each of keys {keys}"
+
+
+def _asked(bench: Bench) -> str:
+    count, eps = len(bench.chosen), bench.eps
+    return f"a share of 1/({count}+{eps:g}) = {1 / (count + eps):.4g}"
+
+
+def _formulas(bench: Bench, own: Attention, found: Design | str | None) -> tuple[str, ...]:
+    key = bench.chosen[0] if bench.chosen else int(own.weights.argmax())
+    shown = own.scores[:4] if len(own.scores) > 5 else own.scores
+    terms = " + ".join(f"e^{{{score:.2f}}}" for score in shown) + r" + \dots" * (len(shown) < len(own.scores))
+    weight = rf"\alpha_{{{key}}} = \frac{{e^{{q \cdot k_{{{key}}}}}}}{{\sum_i e^{{q \cdot k_i}}}} = "
+    weight += rf"\frac{{e^{{{own.scores[key]:.2f}}}}}{{{terms}}} = {own.weights[key]:.4f}"
+    if isinstance(found, str) or found is None or not found.reachable:
+        return (weight,)
+    which = ", ".join(rf"\alpha_{{{i}}}" for i in bench.chosen[:3]) + r", \dots" * (len(bench.chosen) > 3)
+    least = rf"\min \lVert q \rVert = {tex(found.norm or 0.0, 6)} \quad\text{{for}}\quad "
+    least += rf"{which} \ge \frac{{1}}{{{len(bench.chosen)}+{bench.eps:g}}} = {1 / (len(bench.chosen) + bench.eps):.4f}"
+    return (weight, least)
+
+
+def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
+    """For keys in the hull: the combination, and the ceiling that its entropy proves."""
+    proofs = []
+    for ceiling in ceilings:
+        parts = _combination(ceiling) if ceiling is not None else []
+        if ceiling is not None and parts:
+            total = sum(weight for _, weight in parts)
+            mixed = " + ".join(f"{weight / total:.3f}\\,k_{{{i}}}" for i, weight in parts)
+            proofs.append(
+                rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {ceiling.ceiling:.4f}"
+            )
+    return tuple(proofs[:2])
+
+
+def _python(bench: Bench) -> str:
+    verb, chosen = ("copy", bench.chosen[0]) if len(bench.chosen) == 1 else ("share", bench.chosen)
+    lines = ["from regard import attend, design", f"keys = {bench.keys.tolist()}", f"query = {bench.vector.tolist()}"]
+    lines.append("print(attend(query, keys, keys).weights.tolist())")
+    if bench.chosen:
+        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}))")
+    return "\n".join([*lines, "print(design.ceilings(keys))"])
+
+
+def _shell(bench: Bench) -> str:
+    keys, lines = written(bench.keys.tolist()), []
+    if bench.chosen:
+        verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
+        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)}')
+    lines.append(f'regard design ceiling --keys "{keys}" --all')
+    code = f"from regard import attend; k = {bench.keys.tolist()}; print(attend({bench.vector.tolist()}, k, k).weights)"
+    return "\n".join([*lines, f'python -c "{code}"'])
+
+
+def _vector(vector: Array) -> str:
+    return "(" + ", ".join(f"{x:.3g}" for x in vector) + ")"
+
+
+PAGE = Page(
+    place=1,
+    title="Copy and share",
+    hint="Drag a key into the middle of the others and watch its ceiling fall; then try to win it back with the query.",
+    start=START,
+    answer=answer,
+)

@@ -1,0 +1,362 @@
+"""Translator: runs as they train, a sentence through a finished one, what it read, and runs side by side.
+
+Opening a model takes torch and some seconds, so that is an errand; what a run has written about itself is read here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError
+from regard.lab.errands import Errands
+from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.state import State
+
+MOST = 100  # runs that are listed
+DRAWN = 6  # runs in one chart: as many as colours tell apart
+WORDS = 400  # letters of a sentence
+
+errands = Errands("regard.lab.pages.translator")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A run as its files tell it."""
+
+    name: str
+    folder: Path
+    epochs: tuple[dict[str, float], ...]
+    steps: tuple[tuple[int, float], ...]  # step and training loss
+    planned: int
+    finished: bool
+    bleu: float | None  # where a comparison scored it
+
+    @property
+    def best(self) -> dict[str, float] | None:
+        return min(self.epochs, key=lambda epoch: epoch["perplexity"], default=None)
+
+    @property
+    def label(self) -> str:
+        """Its name, without the folder that every comparison has."""
+        return self.name.replace("/runs/", "/")
+
+    @property
+    def done(self) -> str:
+        return f"{len(self.epochs)} of {self.planned}"
+
+
+def answer(state: State) -> Answer:
+    """The runs of the lab's folder, and a sentence through the chosen one."""
+    runs = seen(state.runs)
+    if not runs:
+        return _nothing(state.runs)
+    run = _chosen(state.text("run"), runs)
+    drawn = _drawn(state.text("with"), runs, run)
+    text = " ".join(state.text("text").split())
+    if len(text) > WORDS:
+        raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
+    asked = {"folder": str(run.folder), "text": text, "stamp": _stamp(run.folder / "best.safetensors")}
+    said = errands.ask("translated", **asked) if text else None
+    layer, head = _head(state, said)
+    return Answer(
+        picture={
+            "runs": [_row(one, one in drawn) for one in runs],
+            "chosen": run.name,
+            "curves": _curves(drawn, run),
+            "examples": _examples(run.folder),
+            "said": said and {**said, **_shades(said["weights"][layer][head])},
+            "shape": said and [len(said["weights"]), len(said["weights"][0])],
+            "running": bool(text) and said is None,
+            "live": any(not one.finished for one in runs),
+        },
+        numbers=_numbers(run, said),
+        say=_say(state.runs, runs, run, text, said),
+        formulas=_formulas(run, said),
+        python=_python(drawn, run, text, layer, head),
+        shell=_shell(drawn, run, text),
+        state={"run": run.name, "text": text, "layer": str(layer), "head": str(head)},
+    )
+
+
+# What the runs have written ------------------------------------------------------------------------------------------
+
+
+def seen(folder: Path) -> list[Seen]:
+    """The runs in a folder, and those of the comparisons in it, the newest first."""
+    found = [*folder.glob("*/run.json"), *folder.glob("*/runs/*/run.json")]
+    newest = sorted(found, key=lambda path: -_stamp(path))[:MOST]
+    return [_seen(path.parent, path.parent.relative_to(folder).as_posix()) for path in newest]
+
+
+def _seen(folder: Path, name: str) -> Seen:
+    epochs, steps = _logged(folder / "log.jsonl", _stamp(folder / "log.jsonl"))
+    scores = folder.parent.parent / "scores" / f"{folder.name}.json"
+    return Seen(
+        name=name,
+        folder=folder,
+        epochs=epochs,
+        steps=steps,
+        planned=_planned(folder),
+        finished=_finished(folder / "last.safetensors", _stamp(folder / "last.safetensors")),
+        bleu=_bleu(scores, _stamp(scores)),
+    )
+
+
+def _stamp(path: Path) -> float:
+    """When a file was written; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+@lru_cache(maxsize=2 * MOST)
+def _logged(path: Path, stamp: float) -> tuple[tuple[dict[str, float], ...], tuple[tuple[int, float], ...]]:
+    """Epochs and steps of a log; a line that is still being written is left out."""
+    epochs: dict[int, dict[str, float]] = {}
+    steps: dict[int, float] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if stamp else []:
+        try:
+            entry = json.loads(line)
+            if entry["event"] == "epoch":
+                epochs[entry["epoch"]] = {k: float(v) for k, v in entry.items() if k != "event"}
+            else:
+                steps[int(entry["step"])] = float(entry["loss"])
+        except (ValueError, TypeError, KeyError):
+            continue
+    return tuple(epochs[i] for i in sorted(epochs)), tuple(sorted(steps.items()))
+
+
+@lru_cache(maxsize=2 * MOST)
+def _planned(folder: Path) -> int:
+    from regard.translator.settings import load_settings
+
+    try:
+        return load_settings(folder / "settings.toml").training.epochs
+    except InputError:
+        return 0
+
+
+@lru_cache(maxsize=2 * MOST)
+def _finished(path: Path, stamp: float) -> bool:
+    """Whether the last checkpoint says so; the header of the file is read only."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as stream:
+            return bool(json.loads((stream.metadata() or {})["facts"])["finished"])
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError):
+        return False
+
+
+@lru_cache(maxsize=2 * MOST)
+def _bleu(path: Path, stamp: float) -> float | None:
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["all"]["bleu"])
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=2 * MOST)
+def _examples(folder: Path) -> list[str]:
+    """Sentences to try, where the run was trained on the built-in corpus: from its grammar, of another seed."""
+    from regard.translator.grammar import generate
+    from regard.translator.settings import load_settings
+
+    try:
+        data = load_settings(folder / "settings.toml").data
+    except InputError:
+        return []
+    pairs = generate(6, seed=2**20) if data.path == "builtin" else []
+    return [pair.english if data.source == "en" else pair.german for pair in pairs]
+
+
+# What is chosen ------------------------------------------------------------------------------------------------------
+
+
+def _chosen(name: str, runs: list[Seen]) -> Seen:
+    for run in runs:
+        if run.name == name or not name:
+            return run
+    raise InputError(f"There is no run {name!r} in the lab's folder; it has {', '.join(r.name for r in runs[:5])} ...")
+
+
+def _drawn(names: str, runs: list[Seen], run: Seen) -> list[Seen]:
+    """The runs in the chart: those named, or the newest; the chosen one always."""
+    wanted = [one for one in runs if one.name in names.split(",")] if names else runs
+    others = [one for one in wanted if one is not run]
+    return [run, *others[: DRAWN - 1]]
+
+
+def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
+    """The layer and head that are shown, as far as the run has as many."""
+    layer, head = state.whole("layer", least=0, most=99), state.whole("head", least=0, most=99)
+    if said is None:
+        return layer, head
+    return min(layer, len(said["weights"]) - 1), min(head, len(said["weights"][0]) - 1)
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def _row(run: Seen, drawn: bool) -> dict[str, Any]:
+    best = run.best
+    return {
+        "name": run.name,
+        "label": run.label,
+        "drawn": drawn,
+        "epochs": run.done,
+        "finished": run.finished,
+        "perplexity": best and best["perplexity"],
+        "bleu": run.bleu,
+    }
+
+
+def _curves(drawn: list[Seen], run: Seen) -> dict[str, Any]:
+    """Validation perplexity of every run over its steps, and the training loss of the chosen one, as a perplexity."""
+    ends = [{int(epoch["step"]): epoch["perplexity"] for epoch in one.epochs} for one in drawn]
+    training = {step: math.exp(min(loss, 50.0)) for step, loss in run.steps}
+    steps = sorted({step for curve in [*ends, training] for step in curve})
+    return {
+        "names": [one.label for one in drawn],
+        "steps": steps,
+        "validation": [[curve.get(step) for step in steps] for curve in ends],
+        "training": [training.get(step) for step in steps],
+    }
+
+
+def _shades(weights: list[list[float]]) -> dict[str, Any]:
+    """The weights of one head, and how dark each is drawn: the largest is the darkest, for some heads spread thinly."""
+    darkest = max((weight for row in weights for weight in row), default=0.0) or 1.0
+    return {"weights": weights, "shades": [[weight / darkest for weight in row] for row in weights], "darkest": darkest}
+
+
+def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
+    numbers = []
+    if run.best is not None:
+        best = run.best["perplexity"]
+        numbers.append(Number(name="perplexity", label="best perplexity", value=best, form=".2f"))
+        without = run.best["perplexity_without_sos"]
+        numbers.append(Number(name="perplexity-without-sos", label="without <sos>", value=without, form=".2f"))
+    if run.bleu is not None:
+        numbers.append(Number(name="bleu", label="BLEU", value=run.bleu, form=".1f"))
+    if said is not None:
+        value = said["log_probability"]
+        numbers.append(Number(name="log-probability", label="ln p(translation)", value=value, form=".4f"))
+    return tuple(numbers)
+
+
+def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, Any] | None) -> tuple[str, ...]:
+    state = "finished" if run.finished else "training, or stopped"
+    first = f"{run.label}: {state}, {run.done} epochs" + (
+        f", best after epoch {run.best['epoch']:g}." if run.best else "."
+    )
+    loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""
+    more = [f"{len(runs)} run{'s' * (len(runs) != 1)} in {folder}."]
+    if text and said is None:
+        more.append("Opening the model (the first time takes some seconds) …")
+    if said is not None and said["cut"]:
+        more.append("The sentence was too long for this run: its beginning was translated.")
+    if said is not None and said["unknown"]:
+        more.append(f"Not in its vocabulary: {', '.join(said['unknown'])}.")
+    return (first + loss, *more)
+
+
+def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
+    perplexity = r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)"
+    if run.best is not None:
+        value = run.best["perplexity"]
+        perplexity += rf" = e^{{{tex(math.log(value))}}} = {tex(value)}"
+    if said is None:
+        return (perplexity,)
+    value = said["log_probability"]
+    return (perplexity, rf"p(\text{{translation}}) = e^{{{tex(value)}}} = {tex(math.exp(value), 3)}")
+
+
+def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> str:
+    lines = [
+        "from regard.translator.records import read_record",
+        f"for folder in {[str(one.folder) for one in drawn if one.epochs]}:",
+        "    print(folder, read_record(folder).best.perplexity)",
+    ]
+    if text:
+        lines += [
+            "from regard.lab.pages.translator import translated",
+            f"said = translated({str(run.folder)!r}, {text!r})",
+            'print(said["target"], said["log_probability"])',
+            f'print(said["weights"][{layer}][{head}])  # layer, head',
+        ]
+    return "\n".join(lines)
+
+
+def _shell(drawn: list[Seen], run: Seen, text: str) -> str:
+    folder = shlex.quote(str(run.folder))
+    lines = [f"regard translator translate {folder} {shlex.quote(text)} --cut"] if text else []
+    finished = [shlex.quote(str(one.folder)) for one in drawn if one.epochs]
+    return "\n".join([*lines, f"regard translator report {' '.join(finished or [folder])} --out report.html"])
+
+
+def _nothing(folder: Path) -> Answer:
+    first = str(folder / "first")
+    lines = [
+        "from regard.translator.settings import load_settings",
+        "from regard.translator.training import train",
+        f'print(train(load_settings("builtin"), {first!r}))',
+    ]
+    return Answer(
+        picture={"runs": [], "live": True, "running": False, "said": None},
+        say=(f"There is no run in {folder} yet. Train one with the lines below, and watch it here.",),
+        formulas=(r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)",),
+        python="\n".join(lines),
+        shell=f"regard translator train --out {shlex.quote(first)}",
+    )
+
+
+# an errand, in a process of its own ----------------------------------------------------------------------------------
+
+
+def translated(folder: str, text: str, stamp: float = 0.0) -> dict[str, Any]:
+    """A sentence's translation, and what each written word read: weights are layers x heads x written x read."""
+    import torch
+
+    from regard.translator.vocabulary import EOS, SOS, UNK
+
+    run = _opened(folder, stamp)
+    found = run.translate([text], cut=True)
+    ids = [SOS, *run.source.encode(text)[: run.settings.data.longest], EOS]
+    source = torch.tensor([ids])
+    with torch.no_grad():
+        (written, _) = run.model.translate(source)[0]
+        weights = run.model.attention(source)[0]
+    rows = ["<sos>", *(run.target.words[word] for word in written), "<eos>"][: weights.shape[2]]
+    return {
+        "target": found.target[0],
+        "log_probability": found.log_probability[0],
+        "cut": bool(found.cut),
+        "unknown": [word for word in text.split() if UNK in run.source.encode(word)],
+        "rows": rows,
+        "columns": [run.source.words[word] for word in ids],
+        "weights": weights[:, :, : len(rows), : len(ids)].tolist(),
+    }
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: str, stamp: float) -> Any:
+    from regard.translator.runs import load_run
+
+    return load_run(folder)
+
+
+PAGE = Page(
+    place=5,
+    title="Translator",
+    hint="Watch a run while it trains; then type a sentence, and see which words each written word read.",
+    start={"run": "", "with": "", "text": "", "layer": "0", "head": "0"},
+    answer=answer,
+)

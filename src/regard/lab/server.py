@@ -1,0 +1,250 @@
+"""The server: this machine's own browser may ask, nobody else.
+
+It listens on the loopback address only. Every request must name that address as its host, so that no other name can be
+made to point here (DNS rebinding), and every question must come from a page of this server itself (Origin), so that no
+other page can ask in the user's name. What the pages may load is this server's and nothing else (Content-Security-
+Policy), so that the lab works, and stays, offline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+import threading
+from concurrent.futures import Future
+from functools import cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from regard.errors import InputError, RegardError
+from regard.lab.page import Page, pages
+from regard.lab.state import State
+from regard.results import plain
+
+PORT = 8321
+LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
+STATIC = Path(__file__).parent / "static"
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Lab(ThreadingHTTPServer):
+    """The lab on a port of this machine; ``serve_forever`` runs it, ``shutdown`` ends it.
+
+    >>> lab = Lab(port=0)             # 0: any free port
+    >>> lab.address.startswith("http://127.0.0.1:")
+    True
+    >>> lab.server_close()
+    """
+
+    daemon_threads = True
+
+    def __init__(self, *, port: int | None = None, runs: str | Path = "runs") -> None:
+        check_installed()
+        self.runs = Path(runs)  # where translators train; there need be none
+        self.pages: dict[str, Page] = pages()
+        self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
+        self.alone = threading.Lock()  # python-flint's precision belongs to the process: one computation at a time
+        try:
+            super().__init__(("127.0.0.1", PORT if port is None else port), Handler)
+        except OverflowError:
+            raise InputError(f"A port is a whole number from 0 to 65535, not {port}.") from None
+        except OSError as error:
+            if port is not None:
+                raise InputError(
+                    f"Port {port} cannot be used ({error.strerror}); leave --port out for a free one."
+                ) from None
+            super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """Where the first page is."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    def answer(self, name: str, words: dict[str, str]) -> dict[str, Any]:
+        """What a page says to a state."""
+        page = self.pages[name]
+        with self.alone:
+            return page.answer(State(words, start=page.start, runs=self.runs)).to_dict()
+
+    def expect(self, name: str, words: dict[str, str]) -> None:
+        """Begin an answer while the browser still fetches the page that will ask for it; only the latest is kept."""
+        promise: Future[dict[str, Any]] = Future()
+        self.early = (self._question(name, words), promise)
+
+        def keep() -> None:
+            try:
+                promise.set_result(self.answer(name, words))
+            except Exception as error:  # whoever asks hears it
+                promise.set_exception(error)
+
+        threading.Thread(target=keep, daemon=True).start()
+
+    def awaited(self, name: str, words: dict[str, str]) -> dict[str, Any]:
+        """The answer that was begun early, if it is to this question, or else a fresh one."""
+        early, self.early = self.early, None
+        if early is not None and early[0] == self._question(name, words):
+            return early[1].result()
+        return self.answer(name, words)
+
+    def _question(self, name: str, words: dict[str, str]) -> tuple[str, dict[str, str]]:
+        return name, {**self.pages[name].start, **words}
+
+    def warm_up(self) -> None:
+        """Ask every page for its start, so that the first visitor need not wait for imports."""
+        for name in self.pages:
+            with contextlib.suppress(Exception):  # a page that fails says so when it is visited
+                self.answer(name, {})
+
+    def frame(self, name: str) -> bytes:
+        """The HTML that a page begins with: the frame, which script the page has, and what pages there are."""
+        listed = [
+            {"name": name, "title": page.title, "hint": page.hint, "start": page.start}
+            for name, page in self.pages.items()
+        ]
+        text = json.dumps(listed).replace("<", "\\u003c")  # so that no word can end the script element
+        frame = (STATIC / "index.html").read_text(encoding="utf-8")
+        return frame.replace("NAME", name).replace("LISTED", text).encode()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that hangs up in the middle is no news."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET gives pages and their files; POST /ask/NAME asks a page."""
+
+    server: Lab
+    protocol_version = "HTTP/1.1"  # connections stay open, so that a drag costs no handshakes
+    server_version, sys_version = "regard", ""
+    timeout = 60
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)  # answers are small: send them at once
+
+    def do_GET(self) -> None:
+        if not self._host_is_ours():
+            return
+        path = urlsplit(self.path).path
+        name = path.removeprefix("/") or next(iter(self.server.pages))
+        if name in self.server.pages:
+            self.server.expect(name, dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+            self._send(HTTPStatus.OK, "text/html", self.server.frame(name))
+        elif (file := static_files().get(path)) is not None:
+            self._send(HTTPStatus.OK, KINDS[file.suffix], file.read_bytes())
+        else:
+            self._refuse(
+                HTTPStatus.NOT_FOUND, f"There is no {path} here; the pages are {', '.join(self.server.pages)}."
+            )
+
+    def do_POST(self) -> None:
+        if not self._host_is_ours():
+            return
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            return self._refuse(HTTPStatus.FORBIDDEN, "Only a page of this lab may ask it; another one did.")
+        name = urlsplit(self.path).path.removeprefix("/ask/")
+        if name not in self.server.pages:
+            return self._refuse(HTTPStatus.NOT_FOUND, f"There is no page {name!r} to ask.")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LARGEST:
+            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A question has at most {LARGEST:,} bytes.")
+        self._ask(name, self.rfile.read(int(length)))
+
+    def _ask(self, name: str, body: bytes) -> None:
+        try:
+            answer = self.server.awaited(name, words(body))
+        except RegardError as error:
+            status = HTTPStatus.BAD_REQUEST if isinstance(error, InputError) else HTTPStatus.UNPROCESSABLE_ENTITY
+            return self._send(status, "application/json", _json({"error": str(error)}))
+        except Exception as error:  # a mistake of ours: said, so that it can be reported, and the lab goes on
+            said = f"This page of the lab failed ({type(error).__name__}: {error}); please report it with its address."
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "application/json", _json({"error": said}))
+        self._send(HTTPStatus.OK, "application/json", _json(answer))
+
+    def _host_is_ours(self) -> bool:
+        port = self.server.port
+        if self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}"):
+            return True
+        self._refuse(HTTPStatus.FORBIDDEN, f"The lab answers at {self.server.address} only.")
+        return False
+
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        self.close_connection = True  # whatever else was sent is not read
+        self._send(status, "application/json", _json({"error": sentence}))
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        # The icon is fetched anew with every change of the address unless it may be kept.
+        self.send_header("Cache-Control", "max-age=86400" if kind == KINDS[".svg"] else "no-cache")
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """A line a request would bury the address."""
+
+
+def words(body: bytes) -> dict[str, str]:
+    """A question's words: a JSON object of strings.
+
+    >>> words(b'{"eps": "0.1"}')
+    {'eps': '0.1'}
+    """
+    try:
+        given = json.loads(body)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise InputError("A question is a JSON object of strings, the words of the page's address.")
+    return given
+
+
+@cache
+def static_files() -> dict[str, Path]:
+    """Every file that is served, the lab's own and the chart library's, by its address; no other one exists."""
+    files = {f"/{file.relative_to(STATIC).as_posix()}": file for file in STATIC.rglob("*") if file.suffix in KINDS}
+    found = find_spec("uplot")
+    for folder in found.submodule_search_locations or [] if found else []:
+        for name in ("uPlot.iife.js", "uPlot.min.css"):
+            files[f"/charts/{name}"] = Path(folder) / "static" / name
+    return files
+
+
+def check_installed() -> None:
+    """The lab draws with uPlot, from its Python package, and writes formulas with latex2mathml."""
+    missing = [name for name in ("uplot", "latex2mathml") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"The lab needs {' and '.join(missing)}: pip install 'regard[lab]'.")
+
+
+def _json(value: Any) -> bytes:
+    """JSON, with arrays as lists; infinities and the like, which it has no word for, as strings."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=lambda array: array.tolist())
+    except ValueError:
+        text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    return text.encode()

@@ -1,0 +1,172 @@
+// The frame around every page: which page, its state in the address, one question at a time, and what all answers share.
+// No mathematics here: Python computes, this draws.
+
+import { codeBlock, element, fill, numberParts } from "./parts.js";
+
+const find = (id) => document.getElementById(id);
+const listed = JSON.parse(find("listed").textContent);
+const page = listed.find((one) => "/" + one.name === location.pathname) ?? listed[0];
+
+const lab = {
+  page,
+  picture: find("picture"),
+  controls: find("controls"),
+  more: find("more"),
+  state: fromAddress(),
+
+  /** Change words of the state and ask anew; `lasting: false` while a hand still moves, so that history keeps the end. */
+  set(words, { lasting = true } = {}) {
+    this.state = { ...this.state, ...words };
+    ask({ lasting });
+  },
+
+  /** Ask the same once more: something was under way in Python. */
+  again() {
+    ask({ lasting: !moving, again: true });
+  },
+
+  /** Something that Python does to the state, such as "move 2 0.1 0.5". */
+  do(deed, options) {
+    this.set({ do: deed }, options);
+  },
+};
+
+// The state and the address
+
+function fromAddress() {
+  return { ...page.start, ...Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+function address(words) {
+  const lasting = Object.entries(words).filter(([name]) => name !== "do"); // a deed is not a state
+  return "/" + page.name + "?" + lasting.map(([name, word]) => name + "=" + readable(word)).join("&");
+}
+
+function readable(word) {
+  return encodeURIComponent(word.replaceAll("; ", ";")).replaceAll("%2C", ",").replaceAll("%3B", ";");
+}
+
+let moving = false; // a hand is on something: its first step made an entry in the history, the next ones replace it
+
+/** Take over the state that Python answered with, and put it into the address. */
+function settle(words, { lasting, arriving = false }) {
+  lab.state = { ...lab.state, ...words, ...("do" in page.start ? { do: "" } : {}) };
+  const place = address(lab.state);
+  if (place !== location.pathname + location.search) {
+    history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
+  }
+  moving = !lasting;
+}
+
+// One question is under way at most; while it is, only the latest of the newer ones is kept, so that a drag stays fluid.
+
+let underway = false;
+let waiting = null;
+let answered = ""; // the address whose answer is on the screen
+
+async function ask(options) {
+  if (underway) {
+    waiting = options;
+    return;
+  }
+  if (!lab.state.do && address(lab.state) === answered && !options.again) {
+    moving = !options.lasting; // the hand has let go, and nothing is new
+    document.body.dataset.busy = "no";
+    return;
+  }
+  underway = true;
+  document.body.dataset.busy = "yes";
+  try {
+    await exchange(options);
+  } catch (error) {
+    trouble("The lab does not answer any more: start it again with `regard lab`. (" + error.message + ")");
+  }
+  underway = false;
+  const next = waiting;
+  waiting = null;
+  if (next) ask(next);
+  else document.body.dataset.busy = "no";
+}
+
+/** Nothing new was wished for since. */
+const same = (now, then) => address(now) === address(then) && now.do === then.do;
+
+async function exchange(options) {
+  const asked = lab.state;
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(asked) });
+  const answer = await reply.json();
+  if (!reply.ok) {
+    trouble(answer.error);
+    if (same(lab.state, asked) && asked.do) lab.state = { ...lab.state, do: "" }; // a deed that failed is over
+    return;
+  }
+  if (same(lab.state, asked)) {
+    settle(answer.state, options);
+    answered = address(lab.state);
+  }
+  show(answer, await drawn);
+}
+
+// What every page shows
+
+function show(answer, draw) {
+  trouble("");
+  draw(answer);
+  fill(find("numbers"), numberParts(answer.numbers));
+  const said = answer.say.map((sentence) => element("p", {}, sentence));
+  if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
+  fill(find("formulas"), answer.formulas.map(formula));
+  lines.set("python", answer.python);
+  lines.set("shell", answer.shell);
+  find("code").hidden = false;
+}
+
+function trouble(sentence) {
+  find("trouble").textContent = sentence;
+  find("trouble").hidden = !sentence;
+}
+
+function formula(mathml) {
+  const read = new DOMParser().parseFromString(mathml, "text/xml");
+  return document.importNode(read.documentElement, true);
+}
+
+const lines = codeBlock({ python: "Python", shell: "Shell" });
+find("code").append(lines.whole);
+find("code").hidden = true; // until there is something to copy
+
+for (const one of listed) {
+  const here = one === page ? { "aria-current": "page" } : {};
+  find("pages").append(element("a", { href: "/" + one.name, ...here }, one.title));
+}
+document.title = page.title + " · Regard";
+find("title").textContent = page.title;
+find("hint").textContent = page.hint;
+
+// Light and dark
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => localStorage.getItem("theme") ?? (system.matches ? "dark" : "light");
+
+function dress() {
+  document.documentElement.dataset.theme = theme();
+  find("theme").textContent = theme() === "dark" ? "☀" : "☾";
+  document.dispatchEvent(new Event("dressed"));
+}
+
+find("theme").addEventListener("click", () => {
+  localStorage.setItem("theme", theme() === "dark" ? "light" : "dark");
+  dress();
+});
+system.addEventListener("change", dress);
+dress();
+
+// Begin: the page's own script and the first answer come at the same time
+
+addEventListener("popstate", () => {
+  lab.state = fromAddress();
+  ask({ lasting: true, arriving: true });
+});
+
+const drawn = import("/pages/" + page.name + ".js").then(({ build }) => build(lab));
+ask({ lasting: true, arriving: true });

@@ -1,0 +1,85 @@
+// Claims: the statement, its picture as Python drew it, its parameters, and its verdict once asked for.
+
+import { button, choice, element, fill } from "../parts.js";
+
+const AGAIN = 300; // milliseconds until the page looks again for what is under way
+const MARKS = { HOLDS: "✓", REFUTED: "✗", "NOT REFUTED": "?", EXPLAINED: "✎", MEASURED: "≈", UNDECIDED: "…" };
+const PARTS = [["because", ""], ["counterexample", "Counterexample: "], ["region", "It holds: "], ["correction", "Corrected: "], ["tightness", "Tightness: "]];
+
+export function build(lab) {
+  const statement = element("p", { class: "statement" });
+  const sources = element("p", { class: "aside" });
+  const holder = element("div", { class: "claim-picture" });
+  lab.picture.append(statement, sources, holder);
+  let tools = null;
+  let svg = null;
+  let later = null;
+  return ({ picture }) => {
+    tools ??= makeTools(lab, picture);
+    tools(picture);
+    fill(statement, [picture.statement]);
+    fill(sources, [picture.sources.join(" · ")]);
+    if (picture.drawn && picture.drawn.svg !== svg) {
+      svg = picture.drawn.svg;
+      fill(holder, [svg ? parsed(svg, picture.statement) : element("p", {}, picture.drawn.why)]);
+    }
+    holder.classList.toggle("stale", !picture.drawn);
+    fill(lab.more, picture.verdict ? verdicts(picture.verdict) : []);
+    clearTimeout(later);
+    if (picture.running) later = setTimeout(() => lab.again(), AGAIN);
+    document.body.dataset.running = picture.running ? "yes" : "no";
+  };
+}
+
+function parsed(text, label) {
+  const drawn = document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
+  drawn.setAttribute("role", "img");
+  drawn.setAttribute("aria-label", "Picture of the claim: " + label);
+  return drawn;
+}
+
+function makeTools(lab, picture) {
+  const names = Object.values(picture.topics).flat();
+  const to = (claim) => claim && lab.set({ claim, set: "", show: "picture" });
+  const chosen = choice({ name: "claim", label: "Claim", groups: picture.topics }, to);
+  const next = (step) => to(names[(names.indexOf(lab.state.claim) + step + names.length) % names.length]);
+  const inputs = element("div", { class: "parameters" });
+  const check = button("Check it", () => lab.set({ show: lab.state.show === "picture" ? "verdict" : "picture" }), { id: "check" });
+  const prove = button("Prove it", () => lab.set({ show: lab.state.show === "proof" ? "verdict" : "proof" }), { id: "prove" });
+  const row = element("div", { class: "buttons" }, check, prove, button("← Previous", () => next(-1), { id: "previous" }), button("Next →", () => next(1), { id: "next" }));
+  lab.controls.append(chosen.whole, inputs, row);
+  let made = "";
+  return (fresh) => {
+    chosen.set(lab.state.claim);
+    const wanted = lab.state.claim + fresh.parameters.map((one) => one.name).join();
+    if (made !== wanted) fill(inputs, fresh.parameters.flatMap((one) => parameter(lab, one)));
+    made = wanted;
+    for (const one of fresh.parameters) {
+      const input = inputs.querySelector(`[name="${one.name}"]`);
+      if (document.activeElement !== input) input.value = one.value;
+    }
+    check.setAttribute("aria-pressed", lab.state.show !== "picture");
+    prove.setAttribute("aria-pressed", lab.state.show === "proof");
+  };
+}
+
+function parameter(lab, { name, value, meaning, rule }) {
+  const input = element("input", { type: "text", inputmode: "decimal", id: "parameter-" + name, name, value, title: rule });
+  input.addEventListener("change", () => {
+    const others = lab.state.set.split(",").filter((pair) => pair && !pair.startsWith(name + "="));
+    lab.set({ set: [...others, `${name}=${input.value}`].join(",") });
+  });
+  return [element("label", { for: input.id }, element("b", {}, name), " " + meaning), input];
+}
+
+function verdicts({ readings, proof }) {
+  const cards = readings.map((one) => {
+    const badge = element("span", { class: "badge " + one.status.toLowerCase().replace(" ", "-") }, `${MARKS[one.status] ?? ""} ${one.status}`);
+    const head = element("p", {}, badge, " ", element("b", {}, one.reading), " ", element("span", { class: "aside" }, `by ${one.by}`));
+    const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) => element("p", {}, element("i", {}, label), one[part]));
+    return element("div", { class: "verdict", "data-status": one.status }, head, element("p", { class: "aside" }, one.statement), ...lines);
+  });
+  if (!proof) return cards;
+  const steps = proof.split("\n\n").map((step) => element("p", {}, step));
+  return [...cards, element("div", { class: "proof" }, element("p", {}, element("b", {}, "Proof")), ...steps)];
+}

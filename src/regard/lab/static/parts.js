@@ -1,0 +1,115 @@
+// Pieces that pages are made of: elements, sliders, choices, code with a copy button.
+
+/** An HTML element with attributes and children; attributes that start with "on" are listeners. */
+export function element(name, attributes = {}, ...children) {
+  return dressed(document.createElement(name), attributes, children);
+}
+
+/** The same for SVG. */
+export function shape(name, attributes = {}, ...children) {
+  return dressed(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function dressed(made, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** Replace everything inside an element. */
+export function fill(parent, children) {
+  parent.replaceChildren(...children);
+}
+
+/** Numbers beside the picture, those with a column as a table, the others as a list; every digit is in data-value. */
+export function numberParts(numbers) {
+  const cell = (kind, one) => element(kind, { "data-number": one.name, "data-value": String(one.value) }, one.text);
+  const single = numbers.filter((one) => !one.column);
+  const list = element("dl", {}, ...single.map((one) => element("div", {}, element("dt", {}, one.label), cell("dd", one))));
+  const tabled = numbers.filter((one) => one.column);
+  if (!tabled.length) return [list];
+  const columns = [...new Set(tabled.map((one) => one.column))];
+  const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, word)));
+  const rows = [...new Set(tabled.map((one) => one.label))].map((label) => {
+    const cells = columns.map((word) => tabled.find((one) => one.label === label && one.column === word));
+    const shown = cells.map((one) => (one ? cell("td", one) : element("td")));
+    return element("tr", {}, element("th", { scope: "row" }, label), ...shown);
+  });
+  return [element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)), list];
+}
+
+/** A slider with its name and value; `changed(word, lasting)` hears every movement, and the last one with lasting true. */
+export function slider({ name, label, least, most, step, shown = (word) => word }, changed) {
+  const input = element("input", { type: "range", id: "slide-" + name, name, min: least, max: most, step });
+  const output = element("output", { for: input.id });
+  const tell = () => {
+    output.textContent = shown(input.value);
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  input.addEventListener("input", () => (tell(), changed(input.value, false)));
+  input.addEventListener("change", () => (tell(), changed(input.value, true)));
+  const whole = element("div", { class: "slider" }, element("label", { for: input.id }, label), input, output);
+  return {
+    whole,
+    /** Follow the state, but never pull the knob out of a hand. */
+    set(word) {
+      if (input.matches(":active")) return;
+      input.value = word;
+      tell();
+    },
+  };
+}
+
+/** A list to choose from; `groups` maps a heading to the words under it. */
+export function choice({ name, label, groups, first }, changed) {
+  const select = element("select", { id: "choose-" + name, name });
+  if (first) select.append(element("option", { value: "" }, first));
+  for (const [heading, words] of Object.entries(groups)) {
+    select.append(element("optgroup", { label: heading }, ...words.map((word) => element("option", { value: word }, word))));
+  }
+  select.addEventListener("change", () => changed(select.value));
+  const whole = element("div", { class: "choice" }, element("label", { for: select.id }, label), select);
+  return { whole, set: (word) => (select.value = word) };
+}
+
+/** A button. */
+export function button(label, pressed, attributes = {}) {
+  return element("button", { type: "button", onclick: pressed, ...attributes }, label);
+}
+
+/** Lines of code in several languages, one shown at a time, with a copy button: `codeBlock({python: "Python"})`. */
+export function codeBlock(languages) {
+  const codes = {};
+  const tabs = {};
+  const choose = (wanted) => {
+    for (const name of Object.keys(languages)) {
+      tabs[name].setAttribute("aria-pressed", name === wanted);
+      codes[name].parentElement.hidden = name !== wanted;
+    }
+  };
+  const copy = button("Copy", async () => {
+    const shown = Object.values(codes).find((code) => !code.parentElement.hidden);
+    try {
+      await navigator.clipboard.writeText(shown.textContent);
+      copy.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(shown); // a browser that does not let us: the user's own keys will do
+      copy.textContent = "Press Ctrl-C";
+    }
+    setTimeout(() => (copy.textContent = "Copy"), 1200);
+  }, { id: "copy-lines" });
+  const head = element("div", { class: "head" });
+  const whole = element("div", { class: "block" }, head);
+  for (const [name, label] of Object.entries(languages)) {
+    tabs[name] = button(label, () => choose(name), { id: "tab-" + name, class: "tab" });
+    codes[name] = element("code", { id: "lines-" + name });
+    head.append(tabs[name]);
+    whole.append(element("pre", { tabindex: 0 }, codes[name]));
+  }
+  head.append(copy);
+  choose(Object.keys(languages)[0]);
+  return { whole, set: (name, text) => codes[name].textContent === text || (codes[name].textContent = text) };
+}

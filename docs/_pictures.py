@@ -13,6 +13,8 @@ PICTURES = Path(__file__).parent / "pictures"
 ANSWERED = sorted(path.stem for path in (Path(__file__).parent / "answers").glob("*.md"))
 COMMANDS = (
     'regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01 --plot design-copy.svg',
+    "regard design share example:hexagon 0 1 --eps 0.01 --plot tutorial-share.svg",
+    'regard design ceiling --keys "-1.2,-0.8; 1.4,-0.8; 0,1.4; 0,0" 3 --plot tutorial-ceiling.svg',
     'regard subspace extract "1; 0" "2; 1" --plot extract.svg',
     "regard positions --dim 4 --length 1000000 --plot positions.svg",
     "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20"

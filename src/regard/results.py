@@ -1,18 +1,23 @@
 """What every verb returns: a frozen dataclass that prints, serialises and draws itself.
 
 A result class is ``@dataclass(frozen=True, kw_only=True, eq=False)`` and derives from :class:`Result`;
-it writes ``__str__`` (the paragraph the command line prints) and, where the answer can be "no", ``answer``.
+it writes ``__str__`` (the paragraph the command line prints), ``answer`` where that can be "no", and ``figure`` where
+there is a picture.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import html
+import io
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
+
+from regard.errors import InputError
 
 
 class Result:
@@ -32,8 +37,29 @@ class Result:
         """The result as JSON; floats keep every digit, infinities become the strings "inf" and "-inf"."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
+    def figure(self) -> Any:
+        """The picture as a matplotlib figure (needs ``regard[plots]``); None where there is none."""
+        return None
+
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """What a notebook shows: the paragraph, and under it the picture, where matplotlib is installed."""
+        paragraph = f"<pre>{html.escape(str(self))}</pre>"
+        try:
+            drawn = self.figure()
+        except InputError:  # no matplotlib: the paragraph does without
+            return paragraph
+        return paragraph if drawn is None else paragraph + inline_svg(drawn)
+
+
+def inline_svg(figure: Any) -> str:
+    """A matplotlib figure as an element of a page, never wider than the page.
+
+    Its style sheet would hold for the whole page, other pictures included: its two rules go to the element itself.
+    """
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    inside = re.sub(r"<(style|metadata)\b.*?</\1>", "", stream.getvalue().partition("<svg")[2], flags=re.DOTALL)
+    return f'<svg style="max-width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt"{inside}'
 
 
 def plain(value: Any) -> Any:

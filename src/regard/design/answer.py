@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from regard.design.textbook import Textbook
 from regard.results import Result
 
 Array = NDArray[np.float64]
+
+MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +43,7 @@ class Design(Result):
     textbook: Textbook | None
     certificate: dict[str, Any]
     verification: Verification
+    _keys: Array | None = field(default=None, repr=False)  # for the picture
 
     @property
     def answer(self) -> bool:
@@ -61,6 +64,12 @@ class Design(Result):
             return "\n".join([_demand(self), self._never(), _checked(self.verification)])
         lines = [_demand(self), self._what_it_does(), self._how_good(), *self._beside()]
         return "\n".join([*lines, f"query: {_short(self.query)}", _checked(self.verification)])
+
+    def figure(self) -> Any:
+        """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
+        from regard.design.picture import sketch
+
+        return None if self._keys is None else sketch(self, self._keys)
 
     def _never(self) -> str:
         reach = _measure(self.verb, self.bound)
@@ -137,6 +146,7 @@ class Ceiling(Result):
     budget_ceiling: float | None
     certificate: dict[str, Any]
     verification: Verification
+    _keys: Array | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
         lines = [f"Key {self.key} (keys are counted from 0) can get at most {self.ceiling:.9g} of the attention."]
@@ -162,6 +172,12 @@ class Ceiling(Result):
             lines.append(f"With queries of norm up to {self.budget_norm:.6g} the most is {most}{digits}.")
         return "\n".join([*lines, _checked(self.verification)])
 
+    def figure(self) -> Any:
+        """Keys in the plane with the hull, and the weights under the ceiling; None for very many keys."""
+        from regard.design.picture import sketch
+
+        return None if self._keys is None else sketch(self, self._keys)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ceilings(Result):
@@ -181,6 +197,11 @@ class Ceilings(Result):
                 f"{row.key:>6}  {row.ceiling:>11.6f}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}  {budget}"
             )
         return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
+
+
+def drawable(keys: Array) -> Array | None:
+    """A copy of the keys for an answer's picture; None where they are so many that answers should not hold them."""
+    return keys.copy() if keys.size <= MOST_DRAWN else None
 
 
 def _demand(design: Design) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.design import hull, minimax, rigor
-from regard.design.answer import Ceiling, Ceilings
+from regard.design.answer import Ceiling, Ceilings, drawable
 from regard.design.balance import REACH, combinations
 from regard.design.question import (
     Geometry,
@@ -66,7 +66,14 @@ def ceiling(
     same = (array[others] == array[key]).all(axis=1)
     found = _with_distinct(question, others[~same], int(same.sum()))
     budget, budget_ceiling = _budget(question, max_norm)
-    return Ceiling(key=key, copies=int(same.sum()), budget_norm=budget, budget_ceiling=budget_ceiling, **found)
+    return Ceiling(
+        key=key,
+        copies=int(same.sum()),
+        budget_norm=budget,
+        budget_ceiling=budget_ceiling,
+        _keys=drawable(array),
+        **found,
+    )
 
 
 def ceilings(

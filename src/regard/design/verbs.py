@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.design import certificate as certificates
 from regard.design import minimax
-from regard.design.answer import Design, Designs
+from regard.design.answer import Design, Designs, drawable
 from regard.design.balance import unreachable_proofs
 from regard.design.certificate import Verification
 from regard.design.evaluate import norm_above
@@ -346,6 +346,7 @@ def _design(question: Question, query: Array | None, made: dict[str, Any], verif
         attention=attention,
         certificate=made,
         verification=replace(verification),
+        _keys=drawable(question.keys),
         **more,
     )
 

@@ -18,21 +18,25 @@ def draw(spectrum: Spectrum, path: str | os.PathLike[str], *, rank: int | None =
     name = os.fspath(path)
     if not name.lower().endswith((".png", ".svg", ".pdf")):
         raise InputError(f"Cannot draw to {name!r}: the name must end in .png, .svg or .pdf.")
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Drawing needs matplotlib: pip install 'regard[plots]'.") from None
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    _values(left, spectrum, rank)
-    _energy(right, spectrum, rank)
-    figure.suptitle(f"{spectrum.name}: {spectrum.shape[0]} x {spectrum.shape[1]}", fontsize=11)
+    figure = sketch(spectrum, rank=rank)
     try:
         figure.savefig(name, dpi=150, metadata={"Date": None} if name.lower().endswith(".svg") else None)
     except OSError as error:
         raise InputError(f"Cannot write {name!r}: {error.strerror or error}.") from None
+
+
+def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Any:
+    """The picture as a matplotlib figure: the singular values under their bound, and the energy kept."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("Drawing needs matplotlib: pip install 'regard[plots]'.") from None
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _values(left, spectrum, rank)
+    _energy(right, spectrum, rank)
+    figure.suptitle(f"{spectrum.name}: {spectrum.shape[0]} x {spectrum.shape[1]}", fontsize=11)
+    return figure
 
 
 def _values(axes: Any, spectrum: Spectrum, rank: int | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -228,6 +229,12 @@ class Spectrum(Result):
             + "\n".join([head, *rows])
             + "\nThe best rank k-1 has spectral error sigma_k; ||A||_F/sqrt k is never below it."
         )
+
+    def figure(self) -> Any:
+        """The singular values under the coursework's bound, and the energy they keep, as a matplotlib figure."""
+        from regard.lowrank.pictures import sketch
+
+        return sketch(self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,14 @@ class Study(Result):
     def __str__(self) -> str:
         parts = (self.spectrum, self.smallest, self.truncation, self.effect, self.checked)
         return "\n\n".join(str(part) for part in parts if part is not None)
+
+    def figure(self) -> Any:
+        """The spectrum with the cut marked, as a matplotlib figure; None for a sketch, which knows only its top."""
+        from regard.lowrank.pictures import sketch
+
+        if not isinstance(self.spectrum, Spectrum):
+            return None
+        return sketch(self.spectrum, rank=None if self.truncation is None else self.truncation.rank)
 
 
 def study(

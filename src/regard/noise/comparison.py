@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +53,15 @@ class Comparison(Result):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import plot_comparison
+        from regard.noise.pictures import save
 
-        plot_comparison(self, path)
+        save(self.figure(), path)
+
+    def figure(self) -> Any:
+        """The picture as a matplotlib figure (needs ``regard[plots]``)."""
+        from regard.noise.pictures import comparison_figure
+
+        return comparison_figure(self)
 
     def _setting(self) -> list[str]:
         return [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,9 +66,15 @@ class OptimisedQueries(Result):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import plot_optimised
+        from regard.noise.pictures import save
 
-        plot_optimised(self, path)
+        save(self.figure(), path)
+
+    def figure(self) -> Any:
+        """The picture as a matplotlib figure (needs ``regard[plots]``)."""
+        from regard.noise.pictures import optimised_figure
+
+        return optimised_figure(self)
 
 
 def optimise(

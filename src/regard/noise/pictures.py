@@ -21,34 +21,31 @@ from regard.noise.study import Study, by_interest
 ORANGE, BLUE, GREEN, VERMILION, GREY = "#E69F00", "#0072B2", "#009E73", "#D55E00", "#8a8a8a"
 
 
-def _pyplot() -> Any:
+def _figure(width: float, height: float) -> Any:
+    """An empty figure, without a window and unknown to pyplot: a notebook's own pictures are left alone."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a file; its ending says the format."""
     try:
         figure.savefig(path, dpi=130)
     except ValueError as error:
         raise InputError(f"The picture {path} cannot be written: {error}; end its name in .svg or .png.") from None
-    finally:
-        _pyplot().close(figure)
 
 
 def _clean(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def plot_comparison(result: Comparison, path: str | os.PathLike[str]) -> None:
+def comparison_figure(result: Comparison) -> Any:
     """One head's swing and two heads' steadiness: the weight's density, the role of the length, the scale of q."""
-    plt = _pyplot()
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13.5, 4.1), layout="constrained")
+    figure = _figure(13.5, 4.1)
+    left, middle, right = figure.subplots(1, 3)
     _densities(left, result)
     _by_length(middle, result)
     right.plot(result.scales, result.one_errors, "o-", color=ORANGE, label="one head")
@@ -61,7 +58,7 @@ def plot_comparison(result: Comparison, path: str | os.PathLike[str]) -> None:
     right.legend(frameon=False)
     for axis in (left, middle, right):
         _clean(axis)
-    _save(figure, path)
+    return figure
 
 
 def _densities(axis: Any, result: Comparison) -> None:
@@ -96,13 +93,13 @@ def _by_length(axis: Any, result: Comparison) -> None:
 
 def plot_keys(path: str | os.PathLike[str], *, iso: float = 0.01, spread: float = 0.5, seed: int = 0) -> None:
     """The coursework's Figure 1: the mean of key 0 with realisations of k_0, for a I and for a I + spread mu mu^T."""
-    plt, generator = _pyplot(), seeded(seed)
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 5.3), layout="constrained", sharex=True, sharey=True)
+    figure, generator = _figure(9.6, 5.3), seeded(seed)
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = (f"Σ = {iso:g} I: a round cloud", f"Σ = {iso:g} I + {spread:g} μμᵀ: same direction, other length")
     for axis, extra, title in zip(axes, (0.0, spread), titles, strict=True):
         _realisations(axis, gaussian_setting(2, spread=extra, iso=iso), generator)
         axis.set_title(title, fontsize=11)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) -> None:
@@ -123,12 +120,12 @@ def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) 
     _clean(axis)
 
 
-def plot_study(result: Study, path: str | os.PathLike[str]) -> None:
+def study_figure(result: Study) -> Any:
     """Mean and standard deviation of every weight, with the target beside it."""
-    plt = _pyplot()
     shown = by_interest(result)[:20]
     x = np.arange(len(shown))
-    figure, axis = plt.subplots(figsize=(max(5.0, 0.45 * len(shown) + 2), 3.8), layout="constrained")
+    figure = _figure(max(5.0, 0.45 * len(shown) + 2), 3.8)
+    axis = figure.subplots()
     goal = np.array([1 / len(result.target) if k in result.target else 0.0 for k in shown])
     axis.bar(x, goal, width=0.8, color=GREY, alpha=0.3, label="target")
     sd = np.sqrt(np.maximum(result.weight_covariance.diagonal(), 0.0))[shown]
@@ -138,19 +135,19 @@ def plot_study(result: Study, path: str | os.PathLike[str]) -> None:
     axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of it variance {result.variance:.4g}", fontsize=11)
     axis.legend(frameon=False)
     _clean(axis)
-    _save(figure, path)
+    return figure
 
 
-def plot_optimised(result: OptimisedQueries, path: str | os.PathLike[str]) -> None:
+def optimised_figure(result: OptimisedQueries) -> Any:
     """The scores q_h . mu_l that the found queries aim at, head by head."""
-    plt = _pyplot()
     scores = result.scores
     limit = float(np.abs(scores).max()) or 1.0
-    figure, axis = plt.subplots(figsize=(0.5 * scores.shape[1] + 3, 0.5 * len(scores) + 1.9), layout="constrained")
+    figure = _figure(0.5 * scores.shape[1] + 3, 0.5 * len(scores) + 1.9)
+    axis = figure.subplots()
     image = axis.imshow(scores, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
     axis.set_yticks(range(len(scores)), [f"head {h}" for h in range(len(scores))])
     axis.set_xticks(range(scores.shape[1]) if scores.shape[1] <= 24 else [0, scores.shape[1] - 1])
     axis.set_xlabel("key (counted from 0)")
     figure.colorbar(image, ax=axis, label="q·μ")
     axis.set_title(f"error {result.error:.4g} (designed: {result.designed_error:.4g})", fontsize=11)
-    _save(figure, path)
+    return figure

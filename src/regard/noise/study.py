@@ -63,9 +63,15 @@ class Study(Result):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import plot_study
+        from regard.noise.pictures import save
 
-        plot_study(self, path)
+        save(self.figure(), path)
+
+    def figure(self) -> Any:
+        """The picture as a matplotlib figure (needs ``regard[plots]``)."""
+        from regard.noise.pictures import study_figure
+
+        return study_figure(self)
 
     def _moment_lines(self) -> list[str]:
         heads = "one head" if self.heads == 1 else f"the mean of {self.heads} heads"

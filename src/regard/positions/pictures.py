@@ -22,24 +22,28 @@ LOOKS = {
     "bfloat16": ("#D55E00", "o"),
 }
 DIMS = (2, 4, 8, 16, 32, 64)
+MOST_POSITIONS = 1 << 20  # among which collisions are looked for: some seconds
 
 
 def draw(result: Positions, file: str, *, table: Float | None = None, base: float = 10000) -> None:
-    """Draw a result: distance against offset; for computed encodings also first collisions by dimension."""
-    plt = _pyplot()
-    if table is not None:
-        figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-        _draw_table(axes, table)
-    else:
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-        _draw_distances(left, result, base)
-        _draw_collisions(right, min(result.length, 1 << 20), base)
+    """Draw a result into a file; its ending says the format."""
     try:
-        figure.savefig(file, dpi=150)
+        sketch(result, table=table, base=base).savefig(file, dpi=150)
     except ValueError as error:
         raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
-    finally:
-        plt.close(figure)
+
+
+def sketch(result: Positions, *, table: Float | None = None, base: float = 10000, most: int = MOST_POSITIONS) -> Any:
+    """Distance against offset; for computed encodings also first collisions by dimension, among ``most`` positions."""
+    if table is not None:
+        figure = _figure(6.4, 4.2)
+        _draw_table(figure.subplots(), table)
+        return figure
+    figure = _figure(11, 4.4)
+    left, right = figure.subplots(1, 2)
+    _draw_distances(left, result, base)
+    _draw_collisions(right, min(result.length, most), base)
+    return figure
 
 
 def first_collisions(
@@ -113,12 +117,10 @@ def _draw_table(axes: Any, table: Float) -> None:
     axes.legend(fontsize=8)
 
 
-def _pyplot() -> Any:
+def _figure(width: float, height: float) -> Any:
+    """An empty figure, without a window and unknown to pyplot: a notebook's own pictures are left alone."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    return Figure(figsize=(width, height), layout="constrained")

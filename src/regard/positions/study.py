@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,12 @@ class Positions(Result):
         from regard.positions.pictures import draw
 
         draw(self, file, table=self._table, base=self._base)
+
+    def figure(self) -> Any:
+        """The same as a matplotlib figure, at once: collisions are looked for among 2^16 positions at most."""
+        from regard.positions.pictures import sketch
+
+        return sketch(self, table=self._table, base=self._base, most=1 << 16)
 
     def _nearness(self) -> str:
         if self.equal is not None or self.length < 2:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +100,12 @@ class Extraction(Result):
         from regard.subspace.picture import draw
 
         draw(self, Path(path))
+
+    def figure(self) -> Any:
+        """The same as a matplotlib figure; None where there is no angle to draw."""
+        from regard.subspace.picture import sketch
+
+        return sketch(self) if self.exists and len(self.angles) else None
 
 
 def extract(A: npt.ArrayLike, B: npt.ArrayLike, *, tolerance: float | None = None) -> Extraction:

@@ -22,14 +22,20 @@ def draw(extraction: Extraction, path: Path) -> None:
     check_target(path, ENDINGS)
     if not extraction.exists or not len(extraction.angles):
         raise InputError("There is no angle to draw: the spans intersect, or one of them is zero.")
+    figure = sketch(extraction)
+    # Undated, so that drawing the same thing again changes no file.
+    figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def sketch(extraction: Extraction) -> Any:
+    """The picture as a matplotlib figure."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError("Pictures need matplotlib; install it with: pip install 'regard[plots]'.") from None
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     _fill(figure.add_subplot(), extraction)
-    # Undated, so that drawing the same thing again changes no file.
-    figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    return figure
 
 
 def _fill(axes: Any, extraction: Extraction) -> None:

@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
 
 def draw(result: Symmetry, gaps: dict[str, Any], file: str) -> None:
+    """Write the picture to a file; its ending says the format."""
+    try:
+        sketch(result, gaps).savefig(file, dpi=150)
+    except ValueError as error:
+        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
+
+
+def sketch(result: Symmetry, gaps: dict[str, Any]) -> Any:
     """Differences row by row, for the permutation and the swap that show most, with the tolerance."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    axes = figure.subplots()
     lowest = result.tolerance / 1e3
     for (label, values), colour, marker in zip(gaps.items(), ("#0072B2", "#D55E00"), ("o", "^"), strict=False):
         axes.plot(np.maximum(values, lowest), marker, color=colour, ms=4, alpha=0.8, label=label)
@@ -31,9 +37,4 @@ def draw(result: Symmetry, gaps: dict[str, Any], file: str) -> None:
     law = "map(PX) = P map(X)" if result.kind == "equivariant" else "map(PX) = map(X)"
     axes.set_title(f"{result.name}: {law} {verdict}")
     figure.legend(fontsize=8, loc="outside lower center", ncols=3)
-    try:
-        figure.savefig(file, dpi=150)
-    except ValueError as error:
-        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
-    finally:
-        plt.close(figure)
+    return figure

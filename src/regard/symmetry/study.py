@@ -67,6 +67,12 @@ class Symmetry(Result):
 
         draw(self, self._rows, file)
 
+    def figure(self) -> Any:
+        """The same as a matplotlib figure."""
+        from regard.symmetry.pictures import sketch
+
+        return sketch(self, self._rows)
+
     def _swap_words(self) -> str:
         if self.swap is None or self.swap_gap is None or self.swap_excess is None:
             return ""

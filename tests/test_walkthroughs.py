@@ -227,6 +227,18 @@ def test_the_site_builds_both_ways(answers: str, tmp_path: Path, monkeypatch: py
     assert bool(list((tmp_path / "site" / "pictures").glob("claim-*"))) is (answers == "yes")
 
 
+def test_pages_about_the_claims_keep_quiet_without_answers(hook: ModuleType) -> None:
+    """Their worked examples are answers too."""
+    for name, telling in (("claims.md", "on key 1 when c = 1/2"), ("your-answer.md", "keys[a] + keys[b]")):
+        page = (DOCS / name).read_text(encoding="utf-8")
+        quiet = hook.without_answers(page)
+        assert telling in page
+        assert telling not in quiet
+        assert "REFUTED (with" not in quiet
+        assert "<!--" not in quiet
+        assert "## " in quiet
+
+
 def test_the_example_of_the_docs_is_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/claims.md shows how to add a claim: its one file is all that it takes."""
     import regard.coursework.claims as folder

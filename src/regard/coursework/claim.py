@@ -163,5 +163,8 @@ class Answered(Result):
     def __str__(self) -> str:
         return f"{self.checked}\n\n{self.proof}"
 
+    def figure(self) -> Any:
+        return self.checked.figure()
+
     def to_dict(self) -> dict[str, Any]:
         return {**self.checked.to_dict(), "proof": self.proof.text}

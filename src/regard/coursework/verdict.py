@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import html
-import io
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from regard.errors import InputError
 from regard.results import Result
 
 WIDTH = 100
@@ -152,19 +149,13 @@ class Checked(Result):
         judged = [one.to_dict() for one in self.judged]
         return {"claim": self.claim, "status": self.status.value, "parameters": self.parameters, "readings": judged}
 
-    def _repr_html_(self) -> str:
-        """In a notebook the verdict draws itself, where matplotlib is installed."""
+    def figure(self) -> Any:
+        """The claim's picture, for these parameters."""
         from regard.coursework.drawing import figure
 
-        drawn = ""
-        try:
-            made, stream = figure(), io.StringIO()
-            self._draw(made)
-            made.savefig(stream, format="svg")
-            drawn = stream.getvalue().partition("<svg")[2]
-        except InputError:
-            pass
-        return f"<pre>{html.escape(str(self))}</pre>" + (f"<svg{drawn}" if drawn else "")
+        made = figure()
+        self._draw(made)
+        return made
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -104,6 +104,10 @@ def half_is_enough(*, n: int, eps: float, factor: float) -> Verdict:
     )
 
 
+def every_eps(*, n: int, eps: float, factor: float) -> Verdict:
+    return _broken(2, 3.0, factor)
+
+
 def prove(*, n: int, eps: float, factor: float) -> str:
     T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
     exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {needed(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
@@ -120,7 +124,7 @@ scores, hence D >= ln((n-2)/eps) = T.
 D = q.u with u = (k_0 + k_1)/2 - (mean of the others), and ||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2)). So ||q|| >= T/||u||
 = T sqrt(2(n-2)/n), attained by q = T u/||u||^2, whose weights are 1/(2+eps) exactly.
 
-Against the budget: T < L and sqrt(2(n-2)/n) < sqrt(2), so less than half of 2 sqrt(2) L is ever needed.
+Against the budget: T < L and sqrt(2(n-2)/n) < sqrt(2), so more than half of 2 sqrt(2) L is never needed.
 
 Here n = {n}, eps = {eps:g}: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
 {exact}."""
@@ -176,25 +180,30 @@ CLAIM = Claim(
     sources=(Source("attention-position-svd", "Attention (b); its keys 1 and 2 are our 0 and 1"),),
     parameters=(
         number_of_keys(),
-        Parameter(name="eps", default=0.01, meaning="how much the rest may get", above=0, most=1e9),
+        Parameter(name="eps", default=0.01, meaning="how much the rest may get", least=1e-200, most=1e9),
         Parameter(
             name="factor",
             default=2 * math.sqrt(2),
             meaning="of the budget, 2 sqrt(2) in the statement",
-            above=0,
+            least=0.001,
             most=99,
         ),
     ),
     readings=(
         Reading(
             name="as stated",
-            statement="For every n >= 2 and eps > 0 (the set asks for eps < 1) there is such a query.",
+            statement="For every n >= 2 and 0 < eps <= n (the set asks for eps < 1) there is such a query.",
             check=within_budget,
         ),
         Reading(
             name="half the budget",
             statement="Already sqrt(2) ln(n/eps) is enough: the stated budget is at least twice what is needed.",
             check=half_is_enough,
+        ),
+        Reading(
+            name="every eps",
+            statement="For every n >= 2 and every eps > 0 there is such a query: the question itself sets no limit.",
+            check=every_eps,
         ),
     ),
     prove=prove,

@@ -14,7 +14,7 @@ from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
 EXCEPT_TWO = (
     "For n >= 3 keys and affinely independent values the softmax never averages exactly, whatever the keys and the "
@@ -73,7 +73,7 @@ def in_float64(*, n: int) -> Verdict:
         return independent_values(n=2)
     T = first_exact_scale(n)
     if T > 2000:
-        return holds("exact arithmetic on floats", "No T up to 2,000 gave the exact average.")
+        return not_refuted(2000, "No T up to 2,000 gave the exact average.")
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 5))
     middle = (values[0] + values[1]) / 2

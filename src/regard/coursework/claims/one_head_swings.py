@@ -88,7 +88,9 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
     moments = noise.weight_moments(noise.score_laws(model, noise.one_head(n, scale)))
     variance = float(np.trace(moments.covariance))
     accuracy = moments.accuracy * n
-    region = "when T is large against 1/sqrt(spread); the limit for T -> infinity, T >> ln n, is 1/2"
+    region = (
+        "when T is large against 1/sqrt(spread) and ln n, and a is small; the limit for a -> 0, T -> infinity is 1/2"
+    )
     if variance + accuracy < LEVEL:
         return refuted(
             f"The variance is {variance:.6g}, by integrals.",
@@ -97,6 +99,8 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
             correction="The variance is at most near 2 E(sigmoid(D) - 1/2)^2, D ~ N(0, T^2 (spread + 4a)), which rises "
             "from 0 to 1/2 as T grows.",
         )
+    if variance - accuracy < LEVEL:
+        return not_refuted(1, f"The variance is {variance:.6g}, too near to 1/4 for integrals to {accuracy:.0e}.")
     return holds(
         f"integrals with error bound {accuracy:.0e}",
         f"The output's total variance is {variance:.6g} with orthonormal values, where always sitting at v_a or v_b, "

@@ -49,11 +49,13 @@ def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
 def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     if delta >= math.sqrt(2) - 1:
         return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {delta:g}.")
-    edge = 0.999
+    least = 2 / ((1 - delta) / delta) ** 2  # with two keys every eps between this and 1 fails
+    edge = 0.999 if least < 0.999 else (1 + least) / 2
     loser = 1 / (1 + math.sqrt(2 / edge))
+    kept = f"{loser:.4g}" if loser - delta > 1e-3 else f"{loser:.9g}"
     return refuted(
         "It depends on n/eps, which is only known to be above 2.",
-        counterexample=f"n = 2, eps = {edge}: the loser keeps {loser:.4g}, more than {delta:g}",
+        counterexample=f"n = 2, eps = {edge:.6g}: the loser keeps {kept}, more than {delta:g}",
         region=f"{WHERE}; for delta = {delta:g} that is n/eps >= {((1 - delta) / delta) ** 2:.6g}",
         correction=CORRECTION,
     )

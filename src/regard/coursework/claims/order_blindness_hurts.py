@@ -10,7 +10,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 
 
 def same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
@@ -36,7 +36,7 @@ def same_outputs(*, dim: int, seed: int) -> Verdict:
     first, second = (layer(np.array([the, a, bit, the, b])) for a, b in ((dog, man), (man, dog)))
     gap = float(np.abs(first - second).max(axis=1)[1])
     if gap < 1e-9:
-        return holds("float64", "Row by row the outputs are equal.")
+        return not_refuted(1, "Row by row the outputs of this layer are equal.")
     return refuted(
         "The rows change places with the words: read at a fixed place, the outputs do differ.",
         counterexample=f"row 1 is the dog's in one sentence and the man's in the other; they differ by {gap:.3g} "

@@ -56,7 +56,7 @@ def exactly(*, rows: int, columns: int, power: float) -> Verdict:
         if roots != total:
             return refuted("In whole numbers.", counterexample=str(A), region="not known", correction="none")
     return holds(
-        "exact arithmetic",
+        f"proof; exact arithmetic on {TRIALS} matrices agrees",
         f"On {TRIALS} whole matrices of {few[0]} x {few[1]} the sum of the roots of det(x I - A^T A) equals the sum "
         "of squares.",
     )

@@ -194,7 +194,7 @@ CLAIM = Claim(
     ),
     parameters=(
         *noise_parameters(iso=1e-6),
-        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),
+        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", least=1e-9, most=100),
     ),
     readings=(
         Reading(

@@ -23,19 +23,20 @@ def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
 
 def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
     along, across = _squares(d, iso, Fraction(1, 2))
-    most = 1 / (2 * (ratio**2 * (d - 1) - 1)) if ratio**2 * (d - 1) > 1 else math.inf
+    slim = ratio**2 * (d - 1) > 1
+    region = f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {1 / (2 * (ratio**2 * (d - 1) - 1)):.4g}" if slim else "for every a"
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
     if along < Fraction(ratio) ** 2 * across:
         return refuted(
             f"Standard deviations: {size}.",
             counterexample=f"a = {iso:g}, d = {d}: the ratio is {math.sqrt(along / across):.4g} < {ratio:g}",
-            region=f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {most:.4g}",
+            region=region,
             correction="The noise is long where (d-1) a is small against 1/2 + a: a must vanish faster than 1/d.",
         )
     return holds(
         "exact arithmetic",
         f"Standard deviations: {size}, a ratio of {math.sqrt(along / across):.4g}: same direction, other length.",
-        region=f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {most:.4g} (d = {d})",
+        region=f"{region} (d = {d})",
     )
 
 
@@ -60,7 +61,7 @@ def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
     return refuted(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
         counterexample=f"a = {iso:g}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
-        region="for about 92 of 100 draws (as a -> 0, 1 - Phi(-sqrt 2) = 92.135 %)",
+        region=f"for {1 - chance:.2%} of the draws (92.135 %, Phi(sqrt 2), as a -> 0)",
         correction="The same line, other length: 7.865 % of the realisations point the other way as a -> 0, and more "
         "for "
         "larger a. Proof: k_a.mu_a ~ N(1, 1/2 + a).",
@@ -81,8 +82,8 @@ Sigma = a I + (1/2) mu_a mu_a^T: a + 1/2 along and (d-1) a across. The ratio of 
 a)/((d-1) a)), which grows without bound as a -> 0: realisations lie on the line of mu_a, at other lengths. So this
 is the noise that the figure depicts.
 
-The ratio is at least r exactly when a <= 1/(2 (r^2 (d-1) - 1)). Here d = {d}, a = {iso:g}: {math.sqrt(along):.4g}
-along, {math.sqrt(across):.4g} across."""
+The ratio is at least r exactly when a <= 1/(2 (r^2 (d-1) - 1)), or r^2 (d-1) <= 1. Here d = {d}, a = {iso:g}:
+{math.sqrt(along):.4g} along, {math.sqrt(across):.4g} across."""
 
 
 def draw(figure: Any, *, d: int, iso: float, ratio: float) -> None:

@@ -34,6 +34,12 @@ def largest_eps(n: int, delta: float) -> float:
     return n * (delta / ((1 - delta) * (n - 1))) ** 2
 
 
+def smallest_failure(n: int, eps: float, delta: float) -> tuple[int, float]:
+    """The least number of keys at which head 1 can fail with some eps < 1, and an eps that shows it."""
+    m = next((m for m in range(2, min(n, 10**4)) if largest_eps(m, delta) < 0.98), n)
+    return (m, 1.01 * largest_eps(m, delta)) if m < n else (n, eps)
+
+
 def _nearly_all(n: int, eps: float, delta: float) -> bool:
     """Exactly, in fractions: first_head(n, eps) >= 1 - delta."""
     d = Fraction(delta)
@@ -46,12 +52,11 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
     most = largest_eps(n, delta)
     region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {most:.4g} for this n: eps must fall like 1/n"
     if not _nearly_all(n, eps, delta):
+        fewest, small = smallest_failure(n, eps, delta)
         return refuted(
             f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
-            counterexample=f"n = 2, eps = {min(1.01 * largest_eps(2, delta), 0.999):.4g} already: "
-            f"{first_head(2, min(1.01 * largest_eps(2, delta), 0.999)):.6g} < {1 - delta:g}; for every fixed eps it "
-            "falls "
-            f"to 0 as n grows (n = 10,000, eps = {eps:g}: {first_head(10_000, eps):.4g})",
+            counterexample=f"n = {fewest}, eps = {small:.4g}: {first_head(fewest, small):.6g} < {1 - delta:g}; for "
+            f"every fixed eps it falls to 0 as n grows (n = 10,000, eps = {eps:g}: {first_head(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
             weight=first_head(n, eps),
@@ -84,7 +89,7 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     with enclosure.precise():
         t = enclosure.ball(factor) * (enclosure.ball(n) / enclosure.ball(eps)).log()
         others = enclosure.rest(t, [(n - 1, 0)])
-        enough = bool(others < enclosure.ball(eps))
+        enough, weight = bool(others < enclosure.ball(eps)), float((1 / (1 + others)).mid())
     if not enough:
         return refuted(
             "The others keep more than eps.",
@@ -94,7 +99,7 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
         )
     return holds(
         "proof; an enclosure agrees",
-        f"Head 2 has n/(n + (n-1) eps) = {n / (n + (n - 1) * eps):.6g} >= 1/(1+eps) on key 2, whatever c is.",
+        f"Head 2 has 1/(1 + (n-1) e^-t) = {weight:.6g} >= 1/(1+eps) on key 2, whatever c is.",
     )
 
 

@@ -97,9 +97,10 @@ def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
         counterexample=f"scores {np.round(first, 3).tolist()[:4]}, n = {len(first)}: off by {_off(first):.3g}",
         region="for n = 1, and where every quotient happens to be exact",
         correction=f"|sum - 1| <= n u / (1 - n u) + n 2^-1074 with u = 2^-53: {bound:.3g} for n = {n} (largest of "
-        f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: the computed total differs from the sum of "
-        "the computed exponentials by a factor 1 + theta, |theta| <= (n-1)u/(1-(n-1)u), and each quotient by another "
-        "1 + delta, |delta| <= u, or by half of 2^-1074 where it underflows.",
+        f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: adding n positive numbers costs each of them at most "
+        "n - 1 factors 1 + delta, |delta| <= u, so the computed total is between (1-u)^(n-1) and (1-u)^-(n-1) times "
+        "the sum of the computed exponentials; each quotient takes one more such factor, or misses by half of 2^-1074 "
+        "where it underflows. And (1-u)^n >= 1 - n u.",
         largest=worst,
         bound=bound,
     )

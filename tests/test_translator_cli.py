@@ -119,6 +119,29 @@ def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, c
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["RUN", "RUN", "--source", "de"], "Run folders are compared as they are; --with, --data, --source"),
+        (["RUN", "RUN", "--target", "en"], "Run folders are compared as they are; --with, --data, --source"),
+        (["good", "--with", "learned", "--beam", "3"], "A beam of 3 is for run folders; embeddings are compared"),
+    ],
+)
+def test_options_of_compare_that_would_be_ignored_are_refused(run, monkeypatch, capsys, words, message):
+    words = [run if word == "RUN" else word for word in words]
+    code, out, err = regard(monkeypatch, capsys, "compare", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("verb", ["train", "compare", "tune"])
+def test_help_names_the_deeper_models(monkeypatch, capsys, verb):
+    code, out, _ = regard(monkeypatch, capsys, verb, "--help")
+    assert code == 0
+    assert "good" in out
+    assert "ctc" in out
+
+
 def test_overlong_sentences_can_be_cut(run, monkeypatch, capsys):
     code, out, err = regard(monkeypatch, capsys, "translate", run, "ein " * 7, "--cut")
     assert code == 0

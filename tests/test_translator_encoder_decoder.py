@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -22,6 +23,7 @@ from regard.translator.runs import load_run
 from regard.translator.scoring import perplexity, score
 from regard.translator.settings import Settings, load_settings
 from regard.translator.training import prepare, train
+from regard.translator.variants import read_variants
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -225,6 +227,45 @@ def test_it_learns_and_everything_else_works_for_it_unchanged(tmp_path, monkeypa
     with pytest.raises(SystemExit) as left:
         main()
     assert (left.value.code or 0, capsys.readouterr().out) == (0, "a dog\n")
+
+
+def test_a_report_names_every_layer_and_says_what_its_numbers_count(data, tmp_path):
+    settings = tiny(data, *GOOD, "decoder_layers=2", "epochs=1")
+    train(settings, tmp_path / "run")
+    report([tmp_path / "run"], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert all(f"layer {layer}, head {head}" in page for layer in (0, 1) for head in range(settings.model.heads))
+    assert "&lt;sos&gt; is given, not said, so its row is empty" in page
+    assert "Perplexity without &lt;sos&gt;, on a logarithmic scale" in page  # as the training loss is
+
+
+@pytest.mark.parametrize("batching", ["mixed", "equal-length"])
+def test_the_training_loss_is_the_mean_over_the_tokens_that_are_said(tmp_path, batching):
+    """With a rate of almost 0 it is the log-perplexity without <sos>, however lengths fall into batches."""
+    data = write_corpus(tmp_path / "data", 60)
+    changes = ["learning_rate=1e-12", "epochs=1", "dropout=0.0", "smoothing=0.0", f"batching={batching}", "batch=5"]
+    settings = tiny(data, *GOOD, *changes)
+    prepared = prepare(settings)
+    model = build_model(settings, len(prepared.source), len(prepared.target))
+    found = perplexity(model, prepared.train).without_sos
+    assert train(settings, tmp_path / "run").epochs[0].training_loss == pytest.approx(math.log(found), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "ctc"])
+def test_one_matrix_starts_from_the_text_of_both_sides(data, kind):
+    settings = tiny(data, *GOOD, f"model.kind={kind}", "vocabulary.joint=true", "tied=true")
+    variants = read_variants(["learned", "word2vec:train"], settings, prepare(settings))
+    assert variants[1].settings.embedding.source == variants[1].settings.embedding.target == "word2vec:train"
+    found = prepare(variants[1].settings)
+    assert found.source_vectors.types_covered == found.source_vectors.types  # the target's words too
+
+
+def test_a_file_of_vectors_is_for_the_one_matrix_of_a_tied_model(data, tmp_path):
+    (tmp_path / "english.txt").write_text("dog 1.0 2.0\nred 3.0 4.0\n")
+    spec = f"glove:{tmp_path / 'english.txt'}"
+    settings = tiny(data, *GOOD, "vocabulary.joint=true", "tied=true")
+    (variant,) = read_variants([spec], settings, prepare(settings))
+    assert variant.settings.embedding.source == variant.settings.embedding.target == spec
 
 
 def test_the_last_checkpoint_has_both_weights_and_opens_with_the_averaged_ones(data, tmp_path):

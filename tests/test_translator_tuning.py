@@ -17,6 +17,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.translator import tuning
 from regard.translator.importance import importances
 from regard.translator.records import read_record
+from regard.translator.settings import load_settings
 from regard.translator.space import Range, Space, load_space
 from regard.translator.storage import JOURNAL
 from regard.translator.study import read_study
@@ -268,6 +269,7 @@ def test_other_data_is_refused_and_damage_named(tmp_path):
         ("[vocabulary]\nsize = [0, 999]", "vocabulary.size cannot be searched: vocabulary and tokenisation stay"),
         ("[data]\nlongest = [5, 9]", "data.longest cannot be searched: the data stays the same"),
         ("[model]\nlayers = [1, 2]", "model.layers cannot be searched: one layer stays one layer"),
+        ("[model]\ndecoder_layers = [0, 1]", "model.decoder_layers cannot be searched: one layer stays one layer"),
         ('[model]\nkind = ["encoder", "deep"]', "model.kind cannot be 'deep': one layer stays one layer"),
         ("[training]\nseed = [1, 2]", "the seed is not a setting to tune"),
         ("[model]\nwidht = [1, 2]", "there is no setting 'model.widht'"),
@@ -296,10 +298,40 @@ def test_all_mistakes_of_a_space_at_once(tmp_path):
     assert len(str(caught.value).splitlines()) == 4
 
 
+@pytest.mark.parametrize(("config", "name"), [("coursework", "coursework"), ("good", "good"), ("ctc", "ctc")])
+def test_every_kind_has_its_own_space_by_default(config, name):
+    settings = load_settings(config)
+    space = load_space(None, settings)
+    assert space.name == name
+    assert ("model.layers" in space.entries) == (name != "coursework")
+    if name != "coursework":  # the first trial is then the settings themselves
+        assert space.defaults(settings) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[model]\nkind = ["ctc", "encoder"]', "model.kind cannot be 'encoder': it has one layer, and encoder-decoder"),
+        ("[fast]\nfused_loss = [true, false]", "fast.fused_loss cannot be searched: what is fast changes how long"),
+        ("[model]\nlayers = [0, 1]", "model.layers must be 1 or more, not 0"),
+    ],
+)
+def test_spaces_of_deeper_models_refused(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        load_space(write_space(tmp_path, text), load_settings("good"))
+
+
+def test_the_layers_of_a_deeper_model_are_tried(tmp_path):
+    changes = ["model.kind=encoder-decoder", "decoder_layers=1", "epochs=1", "width=8", "feed_forward=11", "batch=16"]
+    settings = tiny(write_corpus(tmp_path / "toy", 40), *changes)
+    space = write_space(tmp_path, "[model]\nlayers = [1, 2]\ndecoder_layers = [1, 2]")
+    got = tune(settings, tmp_path / "s", trials=2, space=space)
+    assert [t.state for t in got.trials] == ["complete"] * 2
+    assert got.default.changes == {"model.layers": 1, "model.decoder_layers": 1}
+
+
 @pytest.mark.parametrize("name", ["coursework", "quick"])
 def test_built_in_spaces_hold_their_defaults(name):
-    from regard.translator.settings import load_settings
-
     settings = load_settings("coursework" if name == "coursework" else "builtin")
     assert load_space(name, settings).entries
     with pytest.raises(InputError, match=r"There is no search space nowhere; give a \.toml file or one of: coursework"):

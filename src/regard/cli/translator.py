@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from regard.translator.training import Epoch, Step
 
 app = typer.Typer(
-    help="A one-layer Transformer encoder that translates: train it, score it, use it.\n\n"
-    "Try: regard translator train    (built-in German-English corpus, a few minutes)",
+    help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
+    "Try: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
+    "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",
     no_args_is_help=True,
 )
 
@@ -50,6 +51,8 @@ def train(
     """Train a translator into a run folder; the same command goes on with a run that was stopped.
 
     regard translator train configs/coursework.toml --data multi30k --source de --target en --out runs/one
+
+    regard translator train configs/good.toml --data multi30k --source de --target en --out runs/good
 
     Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
 
@@ -88,6 +91,8 @@ def score(
     """Perplexity both ways of counting, nats a character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
+
+    regard translator score runs/good --beam 5
     """
     from regard.translator.runs import load_run
     from regard.translator.scoring import score as judged
@@ -243,7 +248,7 @@ def _standard_input() -> list[str]:
 @app.command()
 def compare(
     what: Annotated[
-        list[str], typer.Argument(help="A settings file (or builtin, coursework); or finished run folders.")
+        list[str], typer.Argument(help="A settings file (or builtin, coursework, good, ctc); or finished run folders.")
     ],
     embeddings: Annotated[
         list[str] | None,
@@ -273,11 +278,16 @@ def compare(
     from regard.translator.variants import split_variants
 
     if len(what) > 1 or Path(what[0]).is_dir():
-        if embeddings is not None or data is not None or out is not None or changes:
-            raise InputError("Run folders are compared as they are; --with, --data, --out and --set are for training.")
+        if changes or any(option is not None for option in (embeddings, data, source, target, out)):
+            raise InputError(
+                "Run folders are compared as they are; --with, --data, --source, --target, --out and --set are for "
+                "training."
+            )
         show(compare_runs([Path(folder) for folder in what], beam=beam, samples=resamples, say=note), as_json=as_json)
     if not embeddings:
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
+    if beam != 1:
+        raise InputError(f"A beam of {beam} is for run folders; embeddings are compared greedily: leave --beam out.")
     settings = _settings(what[0], changes or [], data=data, source=source, target=target)
     folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
     variants = [variant for text in embeddings for variant in split_variants(text)]
@@ -289,7 +299,10 @@ def compare(
 def tune(
     config: Annotated[str, typer.Argument(help="The settings to start from, as for train.")] = "coursework",
     trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
-    space: Annotated[str, typer.Option(help="What to try: a .toml file, or coursework, quick.")] = "coursework",
+    space: Annotated[
+        str | None,
+        typer.Option(help="What to try: a .toml file, or coursework, quick, good, ctc; default: by the kind of model."),
+    ] = None,
     pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
     confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
     search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
@@ -303,16 +316,18 @@ def tune(
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for better settings: same data, vocabulary and epochs, one layer; judged on validation alone.
+    """Search for better settings: same data, vocabulary and epochs; judged on validation alone.
 
     regard translator tune configs/coursework.toml --data multi30k --trials 40 --confirm 3 --out runs/tuned
+
+    One layer stays one layer; of configs/good.toml and configs/ctc.toml the layers are tried too.
 
     Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
     set, once, and closes the study.
 
     The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
 
-    regard translator tune configs/coursework.toml --data multi30k --storage postgresql://ann@db/studies
+    regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
     """
     from regard.translator.tuning import tune as search
 

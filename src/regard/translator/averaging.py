@@ -1,6 +1,6 @@
 """Averaged weights: a slow follower of the trained ones, less noisy and better than any of them.
 
-    a <- d a + (1 - d) w        after every step; d = average, but never above (1 + step) / (10 + step)
+    a <- d a + (1 - d) w        after every step = 0, 1, ...; d = average, but never above (1 + step) / (10 + step)
 
 so that the first steps, which are far off, are soon forgotten.
 """
@@ -39,7 +39,7 @@ class Average:
         self.weights = {name: p.detach().clone() for name, p in self.trained.items()}
 
     def follow(self, *, step: int) -> None:
-        """Take in the weights after ``step`` steps."""
+        """Take in the weights that ``step`` (counted from 0) left."""
         decay = min(self.decay, (1 + step) / (10 + step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.weights.values()), list(self.trained.values()), 1 - decay)

@@ -29,11 +29,12 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
     s = settings
     corpus = load_data(settings) if corpus is None else corpus
     source, target = _vocabularies(s, corpus)
+    both = [*corpus.train.source, *corpus.train.target] if s.model.tied else None  # one matrix: the text of both sides
     vectors = [
         None if spec == "learned" else initial_vectors(spec, words, texts, seed=s.training.seed, width=s.model.width)
         for spec, words, texts in [
-            (s.embedding.source, source, corpus.train.source),
-            (s.embedding.target, target, corpus.train.target),
+            (s.embedding.source, source, both or corpus.train.source),
+            (s.embedding.target, target, both or corpus.train.target),
         ]
     ]
     return Prepared(

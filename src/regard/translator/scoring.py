@@ -226,7 +226,7 @@ class _Judge:
             bleu=self.bleu.corpus_score(said, [meant]).score,
             chrf=self.chrf.corpus_score(said, [meant]).score,
             exact=float(np.mean([self._same(s, m) for s, m in zip(said, meant, strict=True)])),
-            perplexity=math.exp(np.concatenate(fitting).mean()) if fitting else None,
+            perplexity=_exp(float(np.concatenate(fitting).mean())) if fitting else None,
         )
 
     def _same(self, said: str, meant: str) -> bool:

@@ -1,7 +1,7 @@
 """What a search may try: choices and ranges of settings, in TOML, with the settings' own sections and keys.
 
 Some settings stay as they are, because changing them would change what perplexity means or what it costs: the data,
-the vocabulary and tokenisation, the epochs, the seed, and that the model has one layer.
+the vocabulary and tokenisation, the epochs, the seed, and that a model of one layer has one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _FIXED = {
     "training.seed": "the seed is not a setting to tune; --confirm trains the winner with seeds of its own",
     "training.threads": "threads change how long it takes, not what is learnt",
     "training.save_every": "checkpoints do not change what is learnt",
-    "model.layers": "one layer stays one layer",
+    "fast": "what is fast changes how long it takes, not what is learnt",
 }
+_BUILT_IN = {"encoder-decoder": "good", "ctc": "ctc"}  # the space of a kind; of the others, coursework
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,11 @@ class Space:
 
 
 def load_space(space: str | Path | None, settings: Settings) -> Space:
-    """A search space from a TOML file, or a built-in one by its name (coursework, the default; quick).
+    """A search space from a TOML file, or a built-in one by its name (coursework, quick, good, ctc).
 
-    Raises InputError naming every mistake at once.
+    None: the built-in one for the settings' kind of model. Raises InputError naming every mistake at once.
     """
-    name = "coursework" if space is None else str(space)
+    name = _BUILT_IN.get(settings.model.kind, "coursework") if space is None else str(space)
     values = _read(name)
     mistakes: list[str] = []
     entries = {
@@ -124,6 +125,8 @@ def _flat(values: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str,
 
 def _entry(key: str, given: Any, settings: Settings, mistakes: list[str]) -> list[Any] | Range | None:
     fixed = _FIXED.get(key) or _FIXED.get(key.partition(".")[0])
+    if key in ("model.layers", "model.decoder_layers") and settings.model.kind in _ONE_LAYER:
+        fixed = "one layer stays one layer"
     if fixed:
         mistakes.append(f"{key} cannot be searched: {fixed}.")
         return None
@@ -143,13 +146,20 @@ def _choices(key: str, given: list[Any], settings: Settings, mistakes: list[str]
     before = len(mistakes)
     if not given or len({json.dumps(v) for v in given}) < len(given):
         mistakes.append(f"{key} needs one choice or more, each once.")
-    if key == "model.kind" and (several := [v for v in given if v not in _ONE_LAYER]):
-        mistakes.append(f"model.kind cannot be {several[0]!r}: one layer stays one layer.")
+    if key == "model.kind":
+        mistakes.extend(_unlike_kinds(given, settings))
     mistakes.extend(problem for value in given if (problem := _refused(key, value, settings)))
     if len(mistakes) > before:
         return None
     kind = type(value_of(settings, key))
     return [kind(value) for value in given]
+
+
+def _unlike_kinds(given: list[Any], settings: Settings) -> Iterator[str]:
+    """Kinds that have one layer where the settings' has several, or the other way round."""
+    one_layer = settings.model.kind in _ONE_LAYER
+    rule = "one layer stays one layer" if one_layer else f"it has one layer, and {settings.model.kind} has several"
+    yield from (f"model.kind cannot be {kind!r}: {rule}." for kind in given if (kind in _ONE_LAYER) != one_layer)
 
 
 def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: list[str]) -> Range | None:

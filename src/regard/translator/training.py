@@ -112,7 +112,7 @@ class _Position:
     epoch: int = 1
     batch: int = 0  # batches of this epoch already done
     loss_sum: float = 0.0
-    tokens: int = 0
+    tokens: int = 0  # those that loss_sum is over
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     best: float = math.inf
@@ -251,10 +251,10 @@ class _Trainer:
         return value
 
     def _after_step(self, batch: Batch, loss: float) -> None:
-        at, tokens = self.at, len(batch.labels)
+        at, counted = self.at, self.model.counted(batch)
         at.step, at.batch = at.step + 1, at.batch + 1
-        at.loss_sum, at.tokens = at.loss_sum + loss * tokens, at.tokens + tokens
-        self.tokens_here += tokens // self.team.size
+        at.loss_sum, at.tokens = at.loss_sum + loss * counted, at.tokens + counted
+        self.tokens_here += len(batch.labels) // self.team.size
         if not math.isfinite(loss):
             raise CouldNotFindOut(
                 f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."

@@ -1,4 +1,4 @@
-"""Search for better settings with Optuna: same data, vocabulary and epochs, still one layer.
+"""Search for better settings with Optuna: same data, vocabulary and epochs.
 
 A study is a folder:
 

@@ -4,7 +4,7 @@
 |---|---|
 | ``learned`` | both sides from random numbers |
 | ``word2vec:train``, ``bert:DIR`` | both sides |
-| ``glove:FILE``, ``word2vec:FILE`` | a file is in one language: the side whose running words it covers better |
+| ``glove:FILE``, ``word2vec:FILE`` | a file is in one language: the side it covers better; both if the model is tied |
 | ``source=SPEC``, ``target=SPEC``, ``both=SPEC`` | that side, whatever the coverage |
 | ``...+frozen=true``, ``...+positions=none`` | and more of the settings' [embedding] section |
 """
@@ -82,9 +82,10 @@ def _variant(text: str, settings: Settings, data: Prepared) -> Variant:
 
 def _sides(spec: str, settings: Settings, data: Prepared) -> tuple[list[str], str]:
     """Which sides a spec without a side is for, and why."""
-    settings.with_changes([f"embedding.source={json.dumps(spec)}"])  # is it a spec at all?
+    both = [f"embedding.{side}={json.dumps(spec)}" for side in ("source", "target")]
+    settings.with_changes(both)  # is it a spec at all?
     kind, _, where = spec.partition(":")
-    if kind in ("learned", "bert") or where == "train":
+    if settings.model.tied or kind in ("learned", "bert") or where == "train":
         return ["source", "target"], ""
     covered = {side: _coverage(spec, side, settings, data) for side in ("source", "target")}
     best = max(covered, key=lambda side: covered[side])

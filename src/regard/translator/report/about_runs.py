@@ -13,7 +13,7 @@ from regard.translator.budget import duration
 from regard.translator.corpus import Corpus, Pairs
 from regard.translator.records import Record
 from regard.translator.report import figures, tables
-from regard.translator.runs import load_run
+from regard.translator.runs import load_run, searches
 from regard.translator.vocabulary import EOS, SOS
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
@@ -56,7 +56,7 @@ def run_section(run: Scored, anchor: str, *, first: bool) -> str:
 
 
 def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: int = 2) -> str:
-    """What each written word read, for a few middling sentences and all heads."""
+    """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
     order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
     parts = [tables.heading(3, "Attention: which source word (columns) each written word (rows) reads")]
     opened = [(name, load_run(record.folder)) for name, record in runs]
@@ -64,13 +64,26 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
         maps = []
         for name, run in opened:
             rows, columns, weights = _attention(run, pairs.source[i])
-            for head, table in enumerate(weights):
-                title = f"{name + ', ' if name else ''}head {head}"
+            for head, table in weights.items():
+                title = f"{name + ', ' if name else ''}{head}"
                 picture = figures.attention_map(table, rows, columns, title=f"{title}: {pairs.source[i]}")
                 maps.append(f"<div>{tables.paragraph(title)}{picture}</div>")
-        caption = f"{pairs.source[i]} Darker is more; every row sums to 1; heads are counted from 0."
+        kinds = {run.settings.model.kind for _, run in opened}
+        caption = " ".join([pairs.source[i], "Darker is more; every row sums to 1.", *map(_how_to_read, sorted(kinds))])
         parts.append(tables.figure(f'<div class="maps">{"".join(maps)}</div>', caption))
     return "".join(parts)
+
+
+def _how_to_read(kind: str) -> str:
+    """What to know about the maps of a kind of model."""
+    if kind == "encoder-decoder":
+        return "Decoder layers and heads are counted from 0; <sos> is given, not said, so its row is empty."
+    if kind == "ctc":
+        return (
+            "Layers, those after the places were split, and heads are counted from 0; a word's row is what its first "
+            "slot reads, and <sos> and <eos> have the first and the last slot."
+        )
+    return "Heads are counted from 0."
 
 
 def run_commands(r: Record) -> str:
@@ -121,13 +134,15 @@ def _headline(run: Scored) -> str:
 
 
 def _curve(r: Record) -> str:
+    counting = not searches(r.settings)  # the others are given <sos>, and their loss is without it
     lines = [
-        figures.Line(name="validation", y=[e.perplexity for e in r.epochs]),
+        figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
         figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
     ]
     smoothed = r.settings.training.smoothing > 0
     caption = (
-        "Perplexity counting <sos>, on a logarithmic scale. The training curve is the mean over an epoch while the "
+        f"Perplexity {'counting' if counting else 'without'} <sos>, on a logarithmic scale. The training curve is the "
+        "mean over an epoch while the "
         + (
             "weights change, with label smoothing and dropout in it, so it is not a perplexity to compare."
             if smoothed
@@ -153,14 +168,21 @@ def _scores(scores: dict[str, Any], scored_on: str) -> list[str]:
     return parts
 
 
-def _attention(run: Any, sentence: str) -> tuple[list[str], list[str], list[list[list[float]]]]:
+def _attention(run: Any, sentence: str) -> tuple[list[str], list[str], dict[str, list[list[float]]]]:
+    """The names of the rows (written) and columns (read), and a table of weights a head."""
     ids = [SOS, *run.source.encode(sentence)[: run.settings.data.longest], EOS]
     source = torch.tensor([ids])
     with torch.no_grad():
         words, _ = run.model.translate(source)[0]
-        weights = run.model.attention(source)[0, 0]  # heads, places, source
-    rows = ["<sos>", *(run.target.words[w] for w in words), "<eos>"][: weights.shape[1]]
-    return rows, [run.source.words[i] for i in ids], weights[:, : len(rows), : len(ids)].tolist()
+        weights = run.model.attention(source)[0]  # layers, heads, places, source
+    rows = ["<sos>", *(run.target.words[w] for w in words), "<eos>"][: weights.shape[2]]
+    layers = weights[:, :, : len(rows), : len(ids)].tolist()
+    named = {
+        f"layer {number}, head {head}" if len(layers) > 1 else f"head {head}": table
+        for number, heads in enumerate(layers)
+        for head, table in enumerate(heads)
+    }
+    return rows, [run.source.words[i] for i in ids], named
 
 
 def _data(r: Record) -> str:

@@ -229,7 +229,12 @@ def test_the_site_builds_both_ways(answers: str, tmp_path: Path, monkeypatch: py
 
 def test_pages_about_the_claims_keep_quiet_without_answers(hook: ModuleType) -> None:
     """Their worked examples are answers too."""
-    for name, telling in (("claims.md", "on key 1 when c = 1/2"), ("your-answer.md", "keys[a] + keys[b]")):
+    told = {
+        "claims.md": "on key 1 when c = 1/2",
+        "your-answer.md": "keys[a] + keys[b]",
+        "teaching.md": "100 REFUTED",
+    }
+    for name, telling in told.items():
         page = (DOCS / name).read_text(encoding="utf-8")
         quiet = hook.without_answers(page)
         assert telling in page

@@ -41,6 +41,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-$(VENV)/.bench: $(VENV)/.ready
+$(VENV)/.bench: $(VENV)/.ready benchmarks/joeynmt.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	rm -rf $(VENV)/peers/joeynmt
+	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/peers/joeynmt -r benchmarks/joeynmt.txt
 	touch $@

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
+from typer.testing import CliRunner
 
 from regard import demo
+from regard.cli import app
 from regard.errors import InputError
 
 PICTURE = demo.Stop(
@@ -22,10 +27,50 @@ def test_the_page_shows_what_the_commands_said(tmp_path, monkeypatch):
     assert [line.split("]")[0] for line in said if line.startswith("[")] == ["[1/2", "[2/2"]
 
 
-def test_a_page_that_a_stop_writes_is_linked(tmp_path, monkeypatch):
+def quiet(tmp_path, monkeypatch, *stops, output=""):
+    """The page of a tour whose commands are not run but say ``output``."""
+    monkeypatch.setattr(demo, "TOUR", stops)
+    monkeypatch.setattr(demo, "_run", lambda command, folder, say: output)
+    return demo.demo(tmp_path, say=lambda line: None).read_text()
+
+
+def test_everything_linked_exists(tmp_path, monkeypatch):
     (tmp_path / "more.html").write_text("more")
-    monkeypatch.setattr(demo, "TOUR", (demo.Stop("More", "", "regard --version", page="more.html"),))
-    assert '<a href="more.html">' in demo.demo(tmp_path, say=lambda line: None).read_text()
+    page = quiet(tmp_path, monkeypatch, demo.Stop("More, and more?", "", "regard", files=("more.html", "none.html")))
+    links = re.findall('href="([^"]*)"', page)
+    assert links == ["#more-and-more", "#next", "more.html"]
+    assert all(f'id="{link[1:]}"' in page if link.startswith("#") else (tmp_path / link).exists() for link in links)
+
+
+def test_of_a_long_answer_the_end_is_shown_and_the_rest_folded(tmp_path, monkeypatch):
+    page = quiet(tmp_path, monkeypatch, demo.Stop("Long", "", "regard"), output="line <a>\n" * 60 + "the end")
+    assert "<b>$ regard</b>\n...\nthe end</pre><details><summary>All 61 lines</summary>" in page
+    assert page.count("line &lt;a&gt;") == 60
+
+
+def test_two_variants_are_compared_by_phenomenon_the_largest_difference_first(tmp_path):
+    for name, exact in (("learned-seed0", (0.5, 0.25)), ("positions=none-seed0", (0.45, 0.125))):
+        rows = [
+            {"name": word, "pairs": 1234, "exact": share} for word, share in zip(("gern", "<x>"), exact, strict=True)
+        ]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"run": f"runs/{name}", "by_phenomenon": rows}))
+    table = demo.by_phenomenon(tmp_path)
+    assert "<th>learned</th><th>positions=none</th>" in table
+    assert table.index("<td>&lt;x&gt;</td><td>1,234</td><td>25%</td><td>12%</td>") < table.index("<td>gern</td>")
+    assert "gern" not in demo.by_phenomenon(tmp_path, shown=1)
+    (tmp_path / "learned-seed0.json").unlink()
+    assert demo.by_phenomenon(tmp_path) == ""  # nothing was compared
+
+
+def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkeypatch):
+    page = quiet(tmp_path, monkeypatch, demo.Stop("One", "", "regard"))
+    for wish in ("regard lab --runs", "regard claims average-of-two --answer", "regard translator train", "make docs"):
+        assert wish in page
+    following = page.partition("What to do next</h2>")[2]
+    lines = re.findall(r"(?m)(?:<pre>|^)regard ([a-z]+(?: [a-z]+\b)?)", following)
+    assert len(lines) > 5
+    for words in lines:
+        assert CliRunner().invoke(app, [*words.split(), "--help"]).exit_code == 0, words
 
 
 def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):

@@ -102,6 +102,30 @@ def test_points_obey_the_keyboard_and_space_chooses(tab, lab):
     assert "least attention it gives" in tab.text_content("#numbers")
 
 
+def test_a_key_chosen_in_the_table_keeps_the_focus(tab, lab):
+    opened(tab, lab, "copy")
+    tab.focus("#choose-1")
+    tab.keyboard.press(" ")
+    settled(tab)
+    assert "to=1,4" in tab.url
+    assert tab.evaluate("document.activeElement.id") == "choose-1"
+
+
+def test_the_arrow_keys_turn_the_sphere(tab, lab):
+    opened(tab, lab, "copy?space=sphere&keys=0,0;90,0;0,90&q=30,20,4&to=0&view=25,20")
+    tab.focus("svg.drawing")
+    tab.keyboard.press("ArrowRight")
+    settled(tab)
+    tab.keyboard.press("ArrowDown")
+    settled(tab)
+    assert "view=31,14" in tab.url
+    tab.focus("#point-0")  # a point that has the focus moves instead
+    tab.keyboard.press("ArrowRight")
+    settled(tab)
+    assert "view=31,14" in tab.url
+    assert "keys=2,0;90,0;0,90" in tab.url
+
+
 def test_the_sphere_turns_and_its_lines_agree(tab, lab):
     opened(tab, lab, "copy")
     tab.select_option("#choose-start", "three axes")

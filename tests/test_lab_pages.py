@@ -22,6 +22,7 @@ from regard.lab.errands import Errands
 from regard.lab.figure import drawn, dressed
 from regard.lab.notation import formulas
 from regard.lab.page import mathml
+from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
 from regard.lab.server import Lab
 from regard.lab.state import State
@@ -291,6 +292,15 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
     assert (run.bleu, run.finished, run.done) == (12.5, True, "2 of 2")
 
 
+def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, runs):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "learned-seed0").symlink_to(runs / "toy")
+    (inside,) = translator.seen(tmp_path)
+    assert (inside.name, inside.label) == ("runs/learned-seed0", "learned-seed0")
+    (itself,) = translator.seen(runs / "toy")
+    assert (itself.name, itself.label, itself.done) == (".", "toy", "2 of 2")
+
+
 def test_no_runs_and_wrong_runs(tmp_path, runs):
     page = translator.PAGE
     said = page.answer(State({}, start=page.start, runs=tmp_path / "none"))
@@ -301,6 +311,24 @@ def test_no_runs_and_wrong_runs(tmp_path, runs):
             page.answer(State({"run": name}, start=page.start, runs=runs))
     with pytest.raises(InputError, match="A sentence may have 400 letters, not 401"):
         page.answer(State({"text": "x" * 401}, start=page.start, runs=runs))
+
+
+def test_an_errand_that_fails_is_said_and_over(tab, lab, monkeypatch):
+    under_way = [None, None]
+
+    def ask(function, **words):
+        if under_way:
+            return under_way.pop()
+        raise CouldNotFindOut("It took more than a while.")
+
+    monkeypatch.setattr(claims_page.errands, "ask", ask)
+    tab.goto(lab.address + "claims")
+    tab.wait_for_selector("body[data-running=yes]")
+    tab.wait_for_selector("#trouble:visible")
+    settled(tab)
+    assert tab.get_attribute("body", "data-running") == "no"
+    assert tab.text_content("#trouble") == "It took more than a while."
+    tab.wrong.clear()  # the browser itself notes the status 422 in its console
 
 
 # Claims --------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import shlex
 import subprocess
@@ -19,13 +20,14 @@ from regard.errors import InputError
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the tour: what to look at, the command as one would type it, and the picture or page it writes."""
+    """One stop of the tour: what to look at, the command as one would type it, and what it writes."""
 
-    title: str
+    title: str  # without one, the stop belongs to the one before
     prose: str
     command: str
     picture: str | None = None
-    page: str | None = None
+    files: tuple[str, ...] = ()  # that the page links
+    scores: str | None = None  # a folder of a comparison's scores, shown by phenomenon
     needs: str | None = None  # a package without which the stop is left out
 
 
@@ -68,6 +70,7 @@ TOUR = (
         "A certificate, rechecked",
         "Saved, then verified from the keys alone, by code of its own.",
         "regard design copy example:gaussian 7 --eps 0.001 --out certificate.json",
+        files=("certificate.json",),
     ),
     Stop("", "", "regard design verify certificate.json --keys example:gaussian"),
     Stop(
@@ -93,7 +96,12 @@ TOUR = (
         "regard lowrank example:gaussian --rank 4 --plot rank.svg",
         "rank.svg",
     ),
-    Stop("Is the textbook right?", "Statements of five problem sets, checked.", "regard claims --check"),
+    Stop(
+        "Is the textbook right?",
+        "Every statement of five problem sets with a verdict for each way to read it. One of them with its proof "
+        "and its picture: regard claims average-within-budget --proof --plot claim.svg",
+        "regard claims --check",
+    ),
     Stop(
         "A translator, with positions and without",
         "The coursework's one-layer encoder learns the built-in German-English corpus twice, some two minutes in all. "
@@ -103,9 +111,11 @@ TOUR = (
     ),
     Stop(
         "What it gets right, and what wrong",
-        "Accuracy by phenomenon, sample translations with their errors marked, and what attention looked at.",
+        "Below, where positions matter most. The report has every phenomenon, learning curves, sample translations "
+        "with their errors marked, and what attention looked at.",
         "regard translator report translator --out translator.html",
-        page="translator.html",
+        files=("translator.html",),
+        scores="translator/scores",
         needs="torch",
     ),
 )
@@ -128,7 +138,8 @@ def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> 
             say(f"[{number}/{len(TOUR)}] {stop.command}  ({time.monotonic() - begun:.1f} s)")
         parts.append(_section(stop, output, folder))
     page = folder / "index.html"
-    page.write_text(PAGE.replace("SECTIONS", "\n".join(parts)), encoding="utf-8")
+    filled = PAGE.replace("CONTENTS", _contents()).replace("NEXT", _next(folder)).replace("SECTIONS", "\n".join(parts))
+    page.write_text(filled, encoding="utf-8")
     return page
 
 
@@ -155,35 +166,106 @@ def _relay(running: subprocess.Popen[str], say: Callable[[str], None], *, every:
     return last
 
 
+def _contents() -> str:
+    titles = [stop.title for stop in TOUR if stop.title]
+    return "".join(f'<a href="#{_anchor(title)}">{html.escape(title)}</a>' for title in titles)
+
+
+def _anchor(title: str) -> str:
+    """A title as a place in the page.
+
+    >>> _anchor("One head or two?")
+    'one-head-or-two'
+    """
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in title.lower()).split())
+
+
 def _section(stop: Stop, output: str, folder: Path) -> str:
-    title = f"<h2>{html.escape(stop.title)}</h2>" if stop.title else ""
+    title = f'<h2 id="{_anchor(stop.title)}">{html.escape(stop.title)}</h2>' if stop.title else ""
     prose = f"<p>{html.escape(stop.prose)}</p>" if stop.prose else ""
-    picture = ""
+    parts = [title, prose, _terminal(stop.command, output)]
     if stop.picture is not None:
         drawing = (folder / stop.picture).read_text(encoding="utf-8")
-        picture = f"<figure>{drawing[drawing.index('<svg') :]}</figure>"
-    if stop.page is not None and (folder / stop.page).exists():
-        picture = f'<p><a href="{stop.page}">Open {stop.page}</a></p>'
-    text = f"<pre><b>$ {html.escape(stop.command)}</b>\n{html.escape(output)}</pre>"
-    return f"<section>{title}{prose}{text}{picture}</section>"
+        parts.append(f"<figure>{drawing[drawing.index('<svg') :]}</figure>")
+    if stop.scores is not None:
+        parts.append(by_phenomenon(folder / stop.scores))
+    written = [name for name in (stop.picture, *stop.files) if name is not None and (folder / name).exists()]
+    if written:
+        links = ", ".join(f'<a href="{name}">{name}</a>' for name in written)
+        parts.append(f"<p>Open {links}</p>")
+    return f"<section>{''.join(parts)}</section>"
 
 
+def _terminal(command: str, output: str) -> str:
+    """The command and what it said; of a long answer the end, and the whole to unfold."""
+    lines, asked = output.splitlines(), f"<b>$ {html.escape(command)}</b>"
+    if len(lines) <= LONGEST:
+        return f"<pre>{asked}\n{html.escape(output)}</pre>"
+    whole = f"<details><summary>All {len(lines)} lines</summary><pre>{html.escape(output)}</pre></details>"
+    return f"<pre>{asked}\n...\n{html.escape(lines[-1])}</pre>{whole}"
+
+
+def by_phenomenon(scores: Path, *, shown: int = 8) -> str:
+    """A table of how many sentences two variants translate exactly, for the phenomena that they differ most in."""
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(scores.glob("*.json"))]
+    if len(found) != 2:
+        return ""  # the stop was left out
+    names = [Path(one["run"]).name.rpartition("-seed")[0] for one in found]
+    second = {row["name"]: row for row in found[1]["by_phenomenon"]}
+    pairs = [(row, second[row["name"]]) for row in found[0]["by_phenomenon"] if row["name"] in second]
+    pairs.sort(key=lambda pair: -abs(pair[0]["exact"] - pair[1]["exact"]))
+    head = "".join(f"<th>{html.escape(word)}</th>" for word in ("phenomenon", "sentences", *names))
+    rows = "".join(
+        f"<tr><td>{html.escape(a['name'])}</td><td>{a['pairs']:,}</td><td>{a['exact']:.0%}</td><td>{b['exact']:.0%}</td></tr>"
+        for a, b in pairs[:shown]
+    )
+    return f"<table><caption>Translated exactly as in the test set</caption><tr>{head}</tr>{rows}</table>"
+
+
+def _next(folder: Path) -> str:
+    """What one can do now: a list of wishes, and the commands that grant them."""
+    here = shlex.quote(str(folder))
+    run = f"{here}/translator/runs/learned-seed0"
+    check = "regard claims average-of-two --template my.py\nregard claims average-of-two --answer my.py:query"
+    wishes = [
+        ("Drag a key, slide the noise, watch these runs", f"regard lab --runs {here}"),
+        ("Design a query for keys of your own", "regard design copy your-keys.npy 0 --eps 0.01"),
+        ("Have your own homework answer checked", check),
+        ("Translate with the run above", f"regard translator translate {run} 'der Hund sieht die Katze'"),
+        ("Train on sentences of your own", "regard translator train coursework --data DIR --source de --target en"),
+        ("Read on: tutorial, teacher's guide, the problem sets", "make docs    # then open site/index.html"),
+        ("Work in a notebook: results draw themselves", "pip install jupyterlab\njupyter lab docs/notebooks"),
+        ("See every verb", "regard --help"),
+    ]
+    return "".join(f"<dt>{html.escape(wish)}</dt><dd><pre>{html.escape(line)}</pre></dd>" for wish, line in wishes)
+
+
+LONGEST = 40  # lines of an answer that are shown at once
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Regard: a tour</title>
 <style>
- body { font: 17px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1.2rem; color: #1b1b1b; }
+ body { font: 17px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1.2rem; color: #1b1b1b }
  h1 { font-size: 1.9rem; margin-bottom: .2rem } h2 { margin: 2.4rem 0 .3rem; font-size: 1.25rem }
+ a { color: #0064a0 } nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; font-size: .95rem }
  pre { background: #f4f5f7; padding: .8rem 1rem; border-radius: 6px; white-space: pre-wrap; font-size: .82rem }
- figure { margin: .8rem 0; } svg { max-width: 100%; height: auto; background: white }
- footer { margin: 3rem 0; color: #555 }
+ figure { margin: .8rem 0 } svg { max-width: 100%; height: auto; background: white; border-radius: 6px }
+ summary { cursor: pointer } table { border-collapse: collapse; font-size: .92rem }
+ caption { text-align: left; padding-bottom: .3rem; color: #555 }
+ th, td { padding: .15rem 1.4rem .15rem 0; text-align: right; border-bottom: 1px solid #d8dcdf }
+ th:first-child, td:first-child { text-align: left }
+ dl { display: grid; grid-template-columns: minmax(14rem, 1fr) 2fr; gap: .5rem 1.2rem; align-items: center }
+ dd, dd pre { margin: 0 } dd pre { padding: .5rem .8rem }
+ @media (max-width: 45rem) { dl { grid-template-columns: 1fr } }
  @media (prefers-color-scheme: dark) {
-  body { background: #16181b; color: #e6e6e6 } pre { background: #22262b } footer { color: #aaa } }
+  body { background: #16181b; color: #e6e6e6 } pre { background: #22262b } a { color: #6bbcf0 }
+  caption { color: #aaa } th, td { border-color: #3a4046 } }
 </style>
 <h1>Regard: a tour</h1>
 <p>Every block below is a command that you can run yourself, and what it answered. Keys are counted from 0.</p>
+<nav aria-label="Stops">CONTENTS<a href="#next"><b>What to do next</b></a></nav>
 SECTIONS
-<footer>Next: <code>regard --help</code>; <code>regard claims</code> for the coursework's statements;
-<code>make docs</code> for the guides; <code>regard design copy your-keys.npy 0</code> for your own keys.</footer>
+<h2 id="next">What to do next</h2>
+<dl>NEXT</dl>
 </html>
 """

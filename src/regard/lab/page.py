@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from regard.lab.state import State
@@ -96,6 +97,7 @@ def tex(value: float, digits: int = 4) -> str:
     return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
 
+@lru_cache(maxsize=256)
 def mathml(formula: str) -> str:
     """A LaTeX formula as MathML, which browsers draw by themselves.
 

@@ -206,8 +206,12 @@ def _numbers(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[Numb
     ]
     if not isinstance(found, str) and found.distance is not None:
         nearest = sum(found.distance) / 2
-        numbers.append(Number(name="nearest", label="nearest two positions", value=nearest, form=".6g"))
+        numbers.append(Number(name="nearest", label=_nearest_label(desk), value=nearest, form=".6g"))
     return tuple(numbers)
+
+
+def _nearest_label(desk: Desk) -> str:
+    return "nearest two positions" if desk.format == "real" else f"nearest two in {desk.format}"
 
 
 def _say(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[str, ...]:

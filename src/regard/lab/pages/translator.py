@@ -21,6 +21,7 @@ from regard.lab.state import State
 MOST = 100  # runs that are listed
 DRAWN = 6  # runs in one chart: as many as colours tell apart
 WORDS = 400  # letters of a sentence
+WHERE = ("run.json", "*/run.json", "runs/*/run.json", "*/runs/*/run.json")
 
 errands = Errands("regard.lab.pages.translator")
 
@@ -44,7 +45,7 @@ class Seen:
     @property
     def label(self) -> str:
         """Its name, without the folder that every comparison has."""
-        return self.name.replace("/runs/", "/")
+        return self.folder.name if self.name == "." else self.name.replace("/runs/", "/").removeprefix("runs/")
 
     @property
     def done(self) -> str:
@@ -88,8 +89,8 @@ def answer(state: State) -> Answer:
 
 
 def seen(folder: Path) -> list[Seen]:
-    """The runs in a folder, and those of the comparisons in it, the newest first."""
-    found = [*folder.glob("*/run.json"), *folder.glob("*/runs/*/run.json")]
+    """The runs in a folder, which may itself be a run or a comparison, and in its comparisons; newest first."""
+    found = [path for pattern in WHERE for path in folder.glob(pattern)]
     newest = sorted(found, key=lambda path: -_stamp(path))[:MOST]
     return [_seen(path.parent, path.parent.relative_to(folder).as_posix()) for path in newest]
 

@@ -5,11 +5,13 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /** Marks of a logarithmic axis, however small; uPlot itself would write 0. */
 const small = (_, marks) => marks.map((mark) => (mark === null ? "" : mark < 0.001 ? mark.toExponential(0) : String(Number(mark.toPrecision(3)))));
 
+const WHOLE = [1, 2, 5].flatMap((first) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((size) => first * size)).sort((a, b) => a - b);
+
 /**
- * A chart that follows its box (class "chart": its height is a matter of style) and the theme. `series`: {label, colour (a CSS variable's name), steps, fill, dash, points}.
- * `set(columns)` draws: the first column is x, then one a series.
+ * A chart that follows its box (class "chart": its height is a matter of style) and the theme. `series`: {label, colour (a CSS variable's name), steps, fill, dash, thin, points}.
+ * `set(columns)` draws: the first column is x, then one a series. `counted`: x is a whole number.
  */
-export function chart(box, { label, x, y, series, range = {}, log = {} }) {
+export function chart(box, { label, x, y, series, range = {}, log = {}, counted = false }) {
   let plot = null;
   let columns = null;
   const em = () => parseFloat(getComputedStyle(document.documentElement).fontSize); // grows with the window
@@ -33,13 +35,13 @@ export function chart(box, { label, x, y, series, range = {}, log = {} }) {
       x: { time: false, range: range.x, distr: log.x ? 3 : 1 },
       y: { range: range.y, distr: log.y ? 3 : 1 },
     },
-    axes: [{ ...axis(x), size: 2 * em() }, { ...axis(y, log.y && small), size: 3.3 * em() }],
+    axes: [{ ...axis(x), size: 2 * em(), ...(counted ? { incrs: WHOLE } : {}) }, { ...axis(y, log.y && small), size: 3.3 * em() }],
     series: [{}, ...series.map(line)],
   });
   const line = (one) => ({
     label: one.label,
     stroke: colour(one.colour),
-    width: 2,
+    width: one.thin ? 1.2 : 2,
     dash: one.dash,
     spanGaps: one.joined ?? false,
     fill: one.fill ? colour(one.colour) + "22" : undefined,

@@ -124,6 +124,7 @@ function show(answer, draw) {
 function trouble(sentence) {
   find("trouble").textContent = sentence;
   find("trouble").hidden = !sentence;
+  if (sentence) document.body.dataset.running = "no"; // nobody looks again for what has failed
 }
 
 function formula(mathml) {

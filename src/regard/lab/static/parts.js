@@ -19,9 +19,11 @@ function dressed(made, attributes, children) {
   return made;
 }
 
-/** Replace everything inside an element. */
+/** Replace everything inside an element; whoever has the focus there keeps it, found again by its id. */
 export function fill(parent, children) {
+  const held = parent.contains(document.activeElement) ? document.activeElement.id : "";
   parent.replaceChildren(...children);
+  if (held) document.getElementById(held)?.focus({ preventScroll: true });
 }
 
 /** Numbers beside the picture, those with a column as a table, the others as a list; every digit is in data-value. */
@@ -73,6 +75,12 @@ export function choice({ name, label, groups, first }, changed) {
   select.addEventListener("change", () => changed(select.value));
   const whole = element("div", { class: "choice" }, element("label", { for: select.id }, label), select);
   return { whole, set: (word) => (select.value = word) };
+}
+
+/** An entry of a legend, its line drawn as in the chart: a colour (a CSS variable's name) and the chart's dashes. */
+export function lineKey(colour, dash, words) {
+  const line = shape("line", { x1: 0, y1: 3, x2: 34, y2: 3, stroke: `var(--${colour})`, "stroke-dasharray": dash?.join(" ") ?? null });
+  return element("span", { class: "line-key" }, shape("svg", { viewBox: "0 0 34 6", "aria-hidden": "true" }, line), words);
 }
 
 /** A button. */

@@ -4,6 +4,11 @@ import { drawing, movable } from "../drawing.js";
 import { button, choice, element, fill, shape, slider } from "../parts.js";
 
 const ORIGIN = [0, 0];
+const TURNS = { ArrowLeft: "-3 0", ArrowRight: "3 0", ArrowUp: "0 3", ArrowDown: "0 -3" };
+const LABELS = {
+  plane: "Keys and queries; every point can be moved with the arrow keys",
+  sphere: "Keys and queries on a sphere; arrow keys turn it, and move a point that has the focus",
+};
 
 export function build(lab) {
   let tools = null;
@@ -46,7 +51,7 @@ function makeTools(lab, picture) {
 
 function makeCanvas(lab, { window: edge }) {
   const box = { left: -edge, right: edge, bottom: -edge, top: edge };
-  const view = drawing({ label: "Keys and queries; every point can be moved with the arrow keys", ...box });
+  const view = drawing({ label: LABELS.plane, ...box });
   for (const name of ["ground", "hull", "points", "arrows", "output"]) view.layer(name);
   const legend = element("p", { class: "legend" });
   lab.picture.append(view.svg, legend);
@@ -61,6 +66,8 @@ function makeCanvas(lab, { window: edge }) {
   return {
     show(picture) {
       view.svg.dataset.space = picture.space;
+      view.svg.setAttribute("aria-label", LABELS[picture.space]);
+      view.svg.setAttribute("tabindex", picture.space === "sphere" ? 0 : -1);
       view.put("ground", ground(view, picture, edge));
       view.put("hull", hull(view, picture));
       view.put("arrows", picture.arrows.map((one) => stem(view, one)));
@@ -152,8 +159,13 @@ function diamond(view, output) {
   return mark;
 }
 
-/** On the sphere, dragging the background turns it. */
+/** On the sphere, dragging the background turns it, and so do the arrow keys when the drawing itself has the focus. */
 function turnable(lab, view) {
+  view.svg.addEventListener("keydown", (event) => {
+    if (event.target !== view.svg || !TURNS[event.key]) return;
+    event.preventDefault();
+    lab.do("turn " + TURNS[event.key]);
+  });
   let last = null;
   view.svg.addEventListener("pointerdown", (event) => (last = [event.clientX, event.clientY]));
   addEventListener("pointerup", () => (last = null));

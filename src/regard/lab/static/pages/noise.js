@@ -36,7 +36,7 @@ function figure(parent, title, ...parts) {
 }
 
 function makeLaw(lab) {
-  const box = element("div");
+  const box = element("div", { class: "tall" });
   const key = element("p", { class: "legend" }, element("span", { class: "key-one" }, "one head"), element("span", { class: "key-two" }, "two heads, mean"));
   figure(lab.picture, "Where the weight of key 0 lies: computed probabilities of 20 intervals", box, key);
   const made = chart(box, {

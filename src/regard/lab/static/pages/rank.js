@@ -46,14 +46,16 @@ function makePictures(lab) {
   const tables = ["A", "its rank-k approximation B", "A − B"].map((name) => ({ name, painted: heat(), caption: element("figcaption", {}, name) }));
   const three = element("div", { class: "three" }, ...tables.map((one) => element("figure", {}, one.caption, one.painted.canvas)));
   lab.picture.append(
-    element("div", { class: "pair" }, element("figure", {}, element("figcaption", {}, "Singular values and the promise"), box, key), element("figure", {}, element("figcaption", {}, "Energy kept"), other)),
+    element("div", { class: "pair" }, element("figure", {}, element("figcaption", {}, "Singular values and the promise"), box, key), element("figure", {}, element("figcaption", {}, "Energy kept"), other, element("p", { class: "legend" }, span("green", "of every rank"), span("dot", "of yours")))),
     three,
+    element("p", { class: "legend" }, span("below", "below 0"), span("above", "above 0"), element("span", { class: "aside" }, "one scale for the three tables")),
   );
   const spectrum = chart(box, {
     label: "spectrum",
     x: "k",
     y: "σ_k",
     log: { y: true },
+    counted: true,
     range: { x: (_, least, most) => [0.5, most + 0.5] },
     series: [
       { label: "promise", colour: "gold", dash: [7, 4] },
@@ -65,6 +67,7 @@ function makePictures(lab) {
     label: "energy",
     x: "rank",
     y: "% of ‖A‖²_F",
+    counted: true,
     range: { x: (_, least, most) => [0.5, most + 0.5], y: [0, 104] },
     series: [{ label: "energy", colour: "green", points: true }, { label: "here", colour: "ink", points: true }],
   });

@@ -1,11 +1,11 @@
 // Translator: curves of runs as they train, a sentence through the chosen one, and what each written word read.
 
 import { chart } from "../chart.js";
-import { button, choice, element, fill, shape, slider } from "../parts.js";
+import { button, choice, element, fill, lineKey, shape, slider } from "../parts.js";
 
 const AGAIN = 300; // milliseconds until the page looks again for a translation
 const LIVE = 2000; // and for what a run has written
-const COLOURS = ["blue", "orange", "green", "gold", "ink", "soft"];
+const COLOURS = ["blue", "orange", "green", "gold", "ink", "purple"];
 const DASHES = [undefined, [9, 4], [3, 3], [9, 3, 2, 3], [6, 6], [2, 5]];
 
 export function build(lab) {
@@ -78,10 +78,10 @@ function makeCurves(lab) {
     const box = element("div");
     fill(holder, [box]);
     const runs = curves.names.map((name, i) => ({ label: name, colour: COLOURS[i], dash: DASHES[i], points: true, joined: true }));
-    const training = { label: "training", colour: "line", joined: true };
-    made = chart(box, { label: "perplexity of runs", x: "step", y: "perplexity", log: { y: true }, series: [training, ...runs] });
-    const swatch = (name, i) => element("span", { class: "key-run key-" + COLOURS[i] }, name);
-    fill(key, [...curves.names.map(swatch), element("span", { class: "key-training" }, "training, " + curves.names[0])]);
+    const training = { label: "training", colour: "soft", thin: true, joined: true };
+    made = chart(box, { label: "perplexity of runs", x: "step", counted: true, y: "perplexity", log: { y: true }, series: [training, ...runs] });
+    const keys = curves.names.map((name, i) => lineKey(COLOURS[i], DASHES[i], name));
+    fill(key, [...keys, element("span", { class: "key-training" }, "training, " + curves.names[0])]);
     names = curves.names.join();
   };
   return (curves) => {
@@ -96,8 +96,8 @@ function table(lab, { runs, chosen }) {
   const shown = runs.filter((one) => one.drawn).map((one) => one.name);
   const rows = runs.map((one) => {
     const here = one.name === chosen;
-    const open = button(one.label, () => lab.set({ run: one.name }), { class: "open", "aria-pressed": here });
-    const box = element("input", { type: "checkbox", "aria-label": "show " + one.name });
+    const open = button(one.label, () => lab.set({ run: one.name }), { id: "open-" + one.name, title: one.label, class: "open", "aria-pressed": here });
+    const box = element("input", { type: "checkbox", id: "show-" + one.name, "aria-label": "show " + one.name });
     box.checked = one.drawn;
     box.disabled = here;
     box.addEventListener("change", () => lab.set({ with: (box.checked ? [...shown, one.name] : shown.filter((name) => name !== one.name)).join(",") }));

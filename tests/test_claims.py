@@ -95,6 +95,7 @@ BENT = [
     ("two-heads-two-point-noise", {"factor": 2.0}, 0, H),
     ("two-heads-two-point-noise", {"factor": 0.9}, 1, R),
     ("order-blindness", {"causal": 1}, 0, R),
+    ("order-blindness", {"causal": 1}, 2, R),
     ("positions-are-distinct", {"dim": 64}, 2, H),
     ("low-rank-error", {"factor": 0.999}, 0, R),
     ("low-rank-error", {"k": 1}, 1, H),

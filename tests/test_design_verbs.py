@@ -340,6 +340,14 @@ def test_extreme_demands(eps):
     assert strict(found, np.eye(5))
 
 
+def test_a_query_so_short_that_its_square_vanishes():
+    """Two keys 1e140 apart, nearly equal shares: the query has norm about 1e-166, and its square is 0 in float64."""
+    keys = 1e140 * np.eye(2)
+    found = design.copy(keys, 0, eps=1 - 1e-16, scale=1e10)
+    assert found.norm == pytest.approx(-math.log(1 - 1e-16) / math.sqrt(2) / 1e150, rel=1e-8)
+    assert strict(found, keys)
+
+
 def test_a_budget_nobody_needs():
     found = design.copy(np.eye(3), 0, max_norm=1e-300)
     assert found.attention == pytest.approx(1 / 3)

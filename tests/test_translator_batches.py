@@ -43,7 +43,7 @@ def test_ids_are_the_vocabularys_with_markers():
 def test_pairs_too_long_on_either_side_are_left_out_and_named():
     pairs = Pairs(["a b c", "a", "a b", "b"], ["a", "a b c", "b a", ""])
     assert encode(pairs, WORDS, WORDS, longest=2).kept == [2]
-    with pytest.raises(InputError, match=r"None of the 4 pairs has between 1 and 1 tokens on both sides\."):
+    with pytest.raises(InputError, match=r"None of the 4 pairs has between 1 and 1 tokens on both sides; give shorter"):
         encode(pairs, WORDS, WORDS, longest=1)
 
 

@@ -53,6 +53,8 @@ def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, capsy
     assert found["folder"] == "runs/toy"
     assert found["best"]["epoch"] == 1
     assert "epoch 1: validation perplexity" in err
+    assert "note: train: 60 pairs, " in err
+    assert "note: Leak: " in err
     assert json.loads((place / "runs/toy/run.json").read_text())["command"].startswith(
         "regard translator train toy.toml"
     )

@@ -332,6 +332,8 @@ def test_a_dataset_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
         InputError, match=r"'nobody/none' could not be loaded \(ConnectionError: no network\); check its"
     ):
         load_corpus("hf:nobody/none")
+    with pytest.raises(InputError, match="hf: needs the name of a dataset after it"):
+        load_corpus("hf:")
 
 
 def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

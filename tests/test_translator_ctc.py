@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.translator.batches import Batch, table
+from regard.translator.comparison import compare_runs
 from regard.translator.ctc import CTCTranslator
 from regard.translator.ctc_loss import BLANK, Labels, ctc_losses, fused_ctc, plain_ctc
 from regard.translator.ctc_search import best_paths, prefix_beams, without_markers
@@ -24,6 +25,7 @@ from regard.translator.runs import load_run
 from regard.translator.scoring import score
 from regard.translator.settings import Settings
 from regard.translator.sources import Pairs
+from regard.translator.summary import NLL
 from regard.translator.training import train
 from regard.translator.vocabulary import EOS, SOS, UNK
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
@@ -308,6 +310,18 @@ def test_attention_has_a_row_for_every_written_word():
         assert float(weights[row, :, :, :, len(PAIRS[0][row]) :].abs().sum()) == 0  # padding is never read
 
 
+def test_the_maps_are_what_the_slots_use():
+    """The first block's output, rebuilt from its own map."""
+    model = small()
+    with torch.no_grad():
+        x, allowed = model.slots._split(*model.encoder(table(PAIRS[0])))
+        block = model.slots.blocks[0]
+        read = block.weights(x, allowed) @ block.attention.remember(block.before_attention(x)).values
+        after = x + block.attention.mix(read.transpose(1, 2).flatten(2))
+        rebuilt = after + block.feed_forward(block.before_feed_forward(after))
+        torch.testing.assert_close(rebuilt, block(x, allowed), atol=3e-6, rtol=1e-4)
+
+
 def test_targets_of_any_length_are_learnt_by_heart():
     """A word becomes one, two or three words: what saying word t at place t cannot do."""
     model = small("dropout=0", "width=24")
@@ -367,6 +381,15 @@ def test_pairs_that_cannot_be_said_are_told_of_everywhere(tmp_path):
     assert found.likelihood.nats[-3:] == [None] * 3
     with pytest.raises(InputError, match="can say none of the 3 targets: each is too long for its source"):
         score(run, Pairs(source=test.source[-3:], target=test.target[-3:]))
+    train(chosen.with_changes(["model.kind=encoder-decoder"]), tmp_path / "two")
+    compared = compare_runs([tmp_path / "one", tmp_path / "two"], samples=10)
+    assert "Training pairs left out, because the model cannot say their targets: one 2, two 0." in compared.notes
+    assert (
+        "No perplexity is compared: it is of those validation pairs that a model can say, and they differ (one cannot "
+        "say 1, two cannot say 0)."
+    ) in compared.notes
+    assert not compared.has("perplexity")
+    assert compared.has(NLL)
 
 
 def test_slots_without_a_block_are_refused():

@@ -174,6 +174,31 @@ def test_an_error_that_all_find_is_said_once(data, tmp_path, launcher):
     assert "exists and is not a run of ours; give another --out" in said[0]
 
 
+def test_a_mistake_in_the_settings_is_said_by_the_first_alone(tmp_path):
+    """In real torchrun, which ends the others meanwhile and leaves with a code of its own."""
+    (tmp_path / "settings.toml").write_text("[model]\nwidht = 3\n")
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()),
+        "-m", "regard", "translator", "train", "settings.toml", "--out", "run",
+    ]  # fmt: skip
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.count("there is no setting 'model.widht'; did you mean 'model.width'?") == 1
+    assert "exitcode  : 2" in found.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_with_as_many_processes_as_it_began_with(data, tmp_path, launcher):
+    settings = tiny(data, *SHARED)
+    codes, _ = run(launcher, settings, tmp_path / "run", size=2, kill=(1, 9))
+    assert codes[0] == 3
+    before = (tmp_path / "run" / "last.safetensors").read_bytes()
+    with pytest.raises(InputError, match=r"was begun by 2 processes and would end with other weights if 1 went on"):
+        train(settings, tmp_path / "run")
+    assert (tmp_path / "run" / "last.safetensors").read_bytes() == before
+    assert run(launcher, settings, tmp_path / "run", size=2)[0] == [0, 0]
+
+
 def test_real_torchrun_a_rank_killed_and_the_same_command_again(data, tmp_path, launcher):
     settings = tiny(data, *SHARED, "epochs=20", "dropout=0.2")
     (tmp_path / "settings.toml").write_text(settings.to_toml())

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.translator.checkpoint import BEST, LOG
-from regard.translator.comparison import compare
+from regard.translator.comparison import compare, compare_runs
 from regard.translator.report import report
 from regard.translator.report.figures import (
     Dot,
@@ -218,6 +218,14 @@ def test_runs_that_compare_are_compared(made, tmp_path):
     text = checked(tmp_path / "r.html")
     assert "All runs" in text
     assert "Differences, paired by seed" in text
+    found = compare_runs(runs)
+    rows = text.split("Differences, paired by test sentence</h3>")[1].split("</table>")[0].split("<tr>")[2:]
+    assert len(rows) == len(found.bootstrap.differences) == 3
+    for row, d in zip(rows, found.bootstrap.differences, strict=True):
+        digits = 4 if "character" in d.measure else 2
+        assert f"<td>{d.measure}</td>" in row
+        assert f">{d.difference:+.{digits}f}</td><td" in row
+        assert f">{d.low:+.{digits}f} to {d.high:+.{digits}f}</td>" in row
 
 
 def test_runs_that_do_not_compare_are_listed_with_the_reason(made, tmp_path):

@@ -144,7 +144,7 @@ def test_a_disk_that_is_full_at_any_write(whole, tmp_path, monkeypatch, write):
     monkeypatch.setattr(checkpoint.os, "fsync", full)
     with pytest.raises(InputError, match=r"could not be written: No space left on device; nothing was lost: make room"):
         train(settings, tmp_path / "run")
-    assert not list((tmp_path / "run").glob("*.partial"))
+    assert not list(tmp_path.glob("**/*.partial"))
     train(settings, tmp_path / "run")  # and now there is room
     assert_same_run(tmp_path / "run", uninterrupted)
 

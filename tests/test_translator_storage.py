@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from optuna.storages.journal import JournalFileBackend
 
 from database import PASSWORD, free_port, serving
 from regard.cli import main
@@ -353,11 +355,15 @@ def test_a_wrong_password_is_not_printed(base, tmp_path, server):
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://ann:sEcret@db/x", r"must be an address postgresql://USER@HOST/DATABASE, not mysql://\.\.\.\."),
-        ("sqlite:///x.db", r"not sqlite:///?\.\.\.\."),
+        ("mysql://ann:sEcret@db/x", r"must be an address postgresql://USER@HOST/DATABASE, not one of mysql\.$"),
+        ("sqlite:///x.db", r"not one of sqlite\.$"),
         ("ann:sEcret@db", "not something else"),
         ("", "not something else"),
         ("postgresql://ann:sEcret@db:port/x", r"postgresql://ann@db:port/x is not an address of the form"),
+        ("postgresql://[bad", r"postgresql://\[bad is not an address of the form"),
+        ("postgresql://ann:sEcret@[::1/x", r"postgresql://ann@\[::1/x is not an address of the form"),
+        ("postgresql://ann:top@sEcret@db/x", r"ann@db/x is not an address of the form .* write @ as %40\."),
+        ("postgresql://ann@db:99999/x", r"db:99999/x is not an address of the form"),
     ],
 )
 def test_addresses_refused(tmp_path, url, message):
@@ -407,6 +413,24 @@ def test_half_a_line_is_cut_before_the_next_is_written(base, tmp_path):
     assert table(torn) == table(tune(settings, tmp_path / "whole", trials=2, space=folder / "space.toml"))
     for line in (tmp_path / "s" / JOURNAL).read_text().splitlines():
         json.loads(line)
+
+
+def test_a_full_disk_in_the_journal_loses_no_finished_trial(base, tmp_path, monkeypatch):
+    folder, settings = base
+    tune(settings, tmp_path / "s", trials=1, space=folder / "space.toml")
+    journal = (tmp_path / "s" / JOURNAL).read_bytes()
+
+    def full(*rest):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalFileBackend, "append_logs", full)
+        with pytest.raises(
+            InputError, match=r"journal.jsonl could not be written: No space left .*; no finished trial"
+        ):
+            tune(settings, tmp_path / "s", trials=2, space=folder / "space.toml")
+    assert (tmp_path / "s" / JOURNAL).read_bytes() == journal
+    assert len(tune(settings, tmp_path / "s", trials=2, space=folder / "space.toml").trials) == 2
 
 
 def test_a_lock_is_held_by_one(tmp_path):

@@ -11,7 +11,7 @@ import torch
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.checkpoint import append_log, locked, read_log, read_weights, rewind_log, write_weights
-from regard.translator.runs import load_run
+from regard.translator.runs import load_run, read_vocabularies
 from regard.translator.settings import TrainingSettings
 from regard.translator.training import Epoch, Step, exactly_repeatable, learning_rate, prepare, train
 from toy_translator import WORDS, StopError, same, stop_at, tiny, weights, write_corpus
@@ -143,7 +143,9 @@ def test_a_run_opens_without_its_vector_file(data, tmp_path):
     file.write_text("".join(f"{w} {' '.join(f'{x:.4f}' for x in draw.standard_normal(9))}\n" for w in list(WORDS)[:4]))
     for frozen in ("true", "false"):
         settings = tiny(data, f"embedding.source=glove:{file}", f"frozen={frozen}")
-        result = train(settings, tmp_path / frozen)
+        said: list[str] = []
+        result = train(settings, tmp_path / frozen, say=said.append)
+        assert f"Source glove:{file}: vectors of 9 numbers for 4 of 7 words (57.1% of types, " in said[-1]
         about = json.loads((tmp_path / frozen / "run.json").read_text())
         assert about["vectors"]["source"]["types_covered"] == 4
         assert len(about["vectors"]["source"]["sha256"]) == 64
@@ -151,6 +153,25 @@ def test_a_run_opens_without_its_vector_file(data, tmp_path):
     file.unlink()
     for frozen in ("true", "false"):
         assert len(load_run(tmp_path / frozen).translate(["ein hund"]).target) == 1
+
+
+def test_pairs_of_too_many_pieces_are_told_of(data):
+    """The corpus counts words, a run its own tokens."""
+    data = prepare(tiny(data, "vocabulary.kind=bpe", "vocabulary.size=30"))
+    lost = len(data.corpus.train) - len(data.train)
+    assert 0 < lost < 60
+    assert f"{lost} training pairs have too many tokens for data.longest and are left out." in data.remarks()
+
+
+def test_a_run_that_does_not_describe_itself_is_left_alone(data, tmp_path):
+    with pytest.raises(StopError):
+        train(tiny(data), tmp_path / "run", watch=stop_at(5))
+    (tmp_path / "run" / "run.json").write_text("[]")
+    with pytest.raises(InputError, match=r"run\.json does not describe a run; restore it from a copy"):
+        train(tiny(data), tmp_path / "run")
+    (tmp_path / "run" / "vocabulary.json").write_text('{"source": 3, "target": 4}')
+    with pytest.raises(InputError, match=r"vocabulary\.json is damaged: A saved vocabulary must say its kind"):
+        read_vocabularies(tmp_path / "run")
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])

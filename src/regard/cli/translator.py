@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -58,16 +59,20 @@ def train(
 
     Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
-    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    try:
+        settings = _settings(config, changes or [], data=data, source=source, target=target)
+    except InputError:
+        _said_by_the_first()
+        raise
     folder = out if out is not None else Path("runs") / Path(config).stem
     from regard.translator.parallel import joined
     from regard.translator.training import train as run
 
     command = shlex.join(["regard", *sys.argv[1:]])
     with joined() as team:
-        watch = _Watch() if team.leads else None
+        watch, say = (_Watch(), note) if team.leads else (None, None)
         try:
-            found = run(settings, folder, watch=watch, command=team.prefix + command, team=team)
+            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team)
         except KeyboardInterrupt:
             if team.leads:
                 note("stopped; the same command goes on from the last checkpoint.")
@@ -187,6 +192,15 @@ class _Watch:
 
     def _say(self, line: str, end: str) -> None:
         print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
+
+
+def _said_by_the_first() -> None:
+    """Raise the error at hand again; of several processes that found it, the first one speaks."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
+        from regard.translator.parallel import joined
+
+        with joined():
+            raise
 
 
 def _settings(config: str, changes: list[str], **named: str | None) -> Settings:

@@ -242,7 +242,8 @@ def _carefully(question: Question, query: Array, dual: dict[str, Array]) -> Trie
     for nudge in NUDGES if query.any() and necessary > 0 else ():
         if verification.holds:
             break
-        made = _shortest_certificate(question, query * (necessary / np.linalg.norm(query) * (1 + nudge)), dual)
+        size = math.hypot(*query.tolist())  # np.linalg.norm squares, and squares of a very short query vanish
+        made = _shortest_certificate(question, query * (necessary / size * (1 + nudge)), dual)
         verification = confirmed(made, question.keys)
     return (made, verification) if verification.holds else None
 

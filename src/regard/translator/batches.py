@@ -93,7 +93,10 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
     both = [(source.encode(s), target.encode(t)) for s, t in zip(pairs.source, pairs.target, strict=True)]
     kept = [i for i, (s, t) in enumerate(both) if 0 < len(s) <= longest and 0 < len(t) <= longest]
     if not kept:
-        raise InputError(f"None of the {len(both)} pairs has between 1 and {longest} tokens on both sides.")
+        raise InputError(
+            f"None of the {len(both)} pairs has between 1 and {longest} tokens on both sides; give shorter sentences, "
+            "or train with a larger data.longest."
+        )
     sources = [[SOS, *both[i][0], EOS] for i in kept]
     targets = [[SOS, *both[i][1], EOS] for i in kept]
     return Encoded(

@@ -59,15 +59,6 @@ class Encoder(nn.Module):
             states = block(states, allowed)
         return self.norm(states), allowed
 
-    def attention(self, source: Tensor) -> Tensor:
-        """What each place reads in each block: (batch, layers, heads, length, length)."""
-        allowed = readable(source)
-        states, found = self.dropout(self.embedding(source)), []
-        for block in self.blocks:
-            found.append(block.weights(states, allowed))
-            states = block(states, allowed)
-        return torch.stack(found, dim=1)
-
 
 class BlockMemory(NamedTuple):
     """What a decoder block need not work out again: its own past (one row a hypothesis), and the source."""

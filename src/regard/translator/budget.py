@@ -7,10 +7,10 @@ import time
 import numpy as np
 
 from regard.translator.batches import epoch_plan
-from regard.translator.model import build_model, seed_dropout
+from regard.translator.model import seed_dropout
 from regard.translator.preparation import Prepared
 from regard.translator.settings import Settings
-from regard.translator.training import build_optimiser, exactly_repeatable
+from regard.translator.training import build_optimiser, exactly_repeatable, first_model
 
 
 def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> float:
@@ -23,13 +23,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     batches = epoch_plan(data.train, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with exactly_repeatable(s.threads):
-        model = build_model(
-            settings,
-            len(data.source),
-            len(data.target),
-            source_vectors=data.source_vectors,
-            target_vectors=data.target_vectors,
-        )
+        model = first_model(settings, data)
         optimiser = build_optimiser(settings, model)
         spent, tokens = 0.0, 0
         for number, rows in enumerate(chosen):

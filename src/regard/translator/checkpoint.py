@@ -133,8 +133,12 @@ def create_run(folder: Path, files: Mapping[str, bytes]) -> None:
         partial.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
-    for name, data in files.items():
-        write_file(partial / name, data)
+    try:
+        for name, data in files.items():
+            write_file(partial / name, data)
+    except InputError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     try:
         os.replace(partial, folder)  # an empty folder may be there already
     except OSError:

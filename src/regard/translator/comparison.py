@@ -153,11 +153,16 @@ def compare_runs(
             *(["BLEU and chrF ignore case, because some of these runs do."] if len(lowercase) > 1 else []),
             *([f"Runs that search their translations did it with a beam of {beam}."] if beam > 1 else []),
         ],
-        bootstrap=_bootstrap(results, pairs, any(lowercase), samples, seed) if len(groups) > 1 else None,
+        bootstrap=bootstrap_of(results, pairs, lowercase=any(lowercase), samples=samples, seed=seed),
     )
 
 
-def _bootstrap(results: Results, pairs: Pairs, lowercase: bool, samples: int, seed: int) -> Bootstrap:
+def bootstrap_of(
+    results: Results, pairs: Pairs, *, lowercase: bool, samples: int = SAMPLES, seed: int = SEED
+) -> Bootstrap | None:
+    """The paired bootstrap between every two variants, from their scored translations; None of a single one."""
+    if len(results) < 2:
+        return None
     compared, _ = shared_nll(results)
     nats = {name: [scores["likelihood"]["nats"] for _, scores in found] for name, found in results.items()}
     return paired_bootstrap(

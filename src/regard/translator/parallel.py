@@ -36,7 +36,7 @@ from regard.translator.settings import Settings
 
 T = TypeVar("T")
 TIMEOUT = 600  # seconds; the others wait while the first validates. A process that dies is noticed at once.
-_FIRST_SPEAKS = 3.0  # seconds that the others leave the first to say what all of them found
+_FIRST_SPEAKS = 20.0  # seconds that the others leave the first to say what all of them found, and to end
 
 
 @dataclass(kw_only=True)

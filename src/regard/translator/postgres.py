@@ -199,18 +199,20 @@ def _checked(url: str) -> URL:
 
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
-        named = f"{scheme}://..." if re.fullmatch(r"[\w+.-]+", scheme) else "something else"
+        named = f"one of {scheme}" if re.fullmatch(r"[\w+.-]+", scheme) else "something else"
         raise InputError(f"The storage must be an address postgresql://USER@HOST/DATABASE, not {named}.")
     try:
         import psycopg  # noqa: F401
     except ImportError:
         raise InputError("A PostgreSQL storage needs its driver: pip install 'regard[postgres]'.") from None
-    try:
-        return make_url(url).set(drivername="postgresql+psycopg")
-    except (ArgumentError, ValueError):
-        raise InputError(
-            f"The storage {without_password(url)} is not an address of the form postgresql://USER@HOST:PORT/DATABASE."
-        ) from None
+    with contextlib.suppress(ArgumentError, ValueError):
+        parsed = make_url(url).set(drivername="postgresql+psycopg")
+        if not re.search(r"[][@\s]", parsed.host or "") and (parsed.port or 0) < 2**16:
+            return parsed
+    raise InputError(
+        f"The storage {without_password(url)} is not an address of the form postgresql://USER@HOST:PORT/DATABASE; "
+        "in a password, write @ as %40."
+    )
 
 
 def _key(name: str) -> int:

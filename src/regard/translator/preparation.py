@@ -23,6 +23,22 @@ class Prepared:
     source_vectors: Vectors | None
     target_vectors: Vectors | None
 
+    def remarks(self) -> list[str]:
+        """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
+        vectors = {"Source": self.source_vectors, "Target": self.target_vectors}
+        return [
+            *str(self.corpus.report).splitlines(),
+            *(
+                f"{len(whole) - len(kept)} {name} pairs have too many tokens for data.longest and are left out."
+                for name, whole, kept in [
+                    ("training", self.corpus.train, self.train),
+                    ("validation", self.corpus.validation, self.validation),
+                ]
+                if len(kept) < len(whole)
+            ),
+            *(f"{side} {found}" for side, found in vectors.items() if found is not None),
+        ]
+
 
 def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
     """Read the data, build the vocabularies from its training pairs, encode it, and read pretrained vectors."""

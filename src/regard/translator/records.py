@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translator.checkpoint import LAST, LOG, RUN, SETTINGS, VOCABULARY, read_json, read_log
+from regard.translator.checkpoint import LAST, LOG, SETTINGS, VOCABULARY, read_json, read_log
+from regard.translator.runs import read_about
 from regard.translator.settings import Settings, load_settings
 from regard.translator.training import Epoch
 
@@ -47,9 +48,7 @@ def read_record(folder: str | Path) -> Record:
         raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
     if not any(folder.iterdir()):
         raise InputError(f"{folder} is empty; give a folder that train, compare or tune wrote.")
-    about = read_json(folder / RUN)
-    if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), str):
-        raise InputError(f"{folder / RUN} does not describe a run; restore it from a copy, or train the run again.")
+    about = read_about(folder)
     words = read_json(folder / VOCABULARY)
     target = words.get("target") if isinstance(words, dict) else None
     return Record(

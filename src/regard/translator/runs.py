@@ -87,8 +87,8 @@ def checked_beam(settings: Settings, beam: int) -> int:
         raise InputError(f"beam must be 1 (greedy) or more, not {beam}.")
     if beam > 1 and not searches(settings):
         raise InputError(
-            f"A beam of {beam} is for models that write token by token; this {settings.model.kind} says all places at "
-            "once, each word the best there: leave --beam out."
+            f"A beam of {beam} is for models that search, encoder-decoder and ctc; this {settings.model.kind} says all "
+            "places at once, each word the best there: leave --beam out."
         )
     return beam
 
@@ -100,7 +100,7 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
         raise InputError(f"weights must be best or last, not {weights!r}.")
     if not folder.is_dir():
         raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
-    about = read_json(folder / RUN)
+    about = read_about(folder)
     settings = load_settings(folder / SETTINGS)
     source, target = read_vocabularies(folder)
     path = folder / (BEST if weights == "best" else LAST)
@@ -121,21 +121,35 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     return Run(folder=folder, settings=settings, source=source, target=target, model=model, facts=facts, about=about)
 
 
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a run's folder says about it beside the settings."""
+    about = read_json(folder / RUN)
+    if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), str):
+        raise InputError(f"{folder / RUN} does not describe a run; restore it from a copy, or train the run again.")
+    return about
+
+
 def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
     """The source's and the target's vocabulary of a run."""
     saved = read_json(folder / VOCABULARY)
     if not isinstance(saved, dict) or not {"source", "target"} <= saved.keys():
         raise InputError(f"{folder / VOCABULARY} needs a source and a target vocabulary; restore it from a copy.")
-    return vocabulary_from_dict(saved["source"]), vocabulary_from_dict(saved["target"])
+    try:
+        return vocabulary_from_dict(saved["source"]), vocabulary_from_dict(saved["target"])
+    except InputError as error:
+        raise InputError(f"{folder / VOCABULARY} is damaged: {error} Restore it from a copy.") from None
 
 
-def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None) -> bool:
-    """Whether ``folder`` has this very run, unfinished; raises if it has anything else."""
+def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None, *, processes: int = 1) -> bool:
+    """Whether ``folder`` has this very run, unfinished; raises if it has anything else.
+
+    A run belongs to its number of processes: with another one dropout differs, and without dropout the rounding.
+    """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     if not (folder / RUN).exists():
         raise InputError(f"{folder} exists and is not a run of ours; give another --out.")
-    about, theirs = read_json(folder / RUN), load_settings(folder / SETTINGS)
+    about, theirs = read_about(folder), load_settings(folder / SETTINGS)
     if different := settings.differences(theirs):
         more = f" and {len(different) - 3} more" if len(different) > 3 else ""
         raise InputError(
@@ -146,10 +160,17 @@ def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None) 
         raise InputError(f"{folder} holds a run on other data than {settings.data.path} has now; give another --out.")
     if (folder / LAST).exists() and read_weights(folder / LAST)[1].get("finished"):
         raise InputError(f"The run in {folder} is finished; score it, or give another --out to train again.")
+    if (began := about.get("processes", processes)) != processes:
+        raise InputError(
+            f"The run in {folder} was begun by {began} process{'es' * (began != 1)} and would end with other weights "
+            f"if {processes} went on with it; start as many as then, or give another --out."
+        )
     return True
 
 
-def first_files(settings: Settings, data: Prepared, model: TranslationModel, command: str) -> dict[str, bytes]:
+def first_files(
+    settings: Settings, data: Prepared, model: TranslationModel, command: str, *, processes: int = 1
+) -> dict[str, bytes]:
     """The files a new run folder starts with: settings, vocabularies, and what the run depends on."""
     vectors = {"source": data.source_vectors, "target": data.target_vectors}
     about = {
@@ -157,6 +178,7 @@ def first_files(settings: Settings, data: Prepared, model: TranslationModel, com
         "corpus": data.corpus.report.to_dict(),
         "seed": settings.training.seed,
         "command": command,
+        "processes": processes,
         "pairs": {"train": len(data.train), "validation": len(data.validation)},
         "cannot_say": {"train": model.cannot_say(data.train), "validation": model.cannot_say(data.validation)},
         "target_tokens": data.train.target_tokens,

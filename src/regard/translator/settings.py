@@ -42,7 +42,7 @@ class DataSettings:
     test: str = _setting("", "which test set, where the folder has several; empty = the only one")
     longest: int = _setting(18, "pairs with more tokens on either side are dropped (two markers come on top)", least=1)
     remove_leaks: bool = _setting(False, "drop training pairs whose source sentence is in another split")
-    size: int = _setting(20000, "training pairs to generate (built-in corpus only)", least=10)
+    size: int = _setting(20000, "training pairs to generate (built-in corpus only)", least=10, most=10**6)
 
 
 @dataclass(frozen=True, kw_only=True)

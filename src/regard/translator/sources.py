@@ -214,6 +214,8 @@ def from_hub(name: str, source: str, target: str, *, configuration: str | None =
 
     Its rows hold the sentences as columns named by the languages, or in one ``translation`` dictionary.
     """
+    if not name:
+        raise InputError("hf: needs the name of a dataset after it, for instance hf:bentrevett/multi30k.")
     loaded = _load_dataset(name, configuration)
     splits: dict[str, Pairs] = {}
     for key in loaded:

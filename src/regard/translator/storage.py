@@ -13,6 +13,7 @@ hand, otherwise from its beginning.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -181,7 +182,16 @@ class JournalFile:
 
     @contextlib.contextmanager
     def saying(self) -> Iterator[None]:
-        yield
+        """A full disk as one sentence."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise InputError(
+                f"{self.path} could not be written: {error.strerror or error}; no finished trial is lost: make room, "
+                "then give the same command again and it goes on."
+            ) from error
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
@@ -214,14 +224,16 @@ def open_storage(folder: Path, url: str | None) -> Storage:
 
 
 def without_password(text: str) -> str:
-    """A text with the passwords of the addresses in it left out.
+    """A text with the passwords of the addresses in it left out; also where an @ of a password is not written %40.
 
     >>> without_password("tune --storage postgresql://ann:secret@db/studies")
     'tune --storage postgresql://ann@db/studies'
+    >>> without_password("postgresql://ann:se@cret@db/studies")
+    'postgresql://ann@db/studies'
     >>> without_password("postgresql://db/studies?user=ann&password=secret")
     'postgresql://db/studies?user=ann&password='
     """
-    return re.sub(r"(\bpassword=)[^&\s'\"]*", r"\1", re.sub(r"(://[^:@/\s]*):[^@\s]*@", r"\1@", text))
+    return re.sub(r"(\bpassword=)[^&\s'\"]*", r"\1", re.sub(r"(://[^:@/\s]*):[^@\s]*@([^/?\s]*@)?", r"\1@", text))
 
 
 def import_optuna() -> Any:

@@ -103,11 +103,15 @@ def summarise(
 ) -> Comparison:
     """Means, intervals, paired differences and groups from each run's record and scores."""
     records = [record for found in results.values() for record, _ in found]
-    unlike, (nll, about_nll) = why_perplexities_differ(records), shared_nll(results)
+    unlike = why_perplexities_differ(records) or _different_pairs(results)
+    nll, about_nll = shared_nll(results)
     bleu_signature, chrf_signature = _signature(results, "bleu_signature"), _signature(results, "chrf_signature")
     entries = [_entry(name, found, records[0].settings, nll.get(name), not unlike) for name, found in results.items()]
     paired = len({tuple(r.settings.training.seed for r, _ in found) for found in results.values()}) == 1
     said = [*notes, *([f"No perplexity is compared: {unlike}."] if unlike else []), *([about_nll] if about_nll else [])]
+    if any(unsaid := _unsaid(results, "train")):
+        left_out = ", ".join(f"{name} {count:,}" for name, count in zip(results, unsaid, strict=True))
+        said.append(f"Training pairs left out, because the model cannot say their targets: {left_out}.")
     if not paired:
         said.append("The runs have different seeds, so differences cannot be paired and none is given.")
     if len(seeds) == 1:
@@ -143,6 +147,24 @@ def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
     }
     few = f"{NLL} is of the {len(rows):,} of {len(lengths):,} pairs that all of these runs can read."
     return found, few if len(rows) < len(lengths) else ""
+
+
+def _unsaid(results: Results, split: str) -> list[int]:
+    """For each variant, the pairs of the split whose targets its model cannot say whatever its weights."""
+    firsts = [found[0] for found in results.values()]
+    if split == "scored":
+        return [int(scores["perplexity"].get("left_out", 0)) for _, scores in firsts]
+    return [int(record.about.get("cannot_say", {}).get(split, 0)) for record, _ in firsts]
+
+
+def _different_pairs(results: Results) -> str:
+    """Why the variants' perplexities are of different pairs; empty where they are not."""
+    for split in ("validation", "scored"):
+        counts = _unsaid(results, split)
+        if len(set(counts)) > 1:
+            each = ", ".join(f"{name} cannot say {count:,}" for name, count in zip(results, counts, strict=True))
+            return f"it is of those {split} pairs that a model can say, and they differ ({each})"
+    return ""
 
 
 def _signature(results: Results, which: str) -> str:
@@ -229,12 +251,12 @@ def _groups(scores: dict[str, list[Scores]], *, perplexity: bool) -> list[GroupR
 
 
 def _heading(found: Comparison) -> str:
-    seeds = ", ".join(map(str, found.seeds))
+    seeds, count = ", ".join(map(str, found.seeds)), len(found.entries)
     cpu = duration(sum(e.cpu_seconds for e in found.entries))
     several = "mean and 95 % t-interval over seeds" if len(found.seeds) > 1 else "seed"
     return (
-        f"{len(found.entries)} variants, {several} {seeds}; {cpu} of training. Perplexity (lower is better) counts "
-        f"<sos>; {NLL} (lower is better) is in nats; all but validation perplexity are of {found.scored_on}."
+        f"{count} variant{'s' * (count != 1)}, {several} {seeds}; {cpu} of training. Perplexity (lower is better) "
+        f"counts <sos>; {NLL} (lower is better) is in nats; all but validation perplexity are of {found.scored_on}."
     )
 
 

@@ -137,36 +137,47 @@ def train(
     *,
     prepared: Prepared | None = None,
     watch: Watch | None = None,
+    say: Callable[[str], None] | None = None,
     command: str = "",
     team: Team | None = None,
 ) -> Training:
     """Train the model of ``settings`` into the folder ``out``, or go on with the unfinished run that is there.
 
     A folder with another run, or a finished one, is refused and left as it is. ``watch`` is told every step and epoch;
-    an exception it raises stops the run, which can be resumed like any other. ``team``: the processes to share it with.
+    an exception it raises stops the run, which can be resumed like any other. ``say`` is told what to know about the
+    data, line by line. ``team``: the processes to share it with.
     """
     folder, team = Path(out), team or Team()
     team.check(settings)
-    team.first(lambda: holds_unfinished(settings, folder, None))  # before minutes of reading, where it shows already
+    here = {"processes": team.size}
+    team.first(lambda: holds_unfinished(settings, folder, None, **here))  # before minutes of reading, where it shows
     data = prepared if prepared is not None else prepare(settings)
+    if say is not None:
+        for line in data.remarks():
+            say(line)
     with exactly_repeatable(settings.training.threads):
-        model = build_model(
-            settings,
-            len(data.source),
-            len(data.target),
-            source_vectors=data.source_vectors,
-            target_vectors=data.target_vectors,
-        )
+        model = first_model(settings, data)
         team.agree(settings, data.corpus.fingerprint, model)
         with contextlib.ExitStack() as held:
 
             def begin() -> None:
-                if not holds_unfinished(settings, folder, data.corpus.fingerprint):
-                    create_run(folder, first_files(settings, data, model, command))
+                if not holds_unfinished(settings, folder, data.corpus.fingerprint, **here):
+                    create_run(folder, first_files(settings, data, model, command, **here))
                 held.enter_context(locked(folder))
 
             team.first(begin)
             return _Trainer(settings, folder, data, model, watch, team).run()
+
+
+def first_model(settings: Settings, data: Prepared) -> TranslationModel:
+    """The model as it is before the first step."""
+    return build_model(
+        settings,
+        len(data.source),
+        len(data.target),
+        source_vectors=data.source_vectors,
+        target_vectors=data.target_vectors,
+    )
 
 
 def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:

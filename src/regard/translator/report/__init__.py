@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from regard.results import Result
 from regard.translator.checkpoint import RUN, read_json, write_file
 from regard.translator.comparison import (
     PLAN,
+    bootstrap_of,
     comparison_results,
     group_by_seed,
     held_out,
@@ -168,11 +169,13 @@ class _Page:
             by_folder = {s.record.folder: s for s in scored}
             results = {name: [(r, by_folder[r.folder].scores or {}) for r in group] for name, group in groups.items()}
             seeds = sorted({r.settings.training.seed for r in records})
+            pairs, lowercase = scored[0].pairs, records[0].settings.vocabulary.lowercase
             found = summarise(results, seeds, folder="", scored_on=scored[0].scored_on, notes=[])
+            if pairs is not None:
+                self.say("drawing test sentences anew")
+                found = replace(found, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
             self.sections.append(
-                comparison_section(
-                    found, results, scored[0].pairs, "", title="All runs", anchor=anchor, first=self._first()
-                )
+                comparison_section(found, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
             )
         except InputError as error:
             self.sections.append(_listing(scored, str(error), anchor, first=self._first()))

@@ -11,6 +11,7 @@ from regard.translator.corpus import Pairs
 from regard.translator.report import figures, tables
 from regard.translator.report.about_runs import attention_maps
 from regard.translator.settings import Settings
+from regard.translator.significance import Bootstrap
 from regard.translator.summary import DIGITS, NLL, Comparison, GroupRow, Results
 
 _COLUMNS = ["validation perplexity", "validation perplexity without <sos>", "perplexity", NLL, "BLEU", "chrF"]
@@ -61,6 +62,8 @@ def comparison_tables(found: Comparison) -> str:
         parts.append(tables.figure(svg, ""))
     if found.differences:
         parts += [tables.heading(3, "Differences, paired by seed"), _differences(found)]
+    if found.bootstrap is not None:
+        parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(found.bootstrap)]
     return "".join(parts)
 
 
@@ -77,6 +80,22 @@ def _differences(found: Comparison) -> str:
         "pairs in the same order. The last column corrects for looking at several pairs (Holm)."
     )
     head = ["measure", "", "verdict", "difference", "95 % interval", "p, corrected"]
+    return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
+
+
+def _bootstrap(found: Bootstrap) -> str:
+    rows = []
+    for d in found.differences:
+        digits = max(2, DIGITS.get(d.measure, 2))
+        span = f"{d.low:+.{digits}f} to {d.high:+.{digits}f}"
+        rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
+                     f"{d.difference:+.{digits}f}", span, f"{d.p:.3f}", f"{d.holm:.3f}"])  # fmt: skip
+    note = (
+        f"Paired bootstrap: {found.samples:,} draws of {found.sentences:,} test sentences, seed {found.seed}. It says "
+        "how other test sentences would come out for these weights; differences paired by seed, how other trainings "
+        "would. p is two-sided; the last column corrects it for looking at several pairs (Holm)."
+    )
+    head = ["measure", "", "verdict", "difference", "95 % interval", "p", "p, corrected"]
     return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
 
 

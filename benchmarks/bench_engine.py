@@ -1,12 +1,13 @@
-"""Translating with a trained run: the run itself (torch, with its cache) against its exports to CTranslate2.
+"""Translating with a trained run: the run itself (torch, with its cache) against its exports to CTranslate2, and
+against a CTC run, which writes a sentence in one pass.
 
 Sentences per CPU-second of one thread, from text to text, the arms taking turns in one process: sentence by sentence,
 in batches of 100, and in batches of 100 with a beam of 5. A ratio is an arm's rate over eager's. `same` counts the
 sentences that come out exactly as eager's; BLEU is of all of them, on the test set of the run's data.
 
-The run is the folder that the environment variable REGARD_RUN names, or runs/good:
+The environment variable REGARD_RUN names the run (runs/good otherwise), REGARD_CTC the CTC run (runs/ctc otherwise):
 
-    REGARD_RUN=runs/good python -m benchmarks engine --write
+    REGARD_RUN=runs/good REGARD_CTC=runs/ctc python -m benchmarks engine --write
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -48,6 +50,13 @@ WAYS = [
 ]
 
 
+class Arm(NamedTuple):
+    """A run, and what translates with its weights."""
+
+    run: Run
+    engine: str | Engine
+
+
 def main() -> None:
     torch.set_num_threads(1)
     folder = Path(os.environ.get("REGARD_RUN", "runs/good"))
@@ -57,30 +66,46 @@ def main() -> None:
     except InputError as error:
         print(f"left out: {error} (REGARD_RUN names the run folder)")
         return
-    print(f"{folder}: {run.settings.model.kind}, epoch {run.facts.get('epoch')}, {len(pairs):,} sentences")
+    print(f"{folder.name}: {run.settings.model.kind}, epoch {run.facts.get('epoch')}, {len(pairs):,} sentences")
     with tempfile.TemporaryDirectory() as place:
-        arms: dict[str, str | Engine] = {"eager": "eager"}
-        for quantization in ("float32", "int8"):
-            made = export(folder, quantization=quantization, out=Path(place) / quantization)
-            arms[f"ctranslate2 {quantization}"] = open_engine(run, made.folder, threads=1)
-            print(f"{quantization}: {made.size / 1e6:.1f} MB")
-        for engine in arms.values():
-            run.translate(pairs.source[:5], cut=True, engine=engine)  # the first call pays for things once
+        arms = {"eager": Arm(run, "eager"), **exported(folder, run, Path(place)), **ctc()}
+        for arm in arms.values():
+            arm.run.translate(pairs.source[:5], cut=True, engine=arm.engine)  # the first call pays for things once
         for way in WAYS:
-            report(run, pairs.keep(range(min(way.sentences, len(pairs)))), arms, way)
+            report(pairs.keep(range(min(way.sentences, len(pairs)))), arms, way)
 
 
-def report(run: Run, pairs: Pairs, arms: dict[str, str | Engine], way: Way) -> None:
+def exported(folder: Path, run: Run, place: Path) -> dict[str, Arm]:
+    arms = {}
+    for quantization in ("float32", "int8"):
+        made = export(folder, quantization=quantization, out=place / quantization)
+        arms[f"ctranslate2 {quantization}"] = Arm(run, open_engine(run, made.folder, threads=1))
+        print(f"{quantization}: {made.size / 1e6:.1f} MB")
+    return arms
+
+
+def ctc() -> dict[str, Arm]:
+    folder = Path(os.environ.get("REGARD_CTC", "runs/ctc"))
+    try:
+        run = load_run(folder)
+    except InputError as error:
+        print(f"left out: {error} (REGARD_CTC names the run folder)")
+        return {}
+    print(f"{folder.name}: {run.settings.model.kind}, epoch {run.facts.get('epoch')}")
+    return {"ctc, eager": Arm(run, "eager")}
+
+
+def report(pairs: Pairs, arms: dict[str, Arm], way: Way) -> None:
     """Time every arm in turn, then print its rate, BLEU and agreement."""
     seconds, said = dict.fromkeys(arms, 0.0), dict[str, list[str]]()
     for _ in range(ROUNDS):
-        for name, engine in arms.items():
+        for name, arm in arms.items():
             start = time.process_time()
-            said[name] = translate(run, pairs, engine, way)
+            said[name] = translate(arm, pairs, way)
             seconds[name] += time.process_time() - start
     print(f"\n{way.name}, {len(pairs):,} sentences")
     print(f"{'':<24}{'sentences/s':>12}{'ratio':>8}{'same':>8}{'BLEU':>8}")
-    metric = bleu(run.settings.vocabulary.lowercase)
+    metric = bleu(arms["eager"].run.settings.vocabulary.lowercase)
     for name in arms:
         rate, ratio = ROUNDS * len(pairs) / seconds[name], seconds["eager"] / seconds[name]
         same = sum(a == b for a, b in zip(said[name], said["eager"], strict=True))
@@ -89,8 +114,9 @@ def report(run: Run, pairs: Pairs, arms: dict[str, str | Engine], way: Way) -> N
     print(metric.get_signature())
 
 
-def translate(run: Run, pairs: Pairs, engine: str | Engine, way: Way) -> list[str]:
+def translate(arm: Arm, pairs: Pairs, way: Way) -> list[str]:
     """One call a sentence where the batch is 1: what a program that answers one person does."""
+    run, engine = arm
     if way.batch > 1:
         return run.translate(pairs.source, cut=True, beam=way.beam, batch=way.batch, engine=engine).target
     return [run.translate([s], cut=True, beam=way.beam, engine=engine).target[0] for s in pairs.source]

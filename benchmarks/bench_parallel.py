@@ -5,7 +5,9 @@ turns; a process that has just started is not timed for its first steps. Validat
 does alone, are not in the figures. The clock tells the truth on an idle machine only; so there is a second column,
 target tokens per CPU-second of the busiest process, which bounds what two free cores can give.
 
-The peer is the same loop in one process with one thread, and with the two threads that torch would use by itself.
+The peer is the same loop in one process with one thread, and with the two threads that torch would use by itself. A
+step has a part that does not shrink with the batch (the sum of the gradients over the processes, the optimiser), so
+there are two sizes of the global batch: that of configs/good.toml, and a larger one.
 """
 
 from __future__ import annotations
@@ -22,19 +24,26 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROUNDS, WARM, STEPS = 3, 10, 60
+ROUNDS, WARM, TOKENS = 3, 6, 75_000  # steps before the clock starts, and about as many tokens after
+BATCHES = (1500, 4096)  # target tokens
 DATA = Path(__file__).parents[2] / "shared" / "data" / "multi30k"
 ARMS = {"1 process": (1, 1), "1 process, 2 threads": (1, 2), "2 processes": (2, 1)}
 
 
 def main() -> None:
+    for batch in BATCHES:
+        compare(batch)
+
+
+def compare(batch: int) -> None:
+    """All arms with one size of the global batch."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in ARMS}
     for _ in range(ROUNDS):
         for name, (processes, threads) in ARMS.items():
-            found[name].append(launch(processes, threads))
+            found[name].append(launch(processes, threads, batch))
     first = found["1 process"][0]
-    print(f"{first['pairs']:,} training pairs of {first['data']}, {first['batch']:,} target tokens a batch; ", end="")
-    print(f"{STEPS - WARM} steps timed, median of {ROUNDS} rounds")
+    print(f"{first['pairs']:,} training pairs of {first['data']}, {batch:,} target tokens a batch; ", end="")
+    print(f"{last_step(batch) - WARM} steps timed, median of {ROUNDS} rounds")
     print(f"{'':<22}{'tokens/s':>10}{'':>8}{'tokens/CPU-s':>14}")
     base = {key: median(found["1 process"], key) for key in ("clock", "busiest")}
     for name, runs in found.items():
@@ -43,17 +52,22 @@ def main() -> None:
         print(f"{name:<22}{clock:>10,.0f}{ratios[0]:>7.2f}x{busiest:>14,.0f}{ratios[1]:>7.2f}x", flush=True)
 
 
+def last_step(batch: int) -> int:
+    return WARM + TOKENS // batch
+
+
 def median(runs: list[dict[str, Any]], key: str) -> float:
     return statistics.median(run["tokens"] / run[key] for run in runs)
 
 
-def launch(processes: int, threads: int) -> dict[str, Any]:
+def launch(processes: int, threads: int, batch: int) -> dict[str, Any]:
     """One arm, in processes of its own; what its first process measured."""
     words = [sys.executable, "-m"]
     if processes > 1:
         words += ["torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={free_port()}", "-m"]
     done = subprocess.run(
-        [*words, "benchmarks.bench_parallel", str(threads)], cwd=Path(__file__).parents[1], text=True, check=True,
+        [*words, "benchmarks.bench_parallel", str(threads), str(batch)],
+        cwd=Path(__file__).parents[1], text=True, check=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": str(threads)},
     )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout)
@@ -70,7 +84,7 @@ class Done(Exception):  # noqa: N818
     """Raised after the last timed step."""
 
 
-def work(threads: int) -> None:
+def work(threads: int, batch: int) -> None:
     """What each process of an arm does."""
     import torch.distributed as dist
 
@@ -81,14 +95,15 @@ def work(threads: int) -> None:
     from regard.translator.training import Epoch, Step, train
 
     where = str(DATA) if DATA.exists() else "builtin"
-    settings = load_settings("good", changes=[f'data.path="{where}"', f"threads={threads}", "save_every=100000"])
-    data = prepare(settings)
+    changes = [f'data.path="{where}"', f"threads={threads}", f"batch_tokens={batch}", "save_every=100000"]
+    settings = load_settings("good", changes=changes)
+    data, last = prepare(settings), last_step(batch)
     marks: list[tuple[float, float]] = []
 
     def watch(event: Step | Epoch) -> None:
-        if event.step in (WARM, STEPS):
+        if event.step in (WARM, last):
             marks.append((time.perf_counter(), time.process_time()))
-        if event.step == STEPS:
+        if event.step == last:
             raise Done
 
     with joined() as team, tempfile.TemporaryDirectory() as folder:
@@ -98,12 +113,12 @@ def work(threads: int) -> None:
         times = [0.0] * team.size
         if team.size > 1:
             dist.all_gather_object(times, spent)
-    rows = epoch_plan(data.train, settings, 1)[WARM:STEPS]
+    rows = epoch_plan(data.train, settings, 1)[WARM:last]
     if team.leads:
         tokens = sum(int(data.train.target_lengths[r].sum()) for r in rows)
-        about = {"pairs": len(data.train), "data": Path(where).name, "batch": settings.training.batch_tokens}
+        about = {"pairs": len(data.train), "data": Path(where).name}
         print(json.dumps(about | {"tokens": tokens, "clock": clock, "busiest": max(spent, *times)}))
 
 
 if __name__ == "__main__":
-    work(int(sys.argv[1])) if sys.argv[1:] else main()
+    work(*map(int, sys.argv[1:])) if sys.argv[1:] else main()

@@ -11,6 +11,7 @@ Weak where s_i has a standard deviation below about 1/20 and the rest is rough; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,13 +46,21 @@ class Transform:
         return self._sum(x, self.values)
 
     @cached_property
-    def tables(self) -> tuple[Any, Any]:
-        """Splines of ``above`` and ``density`` over the whole range, for thousands of points at once (1e-10)."""
+    def above_table(self) -> Any:
+        """A spline of ``above`` over the whole range, for thousands of points at once (1e-10)."""
+        return self._table(self.above)
+
+    @cached_property
+    def density_table(self) -> Any:
+        """A spline of ``density``, as :attr:`above_table`."""
+        return self._table(self.density)
+
+    def _table(self, function: Callable[[Array], Array]) -> Any:
         from scipy.interpolate import make_interp_spline
 
         count = int((self.high - self.low) * 16 * self.frequencies[-1] / np.pi) + 32
         x = np.linspace(self.low, self.high, count)
-        return make_interp_spline(x, self.above(x), k=7), make_interp_spline(x, self.density(x), k=7)
+        return make_interp_spline(x, function(x), k=7)
 
     def _sum(self, x: Array, values: np.ndarray) -> Array:
         gap = 2 * self.frequencies[0]

@@ -20,7 +20,7 @@ check: $(VENV)/.ready
 	$(MAKE) docs
 
 bench: $(VENV)/.bench
-	$(ONE_THREAD) $(BIN)/python -m benchmarks
+	$(ONE_THREAD) $(BIN)/python -m benchmarks --write
 
 # `make docs ANSWERS=no` builds the walkthroughs of the coursework without our answers.
 ANSWERS ?= yes

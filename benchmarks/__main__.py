@@ -1,4 +1,5 @@
-"""Run benchmarks: ``python -m benchmarks [NAME ...]``; with --write, each one's output goes to docs/results/ too."""
+"""Run benchmarks: ``python -m benchmarks [NAME ...]``; with --write, each one's output goes to docs/results/ too,
+from which docs/benchmarks.md is made. A benchmark that cannot run here says "left out" and leaves the old results."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def main(words: list[str]) -> None:
         output = _Both(sys.stdout)
         with contextlib.redirect_stdout(output):  # type: ignore[type-var]
             module.main()
-        if write:
+        if write and not output.kept.getvalue().startswith("left out"):
             results = HERE.parent / "docs" / "results"
             results.mkdir(parents=True, exist_ok=True)
             (results / f"bench-{name}.txt").write_text(output.kept.getvalue(), encoding="utf-8")

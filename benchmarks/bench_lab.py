@@ -22,15 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 VISITS, PRESSES = 7, 20
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # Where a page writes the number that changes with the picture, and where its slider is.
@@ -71,10 +62,10 @@ def main() -> None:
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
-        print("There is no Chromium on this machine: nothing measured.")
+        print("left out: there is no Chromium on this machine")
         return
     with lab_server() as lab, marimo_server() as marimo, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=chromium)
         pages = {"lab": (lab + "noise", *LAB), "marimo": (marimo, *MARIMO)}
         times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in pages}
         for visit in range(VISITS + 1):

@@ -13,16 +13,6 @@ import pytest
 
 from regard.lab.server import Lab
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
 
 @pytest.fixture(scope="module")
 def lab():
@@ -42,7 +32,7 @@ def browser():
     if chromium is None:
         pytest.skip("there is no Chromium on this machine")
     with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        running = driver.chromium.launch(executable_path=chromium)
         yield running
         running.close()
 

@@ -1,0 +1,41 @@
+"""Any torch model, ours or somebody's: audit it, compare it with its twin, capture its attention, measure its heads.
+
+Nothing is imported before it is asked for, torch least of all:
+
+>>> import regard.models
+>>> "audit" in dir(regard.models)
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.models.audit import assert_healthy as assert_healthy
+    from regard.models.audit import audit as audit
+    from regard.models.compare import compare as compare
+
+# A name, and the module it lives in.
+_WHERE = {
+    "assert_healthy": "regard.models.audit",
+    "audit": "regard.models.audit",
+    "capture": "regard.models.capture",
+    "compare": "regard.models.compare",
+    "edit": "regard.models.edit",
+    "heads": "regard.models.heads",
+    "look": "regard.models.look",
+}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'regard.models' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Does a model keep the properties that every Transformer should have?"""

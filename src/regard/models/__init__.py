@@ -13,16 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.models.audit import assert_healthy as assert_healthy
-    from regard.models.audit import audit as audit
-    from regard.models.compare import compare as compare
+    from regard.models.auditing import assert_healthy as assert_healthy
+    from regard.models.auditing import audit as audit
+    from regard.models.comparison import compare as compare
 
 # A name, and the module it lives in.
 _WHERE = {
-    "assert_healthy": "regard.models.audit",
-    "audit": "regard.models.audit",
+    "assert_healthy": "regard.models.auditing",
+    "audit": "regard.models.auditing",
     "capture": "regard.models.capture",
-    "compare": "regard.models.compare",
+    "compare": "regard.models.comparison",
     "edit": "regard.models.edit",
     "heads": "regard.models.heads",
     "look": "regard.models.look",

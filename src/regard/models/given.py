@@ -75,9 +75,11 @@ def give(
 
     label = name or type(original(module)).__name__
     polarity = _polarities(masks or {}, module)
-    if inputs is None and huggingface.is_huggingface(module):
+    if huggingface.is_huggingface(module):
         found = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
-    elif text is not None and not huggingface.is_huggingface(module):
+        if inputs is not None:
+            found = replace(found, inputs=bound(module, inputs, label))
+    elif text is not None:
         raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
     elif inputs is None and ours.is_ours(module):
         found = ours.derive(module, label)

@@ -16,7 +16,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Does a model keep the properties that every Transformer should have."""
-    from regard.models.audit import audit as examine
+    from regard.models.auditing import audit as examine
 
     given = load_given(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
     show(examine(given), as_json=as_json)

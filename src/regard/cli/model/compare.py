@@ -14,7 +14,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Two models that should be equal: the first submodule where they part, and by how much."""
-    from regard.models.compare import compare as examine
+    from regard.models.comparison import compare as examine
 
     first, second = (load_given(name, device=device, limit=limit) for name in (mine, theirs))
     show(examine(first, second), as_json=as_json)

@@ -1,1 +1,0 @@
-"""Does a model keep the properties that every Transformer should have?"""

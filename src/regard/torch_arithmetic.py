@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 FACTOR = 50.0  # tolerance in units of the movement under jitter
+_COUNTS = 65_536  # tensors up to this size are looked at for whole numbers
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
 # Operations that move, choose or compare numbers: nothing is rounded, so nothing is disturbed.
@@ -40,13 +41,13 @@ _unsafe_index pixel_shuffle
 _EXACT = frozenset(_EXACT_NAMES.split())
 
 
-class Arithmetic(TorchDispatchMode):
+class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode under which float64 stays float64 (``widen``) and roundings are disturbed (``jitter``, by this seed)."""
 
     supports_higher_order_operators = True
 
     def __init__(self, *, widen: bool = False, jitter: int | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.widen = widen
         self.generator = None if jitter is None else torch.Generator().manual_seed(jitter)
         self.noise: dict[torch.dtype, Tensor] = {}
@@ -61,7 +62,10 @@ class Arithmetic(TorchDispatchMode):
         return out
 
     def _disturb(self, value: Any) -> Any:
-        if isinstance(value, Tensor) and value.is_floating_point() and type(value) is Tensor and value.numel():
+        if type(value) is not Tensor or not value.is_floating_point() or not value.numel():
+            return value
+        # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
+        if value.numel() > _COUNTS or not bool((value == value.round()).all()):
             value.addcmul_(value, self._some(value).view(value.shape))
         return value
 
@@ -140,14 +144,20 @@ def _flat(values: Any) -> list[Tensor]:
 
 
 def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **rest: Any) -> Tensor:
-    """A matrix product for every group of rows of ``a`` (2-D by 3-D), as torch._grouped_mm has it."""
-    if offs is None or a.ndim != 2 or b.ndim != 3:
+    """A matrix product for every group, as torch._grouped_mm has it: ``offs`` are the ends of the groups of rows of
+    ``a`` (by 3-D ``b``), of columns of ``b`` (by 3-D ``a``), or of what is summed over (2-D both)."""
+    if offs is None:
         return a @ b if bias is None else a @ b + bias
     ends = offs.tolist()
-    starts = [0, *ends[:-1]]
+    groups = list(enumerate(zip([0, *ends[:-1]], ends, strict=True)))
+    if a.ndim == 2 and b.ndim == 2:
+        return torch.stack([a[:, start:end] @ b[start:end] for _, (start, end) in groups])
+    if a.ndim == 3:
+        out = a.new_zeros((a.shape[1], b.shape[1]))
+        for group, (start, end) in groups:
+            out[:, start:end] = a[group] @ b[:, start:end]
+        return out
     out = a.new_zeros((a.shape[0], b.shape[2]))
-    for group, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        out[start:end] = a[start:end] @ b[group]
-        if bias is not None:
-            out[start:end] += bias[group]
+    for group, (start, end) in groups:
+        out[start:end] = a[start:end] @ b[group] if bias is None else a[start:end] @ b[group] + bias[group]
     return out

@@ -50,7 +50,7 @@ class Audit(Result):
     @property
     def failures(self) -> tuple[Finding, ...]:
         """Failures that no baseline knows."""
-        return tuple(f for f in self.findings if f.status is Status.FAILED and f.key not in self.known)
+        return tuple(f for f in self.findings if f.status is Status.FAILED and f.key() not in self.known)
 
     def of(self, name: str) -> tuple[Finding, ...]:
         """The findings about one property."""
@@ -62,7 +62,7 @@ class Audit(Result):
         if self.assumed:
             lines.append(f"Assumed: {'; '.join(self.assumed)}.")
         loud = [f for f in self.findings if f.status is Status.FAILED]
-        lines += [str(f) + ("\n  Known (baseline)." if f.key in self.known else "") for f in loud]
+        lines += [str(f) + ("\n  Known (baseline)." if f.key() in self.known else "") for f in loud]
         lines += [str(f) for f in self.findings if f.status is Status.NOTE]
         fine = [f for f in self.findings if f.status is Status.PASSED]
         if fine:

@@ -194,10 +194,8 @@ def input_gradient(subject: Subject, question: Question, place: int) -> Tensor |
             if not leaves or not made:
                 return None
             generator = torch.Generator().manual_seed(5)
-            total = sum(
-                (values[:, :place] * torch.randn(values[:, :place].shape, generator=generator).to(values)).sum()
-                for values in made
-            )
+            drawn = [torch.randn(v[:, :place].shape, generator=generator).to(v) for v in made]
+            total = torch.stack([(v[:, :place] * d).sum() for v, d in zip(made, drawn, strict=True)]).sum()
             grad = torch.autograd.grad(total, leaves[0], allow_unused=True)[0]
     finally:
         for handle in handles:

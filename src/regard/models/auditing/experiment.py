@@ -34,7 +34,7 @@ class View:
     def of(self, x: Tensor) -> Tensor:
         """The protected part; an axis of batch times length, as mixtures of experts make, is parted first."""
         if x.ndim and x.shape[0] in {self.batch * n for n in self.places} and x.shape[0] not in self.places:
-            x = x.unflatten(0, (self.batch, -1))
+            x = x.reshape(self.batch, -1, *x.shape[1:])
         batch_seen = False
         for axis, size in enumerate(x.shape):
             if size in self.places:

@@ -53,7 +53,6 @@ class Finding:
     cause: str = ""
     cure: str = ""
 
-    @property
     def key(self) -> str:
         """What a baseline knows it by: property, check, and the culprit's path."""
         return f"{self.property}/{self.check}" + (f"@{self.culprit.module}" if self.culprit is not None else "")

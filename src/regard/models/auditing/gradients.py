@@ -151,14 +151,15 @@ def _move(pairs: list[tuple[nn.Parameter, Tensor]], amount: float) -> None:
 
 def _most_wrong(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> nn.Module | None:
     """The module whose own weights keep their promise least."""
-    root, worst = original(subject.module), (0.0, None)
+    root = original(subject.module)
+    worst: tuple[float, nn.Module | None] = (0.0, None)
     for _, module in root.named_modules():
         own = {id(p) for p in module.parameters(recurse=False)}
         mine = [(p, g) for p, g in pairs if id(p) in own]
         size = sum(float((g.double() ** 2).sum()) for _, g in mine) ** 0.5
         if size:
             off = abs(_slope(subject, base, mine, size, _STEP) - size) / size
-            worst = max(worst, (off, module), key=lambda pair: pair[0])  # type: ignore[assignment]
+            worst = max(worst, (off, module), key=lambda pair: pair[0])
     return worst[1]
 
 

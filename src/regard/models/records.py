@@ -36,7 +36,9 @@ class AttentionRecord:
     numbers of the heads along the second axis. ``allowed`` is True where a query may read a key and broadcasts
     against the weights, None where every key may be read. ``residual`` is max |W V - output| / max |output|, with the
     kernel's own output, and ``tolerance`` what rounding in the kernel's number type explains. ``verified`` is the
-    answer of the identity probe, None where it was not asked for.
+    answer of the identity probe, None where it was not asked for. ``q``, ``k`` and ``v`` (batch x heads x places x
+    width, keys and values repeated for heads that share them) are there where they were asked for and could be seen;
+    scores are ``scale`` q k^T, and a mask or a bias on top of it, where ``scale`` is known.
     """
 
     index: int
@@ -52,6 +54,7 @@ class AttentionRecord:
     tolerance: float | None = None
     verified: bool | None = None
     notes: tuple[str, ...] = ()
+    scale: float | None = None
     q: Float32 | None = None
     k: Float32 | None = None
     v: Float32 | None = None
@@ -95,7 +98,8 @@ class AttentionRecord:
 
 
 # The fields of a record that are not arrays, in the order in which they are written down.
-FACTS = ("index", "step", "call", "module", "kernel", "heads", "residual", "tolerance", "verified", "notes")
+FACTS = ("index", "step", "call", "module", "kernel", "heads", "residual", "tolerance", "verified", "notes",
+         "scale")  # fmt: skip
 ARRAYS = ("weights", "used", "allowed", "q", "k", "v")
 
 

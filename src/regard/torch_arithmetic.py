@@ -42,15 +42,21 @@ _EXACT = frozenset(_EXACT_NAMES.split())
 
 
 class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode under which float64 stays float64 (``widen``) and roundings are disturbed (``jitter``, by this seed)."""
+    """A mode under which float64 stays float64 (``widen``) and roundings are disturbed (``jitter``, by this seed).
+
+    With ``coarsest``, roundings of a type coarser than that are left alone: they are the model's doing, not its type's.
+    """
 
     supports_higher_order_operators = True
 
-    def __init__(self, *, widen: bool = False, jitter: int | None = None) -> None:
+    def __init__(
+        self, *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.widen = widen
         self.generator = None if jitter is None else torch.Generator().manual_seed(jitter)
         self.noise: dict[torch.dtype, Tensor] = {}
+        self.largest_eps = 1.0 if coarsest is None else torch.finfo(coarsest).eps
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -63,6 +69,8 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _disturb(self, value: Any) -> Any:
         if type(value) is not Tensor or not value.is_floating_point() or not value.numel():
+            return value
+        if torch.finfo(value.dtype).eps > self.largest_eps:
             return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
@@ -82,14 +90,16 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
-def arithmetic(*, widen: bool = False, jitter: int | None = None) -> Iterator[None]:
+def arithmetic(
+    *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None
+) -> Iterator[None]:
     """Run what is inside in the changed arithmetic; where it widens, new tensors are float64 unless told otherwise."""
     before = torch.get_default_dtype()
     if widen:
         torch.set_default_dtype(torch.float64)
     try:
         if widen or jitter is not None:
-            with Arithmetic(widen=widen, jitter=jitter):
+            with Arithmetic(widen=widen, jitter=jitter, coarsest=coarsest):
                 yield
         else:
             yield

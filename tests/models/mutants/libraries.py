@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import nn
 
@@ -100,26 +102,23 @@ def _around(module, change):
     plain = type(module)
 
     class Changed(plain):
+        @functools.wraps(plain.forward)
         def forward(self, *args, **kwargs):
-            return super().forward(*change(args, kwargs)[0], **change(args, kwargs)[1])
+            args, kwargs = change(args, kwargs)
+            return super().forward(*args, **kwargs)
 
     Changed.__name__ = plain.__name__
     module.__class__ = Changed
     return module
 
 
-def _without(name):
-    def change(args, kwargs):
-        place = {"attention_mask": 1}.get(name)
-        args = tuple(None if i == place and isinstance(a, torch.Tensor) and a.ndim == 4 else a for i, a in enumerate(args))
-        return args, {**kwargs, name: None}
-
-    return change
-
-
 def bert_layer_without_mask():
     model = families.bert()
-    _around(model.encoder.layer[1].attention, _without("attention_mask"))
+
+    def change(args, kwargs):  # the mask comes by its place
+        return (args[0], None, *args[2:]), kwargs
+
+    _around(model.encoder.layer[1].attention, change)
     return model
 
 

@@ -92,6 +92,7 @@ CAUSALITY = [
     _in_tiny("causal mask after the softmax", _second("attention", bugs.MaskAfterSoftmax), "causality", SECOND),
     _in_tiny("causal mask of -5", _second("attention", bugs.MaskTooSmall), "causality", SECOND),
     _in_tiny("reads the next value", _second("attention", bugs.ReadsTheNextValue), "causality", SECOND),
+    _in_tiny("softmax twice", _all("attention", bugs.SoftmaxTwice), "causality", FIRST),
     _in_tiny("view without transpose", _second("attention", bugs.ViewWithoutTranspose), "causality", SECOND),
     _in_tiny("fused kernel not causal", _second("attention", bugs.FusedNotCausal), "causality", SECOND),
     _in_tiny("convolution looks ahead", _all("feed_forward", bugs.LookingAhead), "causality",
@@ -173,7 +174,7 @@ HUGGING_FACE = [
     _hf("BERT, a layer without mask", libraries.bert_layer_without_mask, "padding", "encoder.layer.1.attention",
         "encoder.layer.1.attention.self"),
     _hf("GPT-2, a layer reads ahead", libraries.gpt2_layer_reads_ahead, "causality", "transformer.h.1.attn"),
-    _hf("Llama, positions all 0", libraries.llama_positions_are_zero, "cache", "model.rotary_emb", "model", ""),
+    _hf("Llama, positions all 0", libraries.llama_positions_are_zero, "order", "model.rotary_emb"),
     _hf("Llama, positions start again", libraries.llama_positions_start_again, "cache", "", "model"),
     _hf("T5, cross-attention without mask", libraries.t5_cross_attention_without_mask, "padding",
         "decoder.block.1.layer.1.EncDecAttention"),
@@ -190,7 +191,6 @@ HUGGING_FACE = [
 # Decided beforehand: equal in every property that an audit tests, so only a reference tells.
 NOT_OBSERVABLE = [
     _in_tiny("scores not scaled", _all("attention", bugs.NoScale), None),
-    _in_tiny("softmax twice", _all("attention", bugs.SoftmaxTwice), None),
     _in_tiny("keys and values exchanged", _all("attention", bugs.ValuesForKeys), None),
     _in_tiny("queries rotated, keys not", lambda: tiny.Gpt(attention=bugs.RotatesQueriesOnly).eval(), None),
     _in_tiny("a copy of a weight, multiplied with 0 times the weight", _second("feed_forward", bugs.StaleCopy), None),

@@ -111,8 +111,9 @@ def audit(
     if subject.was_training:
         assumed.append("it came in train() mode and was tested in eval() mode, on a copy")
     findings: list[Finding] = []
+    steady = _is_steady(subject)
     for done, name in enumerate(chosen):
-        findings += _checked(subject, name)
+        findings += _checked(subject, name) if steady or name in _WITHOUT_COMPARISON else [_unjudged(name)]
         if report is not None:
             report(done + 1, len(chosen))
     return Audit(
@@ -145,6 +146,19 @@ def _chosen(properties: Sequence[str] | None) -> list[str]:
         if name not in PROPERTIES:
             raise InputError(f"There is no property {name!r}; choose from {', '.join(PROPERTIES)}.")
     return [name for name in PROPERTIES if name in properties]
+
+
+_WITHOUT_COMPARISON = (determinism.NAME, weights.NAME)
+
+
+def _is_steady(subject: Subject) -> bool:
+    """Whether two answers to one question agree: without that nothing can be compared."""
+    return all(f.status is not Status.FAILED for f in determinism.check(subject))
+
+
+def _unjudged(name: str) -> Finding:
+    sentence = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
+    return Finding(property=name, check="all", status=Status.NOT_APPLICABLE, sentence=sentence)
 
 
 def _checked(subject: Subject, name: str) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not wanted:
         yield _finding("reach", Status.NOT_APPLICABLE, "No parameter asks for a gradient.")
         return
-    ran: set[int] = set()
+    ran: dict[int, int] = {}  # the modules that ran, in the order of ending
     try:
         grads = _backward(subject, base, list(wanted.values()), ran)
     except Exception as error:
@@ -47,8 +47,8 @@ _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_gra
 _REACH_CURE = "Use the output, or freeze the weights with requires_grad=False so that it is seen to be meant."
 
 
-def _backward(subject: Subject, base: Question, wanted: list[nn.Parameter], ran: set[int]) -> list[Tensor | None]:
-    handle = register_module_forward_hook(lambda module, args, output: ran.add(id(module)))
+def _backward(subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int]) -> list[Tensor | None]:
+    handle = register_module_forward_hook(lambda module, args, output: ran.setdefault(id(module), len(ran)) and None)
     try:
         with torch.enable_grad(), subject.running():
             loss = _loss(subject, base)
@@ -69,7 +69,7 @@ def _loss(subject: Subject, base: Question) -> Tensor:
     return torch.stack([p.to(torch.float64) for p in parts]).sum()
 
 
-def _reach(subject: Subject, grads: dict[str, Tensor | None], ran: set[int]) -> Iterator[Finding]:
+def _reach(subject: Subject, grads: dict[str, Tensor | None], ran: dict[int, int]) -> Iterator[Finding]:
     root = original(subject.module)
     missing = [name for name, grad in grads.items() if grad is None]
     owners: dict[str, list[str]] = {}
@@ -82,6 +82,7 @@ def _reach(subject: Subject, grads: dict[str, Tensor | None], ran: set[int]) -> 
         and not list(root.get_submodule(o).children())
     ]  # fmt: skip
     if guilty:
+        guilty.sort(key=lambda o: ran[id(root.get_submodule(o))], reverse=True)  # the last is next to the cut
         module = root.get_submodule(guilty[0])
         more = f" (and {len(guilty) - 1} more submodules)" if len(guilty) > 1 else ""
         yield _finding(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.models.auditing.experiment import Experiment, View, measure, view
 from regard.models.auditing.finding import Finding, Status
-from regard.models.auditing.subject import Subject
+from regard.models.auditing.subject import Question, Subject, takes
 from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
 from regard.models.given import original
 
@@ -44,6 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if gap.broken:
         yield _enters(subject, experiment, gap.words(), numbers)
         yield from _swaps(subject, parts)
+        yield from _told(subject, parts)
         return
     if not parts:
         sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
@@ -66,7 +67,19 @@ def permuted(subject: Subject) -> Experiment:
     rows = base.rows[0]
     order = torch.randperm(rows.length, generator=torch.Generator().manual_seed(3))
     other = base.with_rows(0, replace(rows, values=rows.values[:, order]))
-    return Experiment(base=base, base_view=view(base, places={0: order}), other=other, other_view=view(other))
+    return Experiment(
+        base=base,
+        base_view=view(base, places={0: order}),
+        other=other,
+        other_view=view(other),
+        stream=_followed(subject, base),
+    )
+
+
+def _followed(subject: Subject, base: Question) -> int | None:
+    """0 where an output follows the tokens (a pooled one beside it may read a fixed place), else None: all count."""
+    follows = len(subject.streams) == 1 and any(o.stream == 0 for o in subject.ask(base))
+    return 0 if follows else None
 
 
 def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -148,6 +161,37 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
         yield Finding(property=NAME, check="neighbours", status=Status.PASSED, sentence=sentence)
 
 
+def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+    """Other position ids must change something, where they are taken."""
+    stream = subject.streams[-1]
+    if stream.positions is None or not takes(subject.module, stream.positions):
+        return
+    base = subject.make()
+    rows = base.rows[-1]
+    places = torch.arange(rows.length).expand(base.batch, -1)
+    told = [
+        base.with_rows(len(base.rows) - 1, replace(rows, positions=positions.clone()))
+        for positions in (places, places.flip(1))
+    ]
+    gap = measure(
+        subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1]))
+    )
+    common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
+    if gap.broken:
+        yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)
+    elif not parts:
+        yield Finding(status=Status.NOTE, sentence=f"It takes {stream.positions} and ignores them.", **common)
+    else:
+        yield Finding(
+            status=Status.FAILED,
+            sentence=f"It takes {stream.positions} and ignores them ({gap.words()}), though it has {parts[0][0]}.",
+            culprit=culprit(parts[0][1], subject),
+            cause=_CAUSE,
+            cure=_CURE,
+            **common,
+        )
+
+
 def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int]) -> list[int]:
     question = subject.make(len(chosen))
     base = question.with_rows(0, replace(question.rows[0], values=tokens.expand_as(values).clone()))
@@ -163,6 +207,7 @@ def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int])
             base_view=view(base, rows=[example], places={0: order}),
             other=other,
             other_view=view(other, rows=[example]),
+            stream=_followed(subject, base),
         )
         if not measure(subject, experiment).broken:
             unseen.append(place)

@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for i, stream in enumerate(subject.streams):
         if not (stream.masks or stream.padded_by_id):
             continue
-        real = _real_length(subject, i)
+        real = real_length(subject, i)
         if real < 2:
             continue
         any_stream = True
@@ -46,7 +46,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _real_length(subject: Subject, i: int) -> int:
+def real_length(subject: Subject, i: int) -> int:
+    """How many real tokens leave room for the padding."""
     longest = subject.streams[i].longest
     length = subject.lengths[i]
     return length if longest is None else min(length, longest - PAD)

@@ -77,6 +77,7 @@ class Subject:
         self.given, self.streams, self.seed = given, given.streams, seed
         self.dtype = model_dtype(given.module)
         self.device = next((p.device for p in given.module.parameters()), torch.device("cpu"))
+        self.coarsest = _coarsest(given.module)
         self.was_training = given.module.training
         self.native = _eval_copy(given.module)
         self.module = self.native
@@ -195,7 +196,9 @@ class Subject:
     @contextlib.contextmanager
     def running(self, *, wide: bool | None = None, jitter: int | None = None) -> Iterator[None]:
         """The arithmetic of the audit; warnings of the model are the model's business."""
-        with warnings.catch_warnings(), arithmetic(widen=self.wide if wide is None else wide, jitter=jitter):
+        wide = self.wide if wide is None else wide
+        coarsest = None if wide else self.coarsest
+        with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, coarsest=coarsest):
             warnings.simplefilter("ignore")
             yield
 
@@ -275,6 +278,12 @@ def model_dtype(module: nn.Module) -> torch.dtype:
         if p.is_floating_point():
             counts[p.dtype] = counts.get(p.dtype, 0) + p.numel()
     return max(counts, key=lambda d: counts[d]) if counts else torch.float32
+
+
+def _coarsest(module: nn.Module) -> torch.dtype:
+    """The coarsest type that a weight has: the model declares to work in it, somewhere."""
+    types = {p.dtype for p in module.parameters() if p.is_floating_point() and p.element_size() > 1}
+    return max(types, key=lambda d: torch.finfo(d).eps, default=torch.float32)
 
 
 def _eval_copy(module: nn.Module) -> nn.Module:

@@ -48,7 +48,10 @@ _REACH_CURE = "Use the output, or freeze the weights with requires_grad=False so
 
 
 def _backward(subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int]) -> list[Tensor | None]:
-    handle = register_module_forward_hook(lambda module, args, output: ran.setdefault(id(module), len(ran)) and None)
+    def ended(module: nn.Module, args: Any, output: Any) -> None:
+        ran.setdefault(id(module), len(ran))
+
+    handle = register_module_forward_hook(ended)
     try:
         with torch.enable_grad(), subject.running():
             loss = _loss(subject, base)

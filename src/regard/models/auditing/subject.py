@@ -194,11 +194,12 @@ class Subject:
         return self._noise
 
     @contextlib.contextmanager
-    def running(self, *, wide: bool | None = None, jitter: int | None = None) -> Iterator[None]:
+    def running(
+        self, *, wide: bool | None = None, jitter: int | None = None, unit: torch.dtype | None = None
+    ) -> Iterator[None]:
         """The arithmetic of the audit; warnings of the model are the model's business."""
         wide = self.wide if wide is None else wide
-        coarsest = None if wide else self.coarsest
-        with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, coarsest=coarsest):
+        with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, unit=unit):
             warnings.simplefilter("ignore")
             yield
 

@@ -29,13 +29,13 @@ from torch import Tensor
 from benchmarks import joey_peer
 from benchmarks.joey_peer import TURN
 from benchmarks.tutorial_transformer import TutorialTransformer
-from regard.translator.averaging import Average
-from regard.translator.batches import Batch, Rows, epoch_plan, plan
-from regard.translator.model import build_model, seed_dropout
-from regard.translator.preparation import Prepared, prepare
-from regard.translator.runs import parameters
-from regard.translator.settings import Settings, load_settings
-from regard.translator.training import build_optimiser, exactly_repeatable, learning_rate
+from regard.translator.data.batches import Batch, Rows, epoch_plan, plan
+from regard.translator.models.encoder import build_model, seed_dropout
+from regard.translator.models.run import parameters
+from regard.translator.runs.settings import Settings, load_settings
+from regard.translator.training.averaging import Average
+from regard.translator.training.loop import build_optimiser, exactly_repeatable, learning_rate
+from regard.translator.training.preparation import Prepared, prepare
 
 ROUNDS = 4
 TUTORIAL = "nn.Transformer as tutorials use it"
@@ -112,7 +112,7 @@ class Here(Arm):
 
 
 class Ours(Here):
-    """A step of regard.translator.training, which is deterministic too."""
+    """A step of regard.translator.training.loop, which is deterministic too."""
 
     def __init__(self, settings: Settings, data: Prepared) -> None:
         model = build_model(settings, len(data.source), len(data.target))

@@ -6,11 +6,12 @@ import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parent.parent / "src" / "regard"
+from places import ROOT
+
+HOME = ROOT / "src" / "regard"
 FILES = sorted(HOME.rglob("*.py"))
 
 GROUND = {"errors", "results", "formats", "examples", "arrays", "attention", "layers"}  # may use one another only

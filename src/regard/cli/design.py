@@ -257,10 +257,10 @@ def _refuse_files(*paths: str | None) -> None:
 def _answer(ask: Callable[[], Any], keys: Any, out: str | None, plot: str | None, as_json: bool) -> None:
     """Ask, write what was asked for, and print."""
     from regard.arrays import check_target
-    from regard.design import picture
+    from regard.design import pictures
     from regard.design.certificate import write_certificate
 
-    for path, endings in ((out, (".json",)), (plot, picture.ENDINGS)):
+    for path, endings in ((out, (".json",)), (plot, pictures.ENDINGS)):
         if path is not None:
             check_target(path, endings)
     found = ask()
@@ -268,6 +268,6 @@ def _answer(ask: Callable[[], Any], keys: Any, out: str | None, plot: str | None
         write_certificate(out, found.certificate)
         note(f"certificate written to {out}")
     if plot is not None:
-        picture.draw(found, keys, plot)
+        pictures.draw(found, keys, plot)
         note(f"picture written to {plot}")
     show(found, as_json=as_json)

@@ -43,7 +43,7 @@ def extract(
     """
     from regard.arrays import WRITTEN, check_target, load_array, save_array
     from regard.subspace import extract as find
-    from regard.subspace.picture import ENDINGS
+    from regard.subspace.pictures import ENDINGS
 
     for path, endings in ((out, WRITTEN), (plot, ENDINGS)):
         if path is not None:

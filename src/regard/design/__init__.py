@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.design.answer import Ceiling, Ceilings, Design, Designs
-from regard.design.ceiling import ceiling, ceilings
 from regard.design.certificate import Verification, verify
+from regard.design.key_ceiling import ceiling, ceilings
 from regard.design.textbook import copying_query, sharing_query, shortest_for_orthonormal, textbook_query
 from regard.design.verbs import copy, copy_many, match, share
 

@@ -67,7 +67,7 @@ class Design(Result):
 
     def figure(self) -> Any:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
-        from regard.design.picture import sketch
+        from regard.design.pictures import sketch
 
         return None if self._keys is None else sketch(self, self._keys)
 
@@ -174,7 +174,7 @@ class Ceiling(Result):
 
     def figure(self) -> Any:
         """Keys in the plane with the hull, and the weights under the ceiling; None for very many keys."""
-        from regard.design.picture import sketch
+        from regard.design.pictures import sketch
 
         return None if self._keys is None else sketch(self, self._keys)
 

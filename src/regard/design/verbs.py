@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from regard.design import certificate as certificates
 from regard.design import minimax
 from regard.design.answer import Design, Designs, drawable
-from regard.design.balance import unreachable_proofs
 from regard.design.certificate import Verification
 from regard.design.evaluate import norm_above
+from regard.design.many_targets import shortest_together
+from regard.design.obstruction import unreachable_proofs
 from regard.design.problem import FORMAT
 from regard.design.question import (
     Geometry,
@@ -29,7 +30,6 @@ from regard.design.question import (
 )
 from regard.design.shortest import shortest
 from regard.design.textbook import textbook_query
-from regard.design.together import shortest_together
 from regard.errors import CouldNotFindOut, InputError
 
 Array = NDArray[np.float64]

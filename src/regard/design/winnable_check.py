@@ -55,7 +55,7 @@ def verify_winnable(
 
     rows: the matrix the certificate is about. certificate: its dictionary, or the JSON file that holds it.
 
-    >>> from regard.design.winnable import winnable
+    >>> from regard.design.winnable_rows import winnable
     >>> square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
     >>> print(verify_winnable(square, winnable(square, jobs=1).to_dict()))
     The certificate holds: 5 verdicts were proved again from the rows alone.

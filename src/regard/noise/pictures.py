@@ -9,13 +9,13 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.noise.comparison import Comparison
-from regard.noise.coursework import gaussian_setting, one_head, two_heads
+from regard.noise.coursework_settings import gaussian_setting, one_head, two_heads
 from regard.noise.draws import seeded
+from regard.noise.law import weight_law
 from regard.noise.model import NoiseModel
-from regard.noise.optimise import OptimisedQueries
+from regard.noise.optimised_queries import OptimisedQueries
+from regard.noise.random_keys import Study, by_interest
 from regard.noise.scores import score_laws
-from regard.noise.shares import weight_law
-from regard.noise.study import Study, by_interest
 
 # Okabe and Ito's colours, told apart by everybody
 ORANGE, BLUE, GREEN, VERMILION, GREY = "#E69F00", "#0072B2", "#009E73", "#D55E00", "#8a8a8a"

@@ -13,7 +13,7 @@ from regard.positions.encodings import Float, frequencies
 from regard.positions.machine import Table, unit_roundoff
 
 if TYPE_CHECKING:
-    from regard.positions.study import Positions
+    from regard.positions.answer import Positions
 
 # Okabe and Ito's colours, and a marker each: told apart without colour too.
 LOOKS = {

@@ -97,13 +97,13 @@ class Extraction(Result):
 
     def draw(self, path: str | Path) -> None:
         """Draw the plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise."""
-        from regard.subspace.picture import draw
+        from regard.subspace.pictures import draw
 
         draw(self, Path(path))
 
     def figure(self) -> Any:
         """The same as a matplotlib figure; None where there is no angle to draw."""
-        from regard.subspace.picture import sketch
+        from regard.subspace.pictures import sketch
 
         return sketch(self) if self.exists and len(self.angles) else None
 

@@ -9,7 +9,7 @@ import numpy as np
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.symmetry.study import Symmetry
+    from regard.symmetry.order_blindness import Symmetry
 
 
 def draw(result: Symmetry, gaps: dict[str, Any], file: str) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import CouldNotFindOut
-from regard.lab.bench import START, STARTS, Bench, act, read
+from regard.lab.copy_state import START, STARTS, Bench, act, read
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.scene import QUERY, WINDOW, Array, Sphere, hull_edges
+from regard.lab.projection import QUERY, WINDOW, Array, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
 
 if TYPE_CHECKING:

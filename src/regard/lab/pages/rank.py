@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.scene import Array
+from regard.lab.projection import Array
 from regard.lab.state import State
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.lab.errands import Errands
+from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
 
@@ -136,7 +136,7 @@ def _logged(path: Path, stamp: float) -> tuple[tuple[dict[str, float], ...], tup
 
 @lru_cache(maxsize=2 * MOST)
 def _planned(folder: Path) -> int:
-    from regard.translator.settings import load_settings
+    from regard.translator.runs.settings import load_settings
 
     try:
         return load_settings(folder / "settings.toml").training.epochs
@@ -167,8 +167,8 @@ def _bleu(path: Path, stamp: float) -> float | None:
 @lru_cache(maxsize=2 * MOST)
 def _examples(folder: Path) -> list[str]:
     """Sentences to try, where the run was trained on the built-in corpus: from its grammar, of another seed."""
-    from regard.translator.grammar import generate
-    from regard.translator.settings import load_settings
+    from regard.translator.data.grammar import generate
+    from regard.translator.runs.settings import load_settings
 
     try:
         data = load_settings(folder / "settings.toml").data
@@ -282,7 +282,7 @@ def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
 
 def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> str:
     lines = [
-        "from regard.translator.records import read_record",
+        "from regard.translator.runs.records import read_record",
         f"for folder in {[str(one.folder) for one in drawn if one.epochs]}:",
         "    print(folder, read_record(folder).best.perplexity)",
     ]
@@ -306,8 +306,8 @@ def _shell(drawn: list[Seen], run: Seen, text: str) -> str:
 def _nothing(folder: Path) -> Answer:
     first = str(folder / "first")
     lines = [
-        "from regard.translator.settings import load_settings",
-        "from regard.translator.training import train",
+        "from regard.translator.runs.settings import load_settings",
+        "from regard.translator.training.loop import train",
         f'print(train(load_settings("builtin"), {first!r}))',
     ]
     return Answer(
@@ -326,7 +326,7 @@ def translated(folder: str, text: str, stamp: float = 0.0) -> dict[str, Any]:
     """A sentence's translation, and what each written word read: weights are layers x heads x written x read."""
     import torch
 
-    from regard.translator.vocabulary import EOS, SOS, UNK
+    from regard.translator.data.vocabulary import EOS, SOS, UNK
 
     run = _opened(folder, stamp)
     found = run.translate([text], cut=True)
@@ -349,7 +349,7 @@ def translated(folder: str, text: str, stamp: float = 0.0) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _opened(folder: str, stamp: float) -> Any:
-    from regard.translator.runs import load_run
+    from regard.translator.models.run import load_run
 
     return load_run(folder)
 

@@ -1,0 +1,126 @@
+"""From scores to sentences, and from sentences to translations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.results import Result
+from regard.translator.data.batches import Batch, Encoded, table
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
+
+Watch = Callable[[int, int], None]
+
+
+class TranslationModel(nn.Module):
+    """What training, scoring and reports need of a model; its kinds differ in everything else.
+
+    A batch's target tokens are counted with <sos> and <eos>; a model that is given its <sos> has nothing to say there.
+    """
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy of the batch's target tokens, to be trained on."""
+        raise NotImplementedError
+
+    def counted(self, batch: Batch) -> int:
+        """How many target tokens that is a mean over."""
+        return len(batch.labels)
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        """-log p of each target token of the batch, sentence after sentence; never smoothed."""
+        raise NotImplementedError
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
+        """Target ids without markers, and their log-probability, for every row; ``beam`` hypotheses are kept."""
+        raise NotImplementedError
+
+    def attention(self, source: Tensor) -> Tensor:
+        """Attention weights (batch, layers, heads, target places, source length) of its own translation."""
+        raise NotImplementedError
+
+    def cannot_say(self, encoded: Encoded) -> int:
+        """How many of the pairs have probability 0 whatever the weights; training leaves them out."""
+        return 0
+
+
+class Translates(Protocol):
+    """What decoding needs of a model: target ids without markers, and their log-probability, for every row."""
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]: ...
+    def eval(self) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Translations(Result):
+    """What ``run.translate`` returns, sentence by sentence."""
+
+    source: list[str]
+    target: list[str]
+    log_probability: list[float]  # of the written tokens and <eos>, as the model sees them
+    cut: list[int]  # which sentences (counted from 0) were too long and read only in part
+
+    def __str__(self) -> str:
+        return "\n".join(self.target)
+
+
+def encode_sources(
+    sentences: Sequence[str], vocabulary: Vocabulary, *, longest: int, cut: bool
+) -> tuple[list[list[int]], list[int]]:
+    """Ids with markers of every sentence, and which were cut."""
+    encoded, shortened = [], []
+    for number, sentence in enumerate(sentences):
+        ids = vocabulary.encode(sentence)
+        if not ids:
+            raise InputError(f"Sentence {number + 1} is empty; give at least one word, or remove the line.")
+        if len(ids) > longest and not cut:
+            raise InputError(
+                f"Sentence {number + 1} has {len(ids)} tokens and this run reads at most {longest}; "
+                "shorten it, or pass --cut to translate its beginning."
+            )
+        if len(ids) > longest:
+            shortened.append(number)
+        encoded.append([SOS, *ids[:longest], EOS])
+    return encoded, shortened
+
+
+def translate_ids(
+    model: Translates, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, watch: Watch | None = None
+) -> list[tuple[list[int], float]]:
+    """Target ids without markers and their log-probability, in the order of ``sources``."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
+    found: dict[int, tuple[list[int], float]] = {}
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            results = model.translate(table([sources[i] for i in rows]), beam=beam)
+            found |= dict(zip(rows, results, strict=True))
+            if watch is not None:
+                watch(len(found), len(order))
+    return [found[i] for i in range(len(sources))]
+
+
+def read_off(scores: Tensor) -> list[tuple[list[int], float]]:
+    """The best word at every place after <sos>, up to the first <eos>, with the log-probability of them all.
+
+    ``scores`` is (batch, places, words). Padding, <sos> and <unk> are never written; where no place prefers <eos>
+    every place is written. Since the places are independent no search is needed: each word is the best there.
+
+    >>> scores = torch.full((1, 4, 6), -9.0)
+    >>> scores[0, 0, 2] = scores[0, 1, 5] = scores[0, 2, 3] = scores[0, 3, 4] = 9.0  # <sos> 5 <eos> 4
+    >>> read_off(scores)[0][0]
+    [5]
+    """
+    log_p = torch.log_softmax(scores, dim=-1)[:, 1:]
+    log_p[:, :, [PAD, SOS, UNK]] = -torch.inf
+    values, words = log_p.max(dim=-1)
+    results = []
+    for row, value in zip(words.tolist(), values.tolist(), strict=True):
+        end = row.index(EOS) if EOS in row else len(row)
+        results.append((row[:end], sum(value[: end + 1])))
+    return results

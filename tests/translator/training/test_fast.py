@@ -1,0 +1,179 @@
+"""The fast loop: each of its switches gives what the plain version beside it gives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from regard.translator.data.batches import Batch, Encoded, epoch_plan, plan, table
+from regard.translator.models.encoder import ByteDropout, Dropout, build_model
+from regard.translator.runs.settings import FastSettings, Settings
+from regard.translator.training.loop import build_optimiser, train
+from toy_translator import same, tiny, weights, write_corpus
+
+torch.set_num_threads(1)  # tiny tensors: a second thread only costs
+
+WORDS = 19
+SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=17", "longest=15"]
+KINDS = {
+    "encoder": [],
+    "encoder-decoder": ["layers=2", "decoder_layers=2"],
+    "tied": ["model.kind=encoder-decoder", "layers=1", "decoder_layers=1", "tied=true", "joint=true"],
+}
+PLAIN = [f"fast.{f.name}=false" for f in dataclasses.fields(FastSettings)]
+
+
+def settings_of(kind: str, *changes: str) -> Settings:
+    named = [] if kind == "tied" else [f"model.kind={kind}"]
+    return Settings().with_changes([*SIZES, *named, *KINDS[kind], *changes])
+
+
+def lists(draw: np.random.Generator, count: int) -> list[list[int]]:
+    return [[2, *draw.integers(4, WORDS, size=n).tolist(), 3] for n in draw.integers(1, 12, size=count)]
+
+
+def some_pairs(count: int, seed: int = 0) -> Encoded:
+    draw = np.random.default_rng(seed)
+    source, target = lists(draw, count), lists(draw, count)
+    lengths = [np.array([len(s) for s in side]) for side in (source, target)]
+    return Encoded(
+        source=table(source).int(), target=table(target).int(), source_lengths=lengths[0], target_lengths=lengths[1],
+        kept=list(range(count)),
+    )  # fmt: skip
+
+
+def loss_and_gradients(settings: Settings, batches: list[Batch]) -> tuple[float, dict[str, torch.Tensor]]:
+    """Summed over all target tokens of the batches, so that company does not matter."""
+    model, total = build_model(settings, WORDS, WORDS), 0.0
+    for batch in batches:
+        count = len(batch.labels) - (0 if settings.model.kind == "encoder" else len(batch))  # a given <sos> is no token
+        loss = model.loss(batch, smoothing=0.1) * count
+        loss.backward()
+        total += float(loss.detach())
+    return total, {name: p.grad for name, p in model.named_parameters()}
+
+
+def assert_equal(fast: tuple[float, dict[str, torch.Tensor]], plain: tuple[float, dict[str, torch.Tensor]]) -> None:
+    assert fast[0] == pytest.approx(plain[0], rel=1e-5)
+    for name, gradient in plain[1].items():
+        torch.testing.assert_close(fast[1][name], gradient, rtol=1e-3, atol=2e-4, msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("switch", ["real_places", "fused_loss", "all"])
+def test_loss_and_gradients_are_the_plain_ones(kind, switch):
+    batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
+    changes = PLAIN if switch == "all" else [f"fast.{switch}=false"]
+    fast = loss_and_gradients(settings_of(kind), [batch])
+    plain = loss_and_gradients(settings_of(kind, *changes), [batch])
+    assert_equal(fast, plain)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_epoch_of_equal_lengths_is_an_epoch_of_mixed_ones(kind):
+    """The weights held still: same losses, same sum of gradients."""
+    data = some_pairs(60)
+    changes = ["batching=equal-length", "batch_tokens=50"]
+    found = []
+    for equal in ("true", "false"):
+        settings = settings_of(kind, *changes, f"fast.equal_lengths={equal}")
+        batches = [data.batch(rows) for rows in epoch_plan(data, settings, 1)]
+        masked = np.mean([bool((b.source == 0).any()) for b in batches])
+        assert masked < 0.3 if equal == "true" else masked > 0.7
+        found.append(loss_and_gradients(settings, batches))
+    assert_equal(*found)
+
+
+@pytest.mark.parametrize("tokens", [30, 100, 400])
+@pytest.mark.parametrize("batching", ["mixed", "equal-length"])
+def test_batches_of_so_many_target_tokens(batching, tokens):
+    data = some_pairs(3001)
+    batches = plan(data, size=1, tokens=tokens, batching=batching, seed=3, epoch=2)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(3001))
+    sizes = np.array([data.target_lengths[rows].sum() for rows in batches])
+    assert abs(np.median(sizes) / tokens - 1) < 0.15
+    assert sizes.max() < 2 * tokens
+    other = plan(data, size=1, tokens=tokens, batching=batching, seed=3, epoch=3)
+    assert len(other) == len(batches)  # so that the number of steps is known beforehand
+    assert not np.array_equal(np.concatenate(other), np.concatenate(batches))
+    if batching == "equal-length":
+        assert not any(bool((data.batch(rows).source == 0).any()) for rows in batches)
+
+
+def test_rare_lengths_share_batches():
+    """Nine lengths of two pairs each: far too few for a batch of one length."""
+    ids = [[2, *[5] * n, 3] for n in range(1, 10) for _ in range(2)]
+    lengths = np.array([len(s) for s in ids])
+    data = Encoded(
+        source=table(ids).int(), target=table(ids).int(), source_lengths=lengths, target_lengths=lengths, kept=[]
+    )
+    batches = plan(data, size=1, tokens=60, batching="equal-length", seed=0, epoch=1)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(18))
+    assert len(batches) <= 4
+    assert all(np.ptp(lengths[rows]) <= 5 for rows in batches)
+
+
+@pytest.mark.parametrize("share", [0.125, 0.25, 0.5])
+def test_dropout_from_bytes_has_the_distribution_of_dropout_from_floats(share):
+    states = torch.ones(997, 503)
+    for kind in (Dropout, ByteDropout):
+        noise = torch.Generator().manual_seed(7)
+        drop = kind(share, noise)
+        out = drop(states)
+        assert set(out.unique().tolist()) == {0.0, float(torch.tensor(1 / (1 - share)))}
+        gone = (out == 0).double().numpy()
+        error = (share * (1 - share) / gone.size) ** 0.5
+        assert abs(gone.mean() - share) < 4.5 * error
+        for axis in (0, 1):  # neighbours are dropped independently
+            pairs = np.take(gone, range(1, gone.shape[axis]), axis) * np.take(gone, range(gone.shape[axis] - 1), axis)
+            assert abs(pairs.mean() - share**2) < 6 * error
+        drop.eval()
+        assert drop(states) is states
+
+
+def test_bytes_and_floats_keep_the_same_states_when_they_draw_the_same_numbers(monkeypatch):
+    """The rule is one: a state stays where its number is not below the share."""
+    states = torch.randn(11, 13)
+    drop = ByteDropout(0.3, torch.Generator().manual_seed(1))
+    by_bytes = drop(states)
+    eight = torch.empty(18, dtype=torch.int64).random_(-(2**63), None, generator=torch.Generator().manual_seed(1))
+    drawn = (eight.view(torch.uint8)[:143].view(11, 13)).float() / 256
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: drawn)
+    assert drop.share == 77 / 256  # 0.3, rounded
+    torch.testing.assert_close(Dropout(77 / 256, torch.Generator())(states), by_bytes)
+
+
+def test_one_pass_over_the_weights_is_adamw():
+    """Given the same gradients; computed ones would differ by rounding, which Adam makes large where they are 0."""
+    ended = []
+    for fused in ("true", "false"):
+        settings = settings_of("tied", f"fast.fused_optimiser={fused}", "weight_decay=0.1", "beta2=0.9")
+        model = build_model(settings, WORDS, WORDS)
+        optimiser = build_optimiser(settings, model)
+        assert optimiser.defaults["fused"] is (fused == "true")
+        draw = torch.Generator().manual_seed(0)
+        for _ in range(5):
+            for p in model.parameters():
+                p.grad = torch.randn(p.shape, generator=draw)
+            optimiser.step()
+        ended.append(model.state_dict())
+    for name, tensor in ended[0].items():
+        torch.testing.assert_close(tensor, ended[1][name], rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_whole_runs_agree_with_every_switch_off(tmp_path):
+    """No dropout (its random numbers differ) and the same batches: the same run up to rounding."""
+    data = write_corpus(tmp_path / "toy", 40)
+    deep = ["model.kind=encoder-decoder", "layers=2", "decoder_layers=1", "average=0.9", "learning_rate=0.003"]
+    fast = train(tiny(data, *deep), tmp_path / "fast")
+    plain = train(tiny(data, *deep, *PLAIN), tmp_path / "plain")
+    assert [e.perplexity for e in fast.epochs] == pytest.approx([e.perplexity for e in plain.epochs], rel=1e-3)
+    assert not same(weights(tmp_path / "fast"), weights(tmp_path / "plain"))  # the switches did something
+
+
+def test_switches_are_on_unless_told_otherwise():
+    assert all(dataclasses.asdict(Settings().fast).values())
+    assert len(PLAIN) == 5

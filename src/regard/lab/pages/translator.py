@@ -166,16 +166,17 @@ def _bleu(path: Path, stamp: float) -> float | None:
 
 @lru_cache(maxsize=2 * MOST)
 def _examples(folder: Path) -> list[str]:
-    """Sentences to try, where the run was trained on the built-in corpus: from its grammar, of another seed."""
-    from regard.translator.data.grammar import generate
+    """Sentences to try, where the run was trained on the built-in corpus: those of its file that no run has seen."""
+    from regard.translator.data.builtin import fresh_pairs
     from regard.translator.runs.settings import load_settings
 
     try:
         data = load_settings(folder / "settings.toml").data
     except InputError:
         return []
-    pairs = generate(6, seed=2**20) if data.path == "builtin" else []
-    return [pair.english if data.source == "en" else pair.german for pair in pairs]
+    if data.path != "builtin":
+        return []
+    return fresh_pairs(6).target if data.source == "en" else fresh_pairs(6).source
 
 
 # What is chosen ------------------------------------------------------------------------------------------------------

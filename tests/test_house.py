@@ -15,7 +15,10 @@ HOME = ROOT / "src" / "regard"
 FILES = sorted(HOME.rglob("*.py"))
 
 # the ground: its rooms may use one another only
-GROUND = {"errors", "results", "formats", "examples", "arrays", "attention", "layers", "rigor", "pictures", "tables"}
+GROUND = {
+    *("errors", "extras", "results", "formats", "examples", "arrays", "attention", "layers"),
+    *("files", "pictures", "progress", "rigor", "tables"),
+}
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
 HEAVY = {"torch", "matplotlib", "gensim"}
 

@@ -14,6 +14,7 @@ import typer
 
 from regard.cli import claims, demo, design, lab, lowrank, noise, positions, subspace, symmetry, translator
 from regard.errors import RegardError
+from regard.extras import EXTRAS, missing
 
 INTERRUPTED = 130
 FAULT = 4  # the exit code that nobody should ever see
@@ -75,6 +76,11 @@ def main() -> None:
         _leave(STOPPED, INTERRUPTED)
     except RegardError as error:
         _leave(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:  # a fault of ours, or of the user's own module
+            raise
+        _leave(str(missing("This command", package, extra=_extra(package))), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -91,6 +97,11 @@ def main() -> None:
             "the command; regard --debug VERB ... shows where it happened.",
             FAULT,
         )
+
+
+def _extra(package: str) -> str:
+    """The extra that the whole command group needs: to a translator torch alone would not be enough."""
+    return "translator" if sys.argv[1:2] == ["translator"] and EXTRAS[package] == "torch" else EXTRAS[package]
 
 
 def _leave(message: str, code: int) -> None:

@@ -7,13 +7,17 @@ from regard.design.certificate import Verification, verify
 from regard.design.key_ceiling import ceiling, ceilings
 from regard.design.textbook import copying_query, sharing_query, shortest_for_orthonormal, textbook_query
 from regard.design.verbs import copy, copy_many, match, share
+from regard.design.winnable_check import CheckedWinnable, verify_winnable
+from regard.design.winnable_rows import Winnable, winnable
 
 __all__ = [
     "Ceiling",
     "Ceilings",
+    "CheckedWinnable",
     "Design",
     "Designs",
     "Verification",
+    "Winnable",
     "ceiling",
     "ceilings",
     "copy",
@@ -25,4 +29,6 @@ __all__ = [
     "shortest_for_orthonormal",
     "textbook_query",
     "verify",
+    "verify_winnable",
+    "winnable",
 ]

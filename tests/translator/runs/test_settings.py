@@ -154,3 +154,26 @@ def test_differences_name_both_values():
     theirs = Settings().with_changes(["width=64"])
     assert Settings().differences(theirs) == ["model.width: 128, 64"]
     assert Settings().differences(Settings()) == []
+
+
+GONE = r"the section \[fast\] is gone, since what it switched on is always on: leave it out, .* batching = \"mixed\""
+
+
+@pytest.mark.parametrize("text", ["[fast]\nfused_loss = true\n", "[fast]\nreal_places = false\n", "fast = 3\n"])
+def test_the_old_section_is_refused_in_one_sentence(tmp_path, text):
+    (tmp_path / "old.toml").write_text(text)
+    with pytest.raises(InputError, match=GONE) as error:
+        load_settings(tmp_path / "old.toml")
+    assert "has a mistake" in str(error.value)
+    with pytest.raises(InputError, match=GONE):
+        load_settings(changes=["fast.byte_dropout=false"])
+
+
+def test_a_run_from_when_the_section_was_there_still_opens(tmp_path):
+    """Its switches were on, as they always are now; one that was off made another run."""
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = true\nreal_places = true\n")
+    assert load_settings(tmp_path / "settings.toml") == Settings()
+    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = false\n")
+    with pytest.raises(InputError, match=GONE):
+        load_settings(tmp_path / "settings.toml")

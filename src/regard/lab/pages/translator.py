@@ -11,12 +11,15 @@ import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
+
+if TYPE_CHECKING:
+    from regard.translator.models.run import Run
 
 MOST = 100  # runs that are listed
 DRAWN = 6  # runs in one chart: as many as colours tell apart
@@ -166,16 +169,17 @@ def _bleu(path: Path, stamp: float) -> float | None:
 
 @lru_cache(maxsize=2 * MOST)
 def _examples(folder: Path) -> list[str]:
-    """Sentences to try, where the run was trained on the built-in corpus: from its grammar, of another seed."""
-    from regard.translator.data.grammar import generate
+    """Sentences to try, where the run was trained on the built-in corpus: those of its file that no run has seen."""
+    from regard.translator.data.builtin import fresh_pairs
     from regard.translator.runs.settings import load_settings
 
     try:
         data = load_settings(folder / "settings.toml").data
     except InputError:
         return []
-    pairs = generate(6, seed=2**20) if data.path == "builtin" else []
-    return [pair.english if data.source == "en" else pair.german for pair in pairs]
+    if data.path != "builtin":
+        return []
+    return fresh_pairs(6).target if data.source == "en" else fresh_pairs(6).source
 
 
 # What is chosen ------------------------------------------------------------------------------------------------------
@@ -288,10 +292,10 @@ def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> s
     ]
     if text:
         lines += [
-            "from regard.lab.pages.translator import translated",
-            f"said = translated({str(run.folder)!r}, {text!r})",
-            'print(said["target"], said["log_probability"])',
-            f'print(said["weights"][{layer}][{head}])  # layer, head',
+            "from regard.translator import load_run",
+            f"said = load_run({str(run.folder)!r}).attention({text!r}, cut=True)",
+            "print(said.target, said.log_probability)",
+            f"print(said.weights[{layer}, {head}].tolist())  # layer, head; a row for each written word",
         ]
     return "\n".join(lines)
 
@@ -306,8 +310,7 @@ def _shell(drawn: list[Seen], run: Seen, text: str) -> str:
 def _nothing(folder: Path) -> Answer:
     first = str(folder / "first")
     lines = [
-        "from regard.translator.runs.settings import load_settings",
-        "from regard.translator.training.loop import train",
+        "from regard.translator import load_settings, train",
         f'print(train(load_settings("builtin"), {first!r}))',
     ]
     return Answer(
@@ -322,34 +325,18 @@ def _nothing(folder: Path) -> Answer:
 # an errand, in a process of its own ----------------------------------------------------------------------------------
 
 
-def translated(folder: str, text: str, stamp: float = 0.0) -> dict[str, Any]:
-    """A sentence's translation, and what each written word read: weights are layers x heads x written x read."""
-    import torch
-
-    from regard.translator.data.vocabulary import EOS, SOS, UNK
+def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
+    """A sentence's translation, what each written word read, and which words the run does not know."""
+    from regard.translator.data.vocabulary import UNK
 
     run = _opened(folder, stamp)
-    found = run.translate([text], cut=True)
-    ids = [SOS, *run.source.encode(text)[: run.settings.data.longest], EOS]
-    source = torch.tensor([ids])
-    with torch.no_grad():
-        (written, _) = run.model.translate(source)[0]
-        weights = run.model.attention(source)[0]
-    rows = ["<sos>", *(run.target.words[word] for word in written), "<eos>"][: weights.shape[2]]
-    return {
-        "target": found.target[0],
-        "log_probability": found.log_probability[0],
-        "cut": bool(found.cut),
-        "unknown": [word for word in text.split() if UNK in run.source.encode(word)],
-        "rows": rows,
-        "columns": [run.source.words[word] for word in ids],
-        "weights": weights[:, :, : len(rows), : len(ids)].tolist(),
-    }
+    unknown = [word for word in text.split() if UNK in run.source.encode(word)]
+    return {**run.attention(text, cut=True).to_dict(), "unknown": unknown}
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str, stamp: float) -> Any:
-    from regard.translator.models.run import load_run
+def _opened(folder: str, stamp: float) -> Run:
+    from regard.translator import load_run
 
     return load_run(folder)
 

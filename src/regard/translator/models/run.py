@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
 from regard.translator.decoding.greedy import TranslationModel, Translations, Watch, encode_sources, translate_ids
+from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, put_weights, read_json, read_weights
@@ -69,6 +70,16 @@ class Run:
             log_probability=[value for _, value in found],
             cut=shortened,
         )
+
+    def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
+        """The translation of one sentence, and which source token each written one read, in every layer and head.
+
+        The layers are those that read the source: of an encoder-decoder the decoder's, of ctc those after its places
+        were doubled. Too long a sentence is refused, or cut, as in :meth:`translate`.
+        """
+        (ids,), shortened = encode_sources([sentence], self.source, longest=self.settings.data.longest, cut=cut)
+        words = self.source, self.target
+        return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
 
     def _opened(self, engine: str | Engine) -> Engine:
         from regard.translator.engines.ctranslate2 import open_engine

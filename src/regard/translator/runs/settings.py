@@ -27,6 +27,10 @@ def _setting(default: Any, about: str, **rule: Any) -> Any:
     return field(default=default, metadata={"about": about, **rule})
 
 
+_FAST_IS_GONE = (
+    "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
+    'lengths write batching = "mixed" in [training].'
+)
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
 
@@ -42,7 +46,7 @@ class DataSettings:
     test: str = _setting("", "which test set, where the folder has several; empty = the only one")
     longest: int = _setting(18, "pairs with more tokens on either side are dropped (two markers come on top)", least=1)
     remove_leaks: bool = _setting(False, "drop training pairs whose source sentence is in another split")
-    size: int = _setting(20000, "training pairs to generate (built-in corpus only)", least=10, most=10**6)
+    size: int = _setting(20000, "training pairs to take (built-in corpus only, which has 20,000)", least=10, most=10**6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,19 +140,6 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastSettings:
-    """What makes training fast. Each switches to the plain version beside it, which gives the same and is slower."""
-
-    equal_lengths: bool = _setting(
-        True, "batching=equal-length puts sources of one length together; false = batches are mixed, padded and masked"
-    )
-    real_places: bool = _setting(True, "score the real target places only; false = padding too, then left out")
-    fused_loss: bool = _setting(True, "cross-entropy forward and backward at once, in pieces; false = torch's own")
-    byte_dropout: bool = _setting(True, "a random byte a state, its share in steps of 1/256; false = a random float")
-    fused_optimiser: bool = _setting(True, "AdamW in one pass over the weights; false = operation by operation")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings of a run; the defaults are the coursework's.
 
@@ -162,7 +153,6 @@ class Settings:
     embedding: EmbeddingSettings = EmbeddingSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
-    fast: FastSettings = FastSettings()
 
     def with_changes(self, changes: Sequence[str]) -> Settings:
         """A copy with every ``key=value`` of ``changes`` applied; raises InputError naming every mistake."""
@@ -204,7 +194,7 @@ def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = 
     """
     if config is None:
         return _build({}, changes, "The settings")
-    return _build(_read(config), changes, str(config))
+    return _build(_up_to_date(_read(config), Path(config)), changes, str(config))
 
 
 def builtin_configs() -> dict[str, str]:
@@ -229,6 +219,15 @@ def _read(config: str | Path) -> dict[str, Any]:
         raise InputError(f"{config} is not valid TOML: {error}; write it like configs/coursework.toml.") from None
 
 
+def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings of a run from when [fast] had switches, all of them on: what is always so now."""
+    switches = values.get("fast", {})
+    of_a_run = (path.parent / "run.json").is_file()  # written by us, and nobody should have to repair it
+    if of_a_run and isinstance(switches, Mapping) and all(value is True for value in switches.values()):
+        return {name: section for name, section in values.items() if name != "fast"}
+    return values
+
+
 def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Settings:
     """Check everything, complain once."""
     mistakes: list[str] = []
@@ -239,7 +238,7 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Set
     if not mistakes:
         settings = _assembled(checked)
         mistakes += _conflicts(settings)
-    if mistakes:
+    if mistakes := list(dict.fromkeys(mistakes)):  # what several keys do wrong together is said once
         verb = "has" if thing != "The settings" else "have"
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise InputError("\n- ".join([f"{thing} {verb} {count}:", *mistakes]))
@@ -249,7 +248,9 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Set
 def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in values.items():
-        if section not in _SECTIONS:
+        if section == "fast":
+            mistakes.append(_FAST_IS_GONE)
+        elif section not in _SECTIONS:
             mistakes.append(f"there is no section [{section}]{_meant(section, list(_SECTIONS))}")
         elif not isinstance(content, Mapping):
             mistakes.append(f"{section} must be a section: write [{section}] on a line of its own.")
@@ -264,6 +265,8 @@ def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
     matches = [name for name in _FIELDS if name == key or name.endswith(f".{key}")]
     if not equals:
         mistakes.append(f"--set takes key=value, not {change!r}.")
+    elif key.startswith("fast."):
+        mistakes.append(_FAST_IS_GONE)
     elif len(matches) > 1 and key not in matches:
         mistakes.append(f"{key!r} could be {' or '.join(matches)}; write the section too.")
     elif matches:

@@ -26,7 +26,6 @@ _FIXED = {
     "training.seed": "the seed is not a setting to tune; --confirm trains the winner with seeds of its own",
     "training.threads": "threads change how long it takes, not what is learnt",
     "training.save_every": "checkpoints do not change what is learnt",
-    "fast": "what is fast changes how long it takes, not what is learnt",
 }
 _BUILT_IN = {"encoder-decoder": "good", "ctc": "ctc"}  # the space of a kind; of the others, coursework
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regard.translator.data.grammar import english, german
-from regard.translator.data.grammar.lexicon import Adjective, Noun
+from grammar import english, german
+from grammar.lexicon import Adjective, Noun
 
 if TYPE_CHECKING:
-    from regard.translator.data.grammar.clauses import Relative
+    from grammar.clauses import Relative
 
 _ENGLISH_DETERMINERS = {
     "der": "the", "jed": "every", "mein": "my", "dein": "your", "sein": "his", "ihr": "her", "unser": "our",

@@ -5,7 +5,7 @@ Rows of the tables are cases, columns masculine, feminine, neuter, plural.
 
 from __future__ import annotations
 
-from regard.translator.data.grammar.lexicon import Adjective, Noun, Verb
+from grammar.lexicon import Adjective, Noun, Verb
 
 COLUMNS = "mfnp"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.translator.data.grammar import english, german
-from regard.translator.data.grammar.lexicon import MANNER, Adjective, Verb
-from regard.translator.data.grammar.phrases import NounPhrase, Prepositional, in_english, in_german, phenomena
+from grammar import english, german
+from grammar.lexicon import MANNER, Adjective, Verb
+from grammar.phrases import NounPhrase, Prepositional, in_english, in_german, phenomena
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from regard.translator.data.grammar.clauses import Clause, Relative, Time
-from regard.translator.data.grammar.lexicon import (
+from grammar.clauses import Clause, Relative, Time
+from grammar.lexicon import (
     NAMES,
     NEAR,
     PLACES,
@@ -19,7 +19,7 @@ from regard.translator.data.grammar.lexicon import (
     Verb,
     read_lexicon,
 )
-from regard.translator.data.grammar.phrases import NounPhrase, Prepositional, marked
+from grammar.phrases import NounPhrase, Prepositional, marked
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from regard.translator.data.grammar import clauses, english, german
-from regard.translator.data.grammar.choices import Chooser
-from regard.translator.data.grammar.clauses import Clause, clause_phenomena
-from regard.translator.data.grammar.lexicon import Verb
-from regard.translator.data.grammar.phrases import NounPhrase, in_english, in_german, marked, phenomena
+from grammar import clauses, english, german
+from grammar.choices import Chooser
+from grammar.clauses import Clause, clause_phenomena
+from grammar.lexicon import Verb
+from grammar.phrases import NounPhrase, in_english, in_german, marked, phenomena
 
 Sentence = tuple[list[str], list[str], set[str]]  # German words, English words, phenomena
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from places import DOCS
 from regard import lowrank
 from regard.errors import CouldNotFindOut, InputError
-from regard.lowrank.rounding import difference, gram
+from regard.rigor.matrices import difference, gram
 
 TALL, WIDE, SQUARE = (31, 7), (5, 23), (11, 11)
 

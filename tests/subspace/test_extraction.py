@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as hnp
 
 from places import DOCS
 from regard.errors import CouldNotFindOut, InputError
+from regard.rigor import exact as exact_module
 from regard.subspace import Extraction, check, extract
-from regard.subspace import exact as exact_module
 from regard.subspace.recheck import _counted_rank
 
 D, P, Q = 7, 3, 2  # dimension and the two numbers of columns

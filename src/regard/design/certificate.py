@@ -30,8 +30,9 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
+from regard import rigor
 from regard.arrays import check_array
-from regard.design import evaluate, rigor
+from regard.design import evaluate
 from regard.design.problem import Problem
 from regard.errors import InputError
 from regard.results import Result

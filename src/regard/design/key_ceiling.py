@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.design import hull, minimax, rigor
+from regard import rigor
+from regard.design import hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable
 from regard.design.obstruction import REACH, combinations
 from regard.design.question import (

@@ -14,7 +14,8 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.design import evaluate, rigor
+from regard import rigor
+from regard.design import evaluate
 from regard.errors import InputError
 
 Array = NDArray[np.float64]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
-from regard.subspace import exact
+from regard.rigor import exact
 
 Float = npt.NDArray[np.float64]
 

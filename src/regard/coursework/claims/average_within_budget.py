@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
@@ -16,6 +15,7 @@ from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against
 from regard.coursework.question import Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.rigor import balls as enclosure
 
 SMALLEST = 1e-12
 

@@ -19,7 +19,7 @@ TRIALS = 30
 
 def equal(*, rows: int, columns: int, power: float) -> Verdict:
     from regard.lowrank import spectrum
-    from regard.lowrank.rounding import squares
+    from regard.rigor.matrices import squares
 
     rng = np.random.default_rng(0)
     for trial in range(TRIALS):

@@ -44,10 +44,10 @@ def _weights(found: Design | Ceiling, keys: Array) -> Array:
     """The weights that the answer's query really gives, or equal ones where there is no query."""
     if isinstance(found, Design) and found.weights is not None:
         return found.weights
-    rows = found.certificate["allowed"]
+    rows = found.certificate.allowed
     allowed = np.ones(len(keys), dtype=bool) if rows is None else np.isin(np.arange(len(keys)), rows)
     query = np.zeros(keys.shape[1]) if found.query is None else found.query
-    scores = float(found.certificate["scale"]) * ((keys - keys.mean(axis=0)) @ query)
+    scores = found.certificate.scale * ((keys - keys.mean(axis=0)) @ query)
     weights = np.where(allowed, np.exp(np.where(allowed, scores - scores[allowed].max(), 0.0)), 0.0)
     return np.asarray(weights / weights.sum())
 
@@ -116,7 +116,7 @@ def _demanded(axes: Axes, found: Design | Ceiling) -> None:
         level = 1 / (len(found.chosen) + found.eps)
         axes.axhline(level, color=GREEN, lw=1.5, ls="--", label=f"asked for: {level:.4g}")
     if isinstance(found, Design) and found.verb == "match":
-        target: Any = found.certificate["question"]["target"]
+        target: Any = found.certificate.question.target
         if len(target) <= MOST_BARS:
             axes.plot([str(i) for i in range(len(target))], target, "o", color=VERMILION, label="target")
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, compact, taken
-from regard.models.kernels.marks import Mark, Marks
+from regard.models.kernels.marks import Mark, Marks, seen_through
 
 _COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "nhead", "nheads", "heads", "head_count", "count")
 
@@ -27,8 +27,8 @@ class Layout:
     def split(self, tensor: Tensor) -> Tensor:
         """(batch heads, ...) as (batch, heads, ...)."""
         if self.heads_first:
-            return tensor.unflatten(0, (self.heads, self.batch)).transpose(0, 1)
-        return tensor.unflatten(0, (self.batch, self.heads))
+            return tensor.reshape(self.heads, self.batch, *tensor.shape[1:]).transpose(0, 1)
+        return tensor.reshape(self.batch, self.heads, *tensor.shape[1:])
 
     def join(self, tensor: Tensor) -> Tensor:
         return (tensor.transpose(0, 1) if self.heads_first else tensor).flatten(0, 1)
@@ -49,10 +49,9 @@ class ProductCall(AttentionCall):
 
     def _before(self, operand: Tensor) -> Tensor | None:
         """The weights before dropout, in the operand's layout."""
-        clean = self.mark.clean
-        if clean is None or clean.numel() != operand.numel():
+        if self.mark.clean is None:
             return None
-        return self.layout.split(_three(clean.reshape(operand.shape)))
+        return self.layout.split(_three(seen_through(self.mark.clean, operand)))
 
     def weights(self, part: Part) -> Tensor:
         return self._part(self.w if self.before is None else self.before, part)
@@ -98,18 +97,14 @@ class ProductCall(AttentionCall):
     def allowed(self) -> Tensor | None:
         """The masks that were seen on the way, where they fit the weights as they stand."""
         mask = self.mark.allowed
-        try:
-            if mask is None or mask.dim() > 4:
-                return None
-            if mask.dim() == 3 and mask.shape[0] == self.batch * self.heads:
-                mask = self.layout.split(mask)
-            elif mask.dim() == 3:
-                mask = mask[:, None]
-            mask = mask[(None,) * (4 - mask.dim())]
-            torch.broadcast_shapes(mask.shape, self.shape)
-        except RuntimeError:
+        if mask is None or mask.is_nested or mask.dim() > 4:
             return None
-        return None if bool(mask.all()) else compact(mask)
+        if mask.dim() == 3:
+            joined = mask.shape[0] == self.batch * self.heads
+            mask = self.layout.split(mask) if joined else mask[:, None]
+        mask = mask[(None,) * (4 - mask.dim())]
+        fits = all(have in (1, want) for have, want in zip(mask.shape, self.shape, strict=True))
+        return compact(mask) if fits and not bool(mask.all()) else None
 
 
 class PaddedProduct(PaddedCall):

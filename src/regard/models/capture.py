@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves
 from regard.errors import CouldNotFindOut, InputError
 from regard.models.capture_file import CaptureFile, facts_of
 from regard.models.edit import was_edited
+from regard.models.given import call as call_by_name
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
 from regard.models.missed import missed_modules
 from regard.models.records import AttentionRecord, Capture, Float32, Tokens
@@ -271,7 +272,7 @@ def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
         if run is not None:
             return run(model, inputs)
         if isinstance(inputs, Mapping):
-            return model(**inputs)
+            return call_by_name(model, inputs)
         return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
     except (InputError, CouldNotFindOut, KeyboardInterrupt, MemoryError):
         raise

@@ -25,7 +25,7 @@ from regard.models.kernels.flex import flex_call
 from regard.models.kernels.fused import bind, fused_call
 from regard.models.kernels.marks import PRODUCTS, Marks
 from regard.models.kernels.native import native_call
-from regard.models.kernels.product import Surroundings, product_call
+from regard.models.kernels.product import Surroundings, product_call, summed_call
 from regard.models.module_stack import ModuleStack, Sites
 
 _COMPOSITE = DispatchKey.CompositeImplicitAutograd
@@ -98,10 +98,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _call(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result
     ) -> AttentionCall | None:
+        around = Surroundings(self.stack.running[::-1], self.stack.batch)
+        if name == "sum":
+            return summed_call(args, result, self.marks, around)
         if name in PRODUCTS:
-            if name == "addmm":
-                return None
-            around = Surroundings(self.stack.running[::-1], self.stack.batch)
             found = product_call(name, args, result, self.marks, around)
             if found is None and any(mark and not mark.shaped for mark in map(self.marks.get, args[:2])):
                 self.unshaped.add(self.stack.name)

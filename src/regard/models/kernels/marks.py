@@ -24,7 +24,7 @@ from regard.models.kernels.call import Result
 
 Weak = Any  # torch's StorageWeakRef, which has no types
 SOFTMAX = {"_softmax", "_safe_softmax", "_masked_softmax", "softmax"}
-PRODUCTS = {"bmm", "mm", "baddbmm", "addmm", "matmul"}
+PRODUCTS = {"bmm", "mm", "baddbmm", "matmul"}
 _CURVED = {"sigmoid", "exp", "exp2", "expm1", "relu", "tanh", "silu", "gelu", "pow", "square", "abs", "clamp",
            "clamp_min", "threshold", "leaky_relu", "elu", "softplus", "hardtanh", "hardsigmoid", "erf"}  # fmt: skip
 _FORBIDDEN = -1e4  # what is added to a score to forbid it is at most this
@@ -50,6 +50,15 @@ class Mark:
         return self.normal or self.curved or self.masked
 
 
+@dataclass(frozen=True)
+class Terms:
+    """Weights times values, number by number and not added up yet: (..., queries, keys, width)."""
+
+    weights: Tensor  # (..., queries, keys)
+    values: Tensor  # (..., keys, width)
+    mark: Mark
+
+
 class Marks:
     """Marks by storage, forgotten with it."""
 
@@ -57,6 +66,7 @@ class Marks:
         self.table: dict[int, tuple[Weak, Mark]] = {}
         self.noise: dict[int, Weak] = {}
         self.stacked: dict[int, tuple[Weak, int]] = {}
+        self.terms: dict[int, tuple[Weak, Terms]] = {}
         self.constants = {storage_address(tensor) for tensor in _own_tensors(model)}
         self.keep_pairs = keep_pairs
 
@@ -79,6 +89,11 @@ class Marks:
         entry = self.stacked.get(storage_address(tensor))
         return entry[1] if entry is not None and not entry[0].expired() else None
 
+    def terms_of(self, tensor: Tensor) -> Terms | None:
+        """The terms that a sum over this tensor's keys adds up."""
+        entry = self.terms.pop(storage_address(tensor), None) if self.terms else None
+        return entry[1] if entry is not None and not entry[0].expired() else None
+
     def follow(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> None:
         """Pass marks on from an operator's arguments to its result."""
         out = result[0] if isinstance(result, (tuple, list)) and result else result
@@ -90,7 +105,7 @@ class Marks:
             if not out.is_nested and out.dim() < 2:
                 return
             self.set(out, replace(old, shape=_shape(out), normal=True, clean=None))
-        elif name in ("bmm", "mm", "baddbmm", "matmul"):
+        elif name in PRODUCTS:
             self._product(name, args, out)
         elif name == "bernoulli_":
             self.noise[storage_address(out)] = weakly(out)
@@ -128,6 +143,9 @@ class Marks:
             if storage_address(tensor) == storage_address(out) and not name.endswith("_"):
                 self._viewed(mark, out)
                 return
+            if name == "mul" and (terms := _terms(tensor, mark, args, out)) is not None:
+                self.terms[storage_address(out)] = (weakly(out), terms)
+                return
             if _same_matrix(tensor, out):
                 change = {"clean": _followed(mark.clean, tensor, out), **self._step(name, tensor, mark, args, out)}
                 self.set(out, replace(mark, shape=_shape(out), **change))
@@ -157,6 +175,17 @@ class Marks:
     def _is_noise(self, tensor: Tensor) -> bool:
         ref = self.noise.get(storage_address(tensor))
         return ref is not None and not ref.expired()
+
+
+def _terms(tensor: Tensor, mark: Mark, args: tuple[Any, ...], out: Tensor) -> Terms | None:
+    """Weights (..., queries, keys, 1) times values (..., 1, keys, width)."""
+    other = next((a for a in args[:2] if isinstance(a, Tensor) and a is not tensor), None)
+    if other is None or not mark.shaped or out.dim() < 3 or not tensor.dim() == other.dim() == out.dim():
+        return None
+    if tensor.shape[-1] != 1 or other.shape[-3] != 1 or out.shape[:-1] != tensor.shape[:-1]:
+        return None
+    lead = (*out.shape[:-3], *other.shape[-2:])
+    return Terms(tensor[..., 0], other.squeeze(-3).expand(lead), mark)
 
 
 def _laid_out(tensor: Tensor, out: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,7 +41,7 @@ class ProductCall(AttentionCall):
         super().__init__()
         self.kernel = "softmax" if mark.normal else "by hand"
         operand, values, out = matrices
-        self.turned, self.flat, self.layout, self.mark = turned, out.dim() == 2, layout, mark
+        self.turned, self.layout, self.mark = turned, layout, mark
         self.w, self.v, self.out = (layout.split(_three(t)) for t in (operand, values, out))
         self.batch, self.heads, self.queries, self.keys = self.w.shape
         self.dtype, self.scale = operand.dtype, mark.scale
@@ -71,7 +71,7 @@ class ProductCall(AttentionCall):
     def put(self, result: Result, output: Tensor) -> Result:
         whole = self.layout.join(output)
         whole = whole.mT if self.turned else whole
-        return (whole[0] if self.flat else whole).to(result.dtype).contiguous()
+        return whole.to(result.dtype).reshape(result.shape)
 
     def probe(self, columns: slice) -> Tensor:
         """The product with an identity gives the operand back: there is nothing else that could have run."""
@@ -143,9 +143,19 @@ def product_call(
     return None
 
 
-def _nested(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
-    from dataclasses import replace
+def summed_call(args: tuple[Any, ...], result: Result, marks: Marks, surroundings: Surroundings) -> ProductCall | None:
+    """The call, where this sum over the keys ends a product that was written number by number."""
+    terms = marks.terms_of(args[0]) if len(args) == 2 and isinstance(result, Tensor) else None
+    axis = args[1][0] if terms is not None and len(args[1]) == 1 else None
+    if terms is None or axis not in (-2, args[0].dim() - 2):
+        return None
+    parts = (terms.weights, terms.values, result)
+    operand, values, out = (t.reshape(-1, *t.shape[-2:]) for t in parts)
+    mark = replace(terms.mark, shape=tuple(terms.weights.shape), clean=None)
+    return ProductCall((operand, values, out), mark, find_layout(mark, operand, None, surroundings), turned=False)
 
+
+def _nested(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
     rows = zip(operand.unbind(), values.unbind(), out.unbind(), strict=True)
     plain = replace(mark, clean=None, allowed=None, pair=None)
     return PaddedProduct([ProductCall(r, plain, Layout(1, r[0].shape[0]), turned=False) for r in rows])

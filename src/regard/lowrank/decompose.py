@@ -10,7 +10,7 @@ import numpy.typing as npt
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import certify, residual_above
-from regard.lowrank.singular import Spectrum
+from regard.lowrank.singular import Spectrum, unit_of
 from regard.rigor.floats import Floats, U
 from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above, scale, squares, symmetric_norm
 
@@ -120,16 +120,19 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
             f"A B^T needs factors with equally many columns, but they have shapes {a.shape} and {b.shape}; "
             "transpose one of them."
         )
-    sizes = math.sqrt(squares(a)), math.sqrt(squares(b))
-    if not all(0 < size < math.inf and scale(size) == 1 for size in sizes if size != 0):
-        raise InputError("The factors' norms must lie between 1e-75 and 1e75; rescale them.")
+    units = unit_of(a, "left factor"), unit_of(b, "right factor")
+    unit = units[0] * units[1]
+    if not 1e-280 < unit < 1e280:
+        size = -sum(math.log10(u) for u in units)
+        raise InputError(f"{name}: the factors' sizes multiply to about 1e{size:+.0f}; rescale one of them.")
     pays = a.shape[1] < min(len(a), len(b))
     form = _unformed if pays else _formed
-    u, s, v, residual, frobenius = form(a, b, name)
+    u, s, v, residual, frobenius = form(a * units[0], b * units[1], name)
     proof = certify(u, s, v, residual=residual)
     return _summary(
-        name=name, shape=(len(a), len(b)), method="factors" if pays else "formed", values=s,
-        lower=proof.lower, upper=proof.upper, frobenius=frobenius, left=u, right=v, floor=residual, source=(a, b),
+        name=name, shape=(len(a), len(b)), method="factors" if pays else "formed", values=s / unit,
+        lower=proof.lower / unit, upper=proof.upper / unit, frobenius=frobenius / unit, left=u, right=v,
+        floor=residual / unit, source=(a, b),
     )  # fmt: skip
 
 
@@ -184,7 +187,7 @@ def _summary(
     # Never state less than this: an independent recomputation must be able to confirm it.
     least = 64 * U * frobenius
     lower, upper = np.clip(lower, 0.0, np.maximum(values - least, 0.0)), np.maximum(upper, values + least)
-    if frobenius == 0:
+    if not all(part.any() for part in source):  # zero itself; a product can also cancel to 0 in floats alone
         lower, upper, floor = np.zeros_like(values), np.zeros_like(values), 0.0
     share = np.cumsum(_unit(values) ** 2)
     p = values / values.sum() if values[0] > 0 else np.zeros(0)

@@ -16,7 +16,7 @@ from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.truncation import Truncation
 from regard.results import Result
 from regard.rigor.floats import Floats, U
-from regard.rigor.matrices import PAY, gamma, norm_above, scale
+from regard.rigor.matrices import PAY, gamma, norm_above
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,13 +186,17 @@ class Spectrum(Result):
 
     def _enclosure(self, source: tuple[Floats, ...]) -> Certificate:
         """From U, s, V; the Gram way keeps no U, so it is A V / s. All of it near 1, as squares need."""
-        unit = scale(self.frobenius)
-        first = (source[0] if self._upright else source[0].T) * unit
+        units = [unit_of(part, "matrix to check") for part in source]
+        scaled = [part * unit for part, unit in zip(source, units, strict=True)]
+        unit = math.prod(units)
+        first = scaled[0] if self._upright else scaled[0].T
         values, left = self.singular_values * unit, self._left
         if left is None:
             left = (first @ self._right) / np.where(values > 0, values, 1.0)
-        residual = residual_above((first, *source[1:]), left, values, self._right)
+        residual = residual_above((first, *scaled[1:]), left, values, self._right)
         proof = certify(left, values, self._right, residual=residual)
+        if not all(part.any() for part in source):  # zero, without any rounding
+            return dataclasses.replace(proof, lower=np.zeros_like(values), upper=np.zeros_like(values))
         return dataclasses.replace(proof, lower=proof.lower / unit, upper=proof.upper / unit)
 
     def _project(self, right: Floats) -> tuple[Floats, float]:
@@ -236,6 +240,18 @@ class Spectrum(Result):
         from regard.lowrank.pictures import sketch
 
         return sketch(self)
+
+
+def unit_of(matrix: Floats, what: str) -> float:
+    """The power of two that brings the largest entry to between 1/2 and 1: multiplying by it rounds nothing.
+
+    >>> unit_of(np.array([[3.0, -5.0]]), "matrix")
+    0.125
+    """
+    top = float(np.max(np.abs(matrix)))
+    if top != 0 and not 1e-280 < top < 1e280:
+        raise InputError(f"{what}: its largest entry is {top:.3g}; rescale it to between 1e-280 and 1e280.")
+    return 2.0 ** -math.frexp(top)[1] if top else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

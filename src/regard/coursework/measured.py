@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.translator.intervals import Difference, Interval
+    from regard.translator.scoring.intervals import Difference, Interval
 
 NAMES = ("defaults", "embeddings", "tuned")
 VALIDATION = "validation perplexity"
@@ -91,7 +91,7 @@ class Variant:
 
     def interval(self, measure: str) -> Interval:
         """The mean over seeds with its 95 % t-interval."""
-        from regard.translator.intervals import t_interval
+        from regard.translator.scoring.intervals import t_interval
 
         return t_interval(self.measures[measure])
 
@@ -115,7 +115,7 @@ class Contest:
 
     def differences(self, measure: str) -> list[Difference]:
         """Every two variants, paired by seed, with what survives Holm's correction."""
-        from regard.translator.intervals import paired_differences
+        from regard.translator.scoring.intervals import paired_differences
 
         values: dict[str, Sequence[float]] = {v.name: v.measures[measure] for v in self.variants}
         return paired_differences(measure, values, lower_is_better="perplexity" in measure)

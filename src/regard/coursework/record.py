@@ -24,9 +24,9 @@ from regard.coursework import measured
 from regard.errors import InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.translator import records
-    from regard.translator.study import Tuning
-    from regard.translator.summary import Comparison
+    from regard.translator.runs import records
+    from regard.translator.studies.search_record import Tuning
+    from regard.translator.studies.summary import Comparison
 
 HERE = Path(__file__).parent
 RUN, COMPARISON, STUDY = "run.json", "comparison.json", "study.json"
@@ -91,7 +91,7 @@ def portable(command: str) -> str:
 
 
 def _finished(folder: Path) -> records.Record:
-    from regard.translator.records import read_record
+    from regard.translator.runs.records import read_record
 
     found = read_record(folder)
     if not found.finished:
@@ -100,7 +100,7 @@ def _finished(folder: Path) -> records.Record:
 
 
 def _run(found: records.Record) -> measured.Run:
-    from regard.translator.settings import load_settings
+    from regard.translator.runs.settings import load_settings
 
     ignored = ("data.path", "training.seed", "training.threads", "training.save_every")
     changes = [d for d in found.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
@@ -116,7 +116,7 @@ def _run(found: records.Record) -> measured.Run:
 
 
 def _contest(folder: Path) -> tuple[measured.Contest, str]:
-    from regard.translator.comparison import read_comparison
+    from regard.translator.studies.comparison import read_comparison
 
     found = read_comparison(folder)
     return contest(found, _command(folder / COMPARISON)), str(found)
@@ -142,7 +142,7 @@ def contest(found: Comparison, command: str) -> measured.Contest:
 
 
 def _study(folder: Path) -> tuple[measured.Study, str]:
-    from regard.translator.study import read_study
+    from regard.translator.studies.search_record import read_study
 
     found = read_study(folder)
     return study(found, _command(folder / STUDY)), str(found).partition("\n\nTrain it:")[0]
@@ -167,7 +167,7 @@ def _command(path: Path) -> str:
 
 def _one_run(folder: Path) -> records.Record:
     """A run of the folder, which knows the corpus and the versions."""
-    from regard.translator.records import read_record
+    from regard.translator.runs.records import read_record
 
     return read_record(min(folder.rglob(RUN)).parent)
 

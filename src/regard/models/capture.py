@@ -21,18 +21,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.models.capture_file import CaptureFile, facts_of
+from regard.models.edit import was_edited
+from regard.models.given import call as call_by_name
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
 from regard.models.missed import missed_modules
 from regard.models.records import AttentionRecord, Capture, Float32, Tokens
-from regard.models.watching import Watch
+from regard.models.watching import Watch, begins
 
 Run = Callable[[nn.Module, Any], Any]
 KEPT = ("q", "k", "v")
 _BLOCK = 1 << 24  # numbers that are computed at once: 64 MB in float32
-_SUMS = 1e-3  # a row whose sum is further from 1 does not sum to 1; half precision errs less
 
 
 def capture(
@@ -71,11 +73,15 @@ def capture(
         recorder = Recorder(model, wanted, file)
         with recorder:
             output = run_model(model, inputs, run)
+        notes = []
+        if is_compiled(model):
+            output, note = compiled_output(model, inputs, run, output)
+            notes.append(note)
         missed = missed_modules(recorder, recorder.emitted)
         _refuse_nothing(recorder, missed, label)
         result = Capture(
             records=tuple(recorder.records), tokens=tokens, target_tokens=target_tokens, output=output, missed=missed,
-            notes=tuple(recorder.notes()), name=label,
+            notes=tuple(notes), name=label,
         )  # fmt: skip
         if file is not None:
             file.finish(facts_of(result))
@@ -95,7 +101,7 @@ class Wanted:
 
     def layer(self, index: int, module: str) -> bool:
         return self.layers is None or any(
-            index == layer if isinstance(layer, int) else _begins(module, layer) for layer in self.layers
+            index == layer if isinstance(layer, int) else begins(module, layer) for layer in self.layers
         )
 
     def heads_of(self, call: AttentionCall, index: int) -> list[int]:
@@ -114,18 +120,15 @@ class Recorder(Watch):
         self.wanted, self.file = wanted, file
         self.records: list[AttentionRecord] = []
         self.emitted: set[str] = set()
-        self.compiled = any("OptimizedModule" in type(module).__name__ for module in model.modules())
 
     def seen(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
         index, times = self.sites.next(module)
         self.emitted.add(module)
         if self.wanted.layer(index, module):
-            from regard.models.edit import was_edited
-
             heads = self.wanted.heads_of(call, index)
             arrays = self._arrays(call, heads)
-            checks = Checks(dropped=call.dropped or was_edited(first_tensor(result)))
+            checks = Checks(call, edited=was_edited(first_tensor(result)))
             weights, used = self._weights(call, heads, checks)
             if was_edited(first_tensor(result)):
                 call.notes.append("edited: these are the weights that the layer had computed itself")
@@ -140,9 +143,7 @@ class Recorder(Watch):
             )  # fmt: skip
         return result
 
-    def _weights(
-        self, call: AttentionCall, heads: list[int], checks: Checks
-    ) -> tuple[Float32, Float32 | None]:
+    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
         """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
         shape = (call.batch, len(heads), call.queries, call.keys)
         sink = Sink(self.file, f"{len(self.records)}.weights", shape)
@@ -173,11 +174,6 @@ class Recorder(Watch):
             found = dict.fromkeys(found)
         return found
 
-    def notes(self) -> Iterator[str]:
-        """What a person should know about the run as a whole."""
-        if self.compiled:
-            yield "compiled code was run eagerly, so the compiled model's output may differ in its last digits"
-
 
 class Sink:
     """Where weights go: an array in memory, or the file."""
@@ -201,8 +197,9 @@ class Sink:
 class Checks:
     """What is measured while the weights pass by."""
 
-    def __init__(self, *, dropped: bool) -> None:
-        self.dropped, self.error = dropped, 0.0
+    def __init__(self, call: AttentionCall, *, edited: bool = False) -> None:
+        self.dropped, self.error = call.dropped or edited, 0.0
+        self.slack = max(1e-3, 8 * torch.finfo(call.dtype).eps)  # of a row's sum
         self.least, self.most, self.empty, self.finite = math.inf, -math.inf, 0, True
 
     def take(self, call: AttentionCall, weights: Tensor, used: Tensor, part: Part) -> None:
@@ -225,10 +222,10 @@ class Checks:
     def remarks(self) -> Iterator[str]:
         if not self.finite:
             yield "some weights are NaN or infinite"
-        elif max(self.most - 1, 1 - self.least) > _SUMS:
+        elif max(self.most - 1, 1 - self.least) > self.slack:
             yield (
-                f"rows do not sum to 1 but to {self.least:.3g} to {self.most:.3g}: by design with a sink, a sigmoid "
-                "or a gate, a mistake otherwise"
+                f"rows do not sum to 1 but to {self.least:.3g} to {self.most:.3g}: by design with a sink, a sigmoid, "
+                "a gate or a softmax in pieces, a mistake otherwise"
             )
         if self.empty:
             yield f"{self.empty} rows read nothing (fully masked, or padding)"
@@ -257,7 +254,7 @@ def blocks(shape: tuple[int, int, int, int], heads: list[int]) -> Iterator[Part]
 
 def probed(call: AttentionCall) -> bool:
     """Whether the kernel, run on columns of the identity instead of V, gives the weights that were recorded."""
-    limit = 8 * torch.finfo(call.dtype).eps * (2 * call.score_error() + 4)
+    limit = 2 * call.rounding()
     for first in range(0, call.keys, call.probe_width):
         columns = slice(first, min(call.keys, first + call.probe_width))
         found = call.probe(columns).to(call.work)
@@ -275,7 +272,7 @@ def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
         if run is not None:
             return run(model, inputs)
         if isinstance(inputs, Mapping):
-            return model(**inputs)
+            return call_by_name(model, inputs)
         return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
     except (InputError, CouldNotFindOut, KeyboardInterrupt, MemoryError):
         raise
@@ -284,6 +281,25 @@ def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
         raise InputError(
             f"{type(model).__name__} cannot run on this input: {type(error).__name__}: {reason}; check the example."
         ) from error
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether ``torch.compile`` wraps the model or something in it."""
+    return any("OptimizedModule" in type(module).__name__ for module in model.modules())
+
+
+def compiled_output(model: nn.Module, inputs: Any, run: Run | None, eager: Any) -> tuple[Any, str]:
+    """A compiled model's own output, and a sentence on it: compiled code runs eagerly while it is watched."""
+    if run is not None or model.training:
+        return eager, "compiled code was run eagerly: the compiled model's output may differ in its last digits"
+    own = run_model(model, inputs)
+    pairs = zip(tree_leaves(own), tree_leaves(eager), strict=False)
+    floats = [(a, b) for a, b in pairs if isinstance(a, Tensor) and a.is_floating_point()]
+    off = max((float((a - b).abs().max()) for a, b in floats if a.numel()), default=0.0)
+    return (
+        own,
+        f"compiled code was run eagerly for the record; its own output, given here, differs by {off:.1e} at most",
+    )
 
 
 def _refuse(model: object, keep: Sequence[str]) -> None:
@@ -303,15 +319,11 @@ def _refuse_nothing(recorder: Recorder, missed: Sequence[Any], label: str) -> No
     for layer in layers or ():
         if isinstance(layer, int) and not 0 <= layer < seen:
             raise InputError(f"There is no layer {layer}: {seen} attention layers ran, counted from 0.")
-        if isinstance(layer, str) and not any(_begins(module, layer) for module, _ in recorder.sites.numbers):
+        if isinstance(layer, str) and not any(begins(module, layer) for module, _ in recorder.sites.numbers):
             from regard.formats import nearest
 
             names = sorted({module for module, _ in recorder.sites.numbers})
             raise InputError(f"No attention ran in a module called {layer!r}; {nearest(layer, names)}")
-
-
-def _begins(module: str, name: str) -> bool:
-    return module == name or module.startswith(name + ".")
 
 
 def _listed(given: Any) -> tuple[Any, ...] | None:
@@ -336,5 +348,3 @@ def _placeholder(shape: tuple[int, ...]) -> Float32:
 
 def _worse(one: float, other: float) -> float:
     return other if math.isnan(other) or other > one else one
-
-

@@ -25,7 +25,8 @@ def missed_modules(watch: Watch, emitted: Iterable[str]) -> tuple[Missed, ...]:
 
 
 def _looks_like(name: str, module: nn.Module) -> bool:
-    own = name.rpartition(".")[2].lower() + " " + type(module).__name__.lower()
+    kind = type(module).__name__.lower()
+    own = kind if next(module.children(), None) is None else f"{name.rpartition('.')[2].lower()} {kind}"
     plain = isinstance(module, _PARTS) or any(part in own for part in ("norm", "dropout", "mask", "output", "proj"))
     return any(word in own for word in _WORDS) and not plain
 
@@ -36,7 +37,9 @@ def _why(watch: Watch, name: str) -> str:
         return f"it ran {', '.join(foreign)}, an operator that is not known here"
     if any(_inside(module, name) for module in watch.unshaped):
         return "it multiplies without a softmax or a mask in between, as linear attention does: it has no weights"
-    return "it ran, but no weights were seen: linear attention has none, and a kernel outside torch's operators hides them"
+    return (
+        "it ran, but no weights were seen: linear attention has none, and a kernel outside torch's operators hides them"
+    )
 
 
 def _inside(module: str, name: str) -> bool:

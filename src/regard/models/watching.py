@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -25,17 +25,20 @@ from regard.models.kernels.flex import flex_call
 from regard.models.kernels.fused import bind, fused_call
 from regard.models.kernels.marks import PRODUCTS, Marks
 from regard.models.kernels.native import native_call
-from regard.models.kernels.product import Surroundings, product_call
+from regard.models.kernels.product import Surroundings, product_call, summed_call
 from regard.models.module_stack import ModuleStack, Sites
 
 _COMPOSITE = DispatchKey.CompositeImplicitAutograd
 _EAGER = ("torch._dynamo", "torch.nn.attention.flex_attention")  # where these are not loaded nothing is compiled
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches one model; derived classes say what to do with a call in :meth:`seen`."""
 
     supports_higher_order_operators = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -43,7 +46,7 @@ class Watch(TorchDispatchMode):
         return False
 
     def __init__(self, model: nn.Module, *, keep_pairs: bool = False) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.stack, self.sites = ModuleStack(model), Sites()
         self.marks = Marks(model, keep_pairs=keep_pairs)
         self.foreign: dict[str, set[str]] = {}  # operators that are not torch's own, by the module that ran them
@@ -63,11 +66,11 @@ class Watch(TorchDispatchMode):
             if any(name in sys.modules for name in _EAGER):
                 self._around.enter_context(torch.compiler.set_stance("force_eager"))
         self._depth += 1
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._depth -= 1
         if self._depth == 0 and self._around is not None:
             self._around.close()
@@ -95,10 +98,10 @@ class Watch(TorchDispatchMode):
     def _call(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result
     ) -> AttentionCall | None:
+        around = Surroundings(self.stack.running[::-1], self.stack.batch)
+        if name == "sum":
+            return summed_call(args, result, self.marks, around)
         if name in PRODUCTS:
-            if name == "addmm":
-                return None
-            around = Surroundings(self.stack.running[::-1], self.stack.batch)
             found = product_call(name, args, result, self.marks, around)
             if found is None and any(mark and not mark.shaped for mark in map(self.marks.get, args[:2])):
                 self.unshaped.add(self.stack.name)
@@ -134,5 +137,6 @@ def operator_name(func: Any) -> str:
     return str(getattr(packet, "__name__", None) or getattr(func, "__name__", func))
 
 
-def on_cpu(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu")
+def begins(module: str, name: str) -> bool:
+    """Whether a module's name is the given one or lies below it."""
+    return module == name or module.startswith(name + ".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError
-from regard.noise.coursework import gaussian_setting, negative_score, one_head, two_heads
+from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.draws import Progress
 from regard.noise.model import Array
+from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
-from regard.noise.study import Study, expected_error, study
 from regard.noise.weights import weight_moments
 from regard.results import Result
 
@@ -50,12 +49,6 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         return "\n".join([*self._setting(), *self._table(), *self._why(), *self._scale_lines()])
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import save
-
-        save(self.figure(), path)
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.measured import VALIDATION, Contest, record
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, measured, not_refuted, refuted, undecided
+from regard.pictures import BLUE, GREY, ORANGE, axes
 
 ROUNDING = 1e-5  # float32 has 6e-8; sums of some tens of terms lose a little more
 SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=37", "longest=15"]
@@ -58,8 +58,8 @@ def probabilities(*, seed: int) -> Verdict:
     try:
         import torch
 
-        from regard.translator.model import build_model
-        from regard.translator.settings import Settings
+        from regard.translator.models.encoder import build_model
+        from regard.translator.runs.settings import Settings
     except ImportError:
         return undecided(NO_TORCH, WHY_NO_TORCH)
     model = build_model(Settings().with_changes([*SIZES, f"seed={seed}"]), WORDS, WORDS).eval()
@@ -95,7 +95,7 @@ def _gap(seed: int) -> float:
     """The largest difference of the model's attention from attend, for random weights and inputs."""
     import torch
 
-    from regard.translator.model import Attention
+    from regard.translator.models.encoder import Attention
 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
@@ -114,8 +114,8 @@ def embedding(*, seed: int) -> Verdict:
     try:
         import torch
 
-        from regard.translator.model import build_model
-        from regard.translator.settings import Settings
+        from regard.translator.models.encoder import build_model
+        from regard.translator.runs.settings import Settings
     except ImportError:
         return undecided(NO_TORCH, WHY_NO_TORCH)
     model = build_model(Settings().with_changes([*SIZES, f"seed={seed}"]), WORDS, WORDS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.scene import Array
+from regard.lab.projection import Array
 from regard.lab.state import State
 
 if TYPE_CHECKING:

@@ -103,16 +103,20 @@ class AttentionCall(ABC):
         return float(whole.abs().max()) if whole.numel() else 0.0
 
     def tolerance(self) -> float:
-        """What rounding explains of error / size: an estimate (roots of lengths, not lengths), times eight.
-
-        With unit roundoff u, a score of q and k errs by about u sqrt(d) |q| |k| scale, a weight relatively by as
-        much again and by a few u, and the sum over the keys by u sqrt(keys) max |V|.
-        """
-        unit = torch.finfo(self.dtype).eps / 2
+        """What rounding explains of error / size: an estimate, not a bound."""
         values = self.values(self.whole)
         spread = float(values.abs().max()) if values.numel() else 0.0
-        steps = 2 * self.score_error() + math.sqrt(self.keys) + 4
-        return 8 * unit * steps * max(1.0, spread / max(self.size(), 1e-300))
+        return self.rounding(math.sqrt(self.keys)) * max(1.0, spread / max(self.size(), 1e-300))
+
+    def rounding(self, more: float = 0.0) -> float:
+        """Relative rounding of weights, and of ``more`` additions: eight times what is likely.
+
+        A score of q and k errs by about u sqrt(d) |q| |k| scale, a weight relatively by as much again and by a few u,
+        where u is the unit roundoff of float32 also in kernels of half precision, which round only the weights and
+        what comes out to their own type.
+        """
+        wide, narrow = (torch.finfo(dtype).eps / 2 for dtype in (self.work, self.dtype))
+        return 8 * (wide * (2 * self.score_error() + more + 4) + (narrow if narrow > wide else 0.0))
 
     def score_error(self) -> float:
         """Rounding of the scores in units of u, where they are computed a second time; 0 where they are not."""

@@ -11,8 +11,17 @@ from typing import Any
 from torch import Tensor
 from torch._ops import HigherOrderOperator
 
-from regard.models.kernels.call import AttentionCall, Part, Result, compact, first_tensor, identity, with_first
-from regard.models.kernels.call import shared_heads, taken
+from regard.models.kernels.call import (
+    AttentionCall,
+    Part,
+    Result,
+    compact,
+    first_tensor,
+    identity,
+    shared_heads,
+    taken,
+    with_first,
+)
 
 
 class FlexCall(AttentionCall):
@@ -70,6 +79,6 @@ class FlexCall(AttentionCall):
 
 def flex_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> FlexCall | None:
     """The call, where the operator is flex attention."""
-    if not isinstance(func, HigherOrderOperator) or func.name() != "flex_attention":
+    if not isinstance(func, HigherOrderOperator) or str(func.__name__) != "flex_attention":
         return None
     return FlexCall(func, (*args, *kwargs.values()), result)

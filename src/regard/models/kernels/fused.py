@@ -2,17 +2,18 @@
 
 The operators are told by the names of their arguments, so that one reading serves every backend:
 
-| operators | arguments | layout | causal corner when lengths differ |
+| operators | told by | layout | causal corner |
 |---|---|---|---|
-| ``aten::_scaled_dot_product_*`` | query, key, value, attn_mask or attn_bias, is_causal, scale | batch, heads, length | top left |
-| flash-attention 2 and 3 | q, k, v, softmax_scale, causal, window_size_left/right, softcap, alibi_slopes | batch, length, heads | bottom right |
-| the same, packed | with cu_seqlens_q, cu_seqlens_k | all rows, heads | bottom right, in each sequence |
+| ``aten::_scaled_dot_product_*`` | query, key, value, is_causal | batch, heads, length | top left |
+| flash-attention 2 and 3 | q, k, v, softmax_scale, causal | batch, length, heads | bottom right |
+| the same, packed | and cu_seqlens_q, cu_seqlens_k | all rows, heads | bottom right of each sequence |
 
 The flash-attention operators need an accelerator; here they were run as stand-ins of the same schema on the CPU.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,14 +106,15 @@ class FusedCall(AttentionCall):
         self.q, self.k, self.v, self.out = tensors
         self.batch, self.heads, self.queries, width = self.q.shape
         self.keys, self.dtype = self.k.shape[2], self.q.dtype
-        self.scale = 1 / math.sqrt(width) if scale is None else scale
+        self.factor = 1 / math.sqrt(width) if scale is None else scale
+        self.scale = self.factor
         self.run, self.insert = run, insert
         if dropped:
             self.notes.append("the kernel dropped weights by itself: these are the weights before dropout")
 
     def weights(self, part: Part) -> Tensor:
         scores = self.queries_of(part) @ self.keys_of(part).transpose(2, 3)
-        scores *= self.scale
+        scores *= self.factor
         if self.rule.softcap:
             scores = self.rule.softcap * torch.tanh(scores / self.rule.softcap)
         return masked_softmax(self._masked(scores, part))
@@ -171,7 +173,7 @@ class FusedCall(AttentionCall):
 
     def score_error(self) -> float:
         longest = [float(t.to(self.work).norm(dim=-1).max()) if t.numel() else 0.0 for t in (self.q, self.k)]
-        return math.sqrt(self.q.shape[-1]) * longest[0] * longest[1] * abs(float(self.scale or 0))
+        return math.sqrt(self.q.shape[-1]) * longest[0] * longest[1] * abs(self.factor)
 
 
 def _cut(mask: Tensor, part: Part) -> Tensor:
@@ -265,12 +267,12 @@ def _or(value: Any, otherwise: int) -> Any:
 
 
 def _differences(starts: list[int]) -> list[int]:
-    return [end - start for start, end in zip(starts, starts[1:], strict=False)]
+    return [end - start for start, end in itertools.pairwise(starts)]
 
 
 def _padded(rows: Tensor, starts: list[int]) -> Tensor:
     """(all rows, heads, width) as (sequences, heads, longest, width), zero beyond each end."""
-    pieces = [rows[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    pieces = [rows[a:b] for a, b in itertools.pairwise(starts)]
     return torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True).transpose(1, 2)
 
 

@@ -22,8 +22,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from regard.models.kernels.call import Result
 
+Weak = Any  # torch's StorageWeakRef, which has no types
 SOFTMAX = {"_softmax", "_safe_softmax", "_masked_softmax", "softmax"}
-PRODUCTS = {"bmm", "mm", "baddbmm", "addmm", "matmul"}
+PRODUCTS = {"bmm", "mm", "baddbmm", "matmul"}
 _CURVED = {"sigmoid", "exp", "exp2", "expm1", "relu", "tanh", "silu", "gelu", "pow", "square", "abs", "clamp",
            "clamp_min", "threshold", "leaky_relu", "elu", "softplus", "hardtanh", "hardsigmoid", "erf"}  # fmt: skip
 _FORBIDDEN = -1e4  # what is added to a score to forbid it is at most this
@@ -49,33 +50,48 @@ class Mark:
         return self.normal or self.curved or self.masked
 
 
+@dataclass(frozen=True)
+class Terms:
+    """Weights times values, number by number and not added up yet: (..., queries, keys, width)."""
+
+    weights: Tensor  # (..., queries, keys)
+    values: Tensor  # (..., keys, width)
+    mark: Mark
+
+
 class Marks:
     """Marks by storage, forgotten with it."""
 
     def __init__(self, model: nn.Module, *, keep_pairs: bool = False) -> None:
-        self.table: dict[int, tuple[StorageWeakRef, Mark]] = {}
-        self.noise: dict[int, StorageWeakRef] = {}
-        self.stacked: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.constants = {_address(tensor) for tensor in _own_tensors(model)}
+        self.table: dict[int, tuple[Weak, Mark]] = {}
+        self.noise: dict[int, Weak] = {}
+        self.stacked: dict[int, tuple[Weak, int]] = {}
+        self.terms: dict[int, tuple[Weak, Terms]] = {}
+        self.constants = {storage_address(tensor) for tensor in _own_tensors(model)}
         self.keep_pairs = keep_pairs
 
     def get(self, tensor: Any) -> Mark | None:
         if not isinstance(tensor, Tensor) or not self.table:
             return None
-        entry = self.table.get(_address(tensor))
+        entry = self.table.get(storage_address(tensor))
         return entry[1] if entry is not None and not entry[0].expired() else None
 
     def set(self, tensor: Tensor, mark: Mark) -> None:
         if len(self.table) > 512:
             self.table = {key: entry for key, entry in self.table.items() if not entry[0].expired()}
-        self.table[_address(tensor)] = (StorageWeakRef(tensor.untyped_storage()), mark)
+        self.table[storage_address(tensor)] = (weakly(tensor), mark)
 
     def is_constant(self, tensor: Tensor) -> bool:
-        return _address(tensor) in self.constants
+        return storage_address(tensor) in self.constants
 
     def stacks(self, tensor: Tensor) -> int | None:
         """How many equal pieces were put behind one another along the first axis to make this tensor."""
-        entry = self.stacked.get(_address(tensor))
+        entry = self.stacked.get(storage_address(tensor))
+        return entry[1] if entry is not None and not entry[0].expired() else None
+
+    def terms_of(self, tensor: Tensor) -> Terms | None:
+        """The terms that a sum over this tensor's keys adds up."""
+        entry = self.terms.pop(storage_address(tensor), None) if self.terms else None
         return entry[1] if entry is not None and not entry[0].expired() else None
 
     def follow(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> None:
@@ -89,16 +105,16 @@ class Marks:
             if not out.is_nested and out.dim() < 2:
                 return
             self.set(out, replace(old, shape=_shape(out), normal=True, clean=None))
-        elif name in ("bmm", "mm", "baddbmm", "matmul"):
+        elif name in PRODUCTS:
             self._product(name, args, out)
         elif name == "bernoulli_":
-            self.noise[_address(out)] = StorageWeakRef(out.untyped_storage())
+            self.noise[storage_address(out)] = weakly(out)
         elif name == "cat":
             self._cat(args, kwargs, out)
         elif self.table:
             self._pass_on(name, args, kwargs, out)
         if name in ("_to_copy", "to", "clone") and self.is_constant(args[0]):
-            self.constants.add(_address(out))
+            self.constants.add(storage_address(out))
 
     def _product(self, name: str, args: tuple[Any, ...], out: Tensor) -> None:
         left, right = args[1:3] if name == "baddbmm" else args[:2]
@@ -115,22 +131,37 @@ class Marks:
         pieces, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
         marks = [mark for mark in map(self.get, pieces) if mark is not None]
         if marks:
-            self.set(out, replace(marks[0], shape=_shape(out), allowed=None, clean=None))
+            self.set(out, replace(marks[0], shape=_shape(out), clean=None))
         elif axis == 0 and out.dim() == 3 and len({piece.shape for piece in pieces}) == 1:
-            self.stacked[_address(out)] = (StorageWeakRef(out.untyped_storage()), len(pieces))
+            self.stacked[storage_address(out)] = (weakly(out), len(pieces))
 
     def _pass_on(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
         for tensor in _tensors(args):
             mark = self.get(tensor)
-            if mark is not None and _same_matrix(tensor, out):
-                self.set(out, _changed(mark, self._step(name, tensor, mark, args), out, tensor))
+            if mark is None:
+                continue
+            if storage_address(tensor) == storage_address(out) and not name.endswith("_"):
+                self._viewed(mark, out)
+                return
+            if name == "mul" and (terms := _terms(tensor, mark, args, out)) is not None:
+                self.terms[storage_address(out)] = (weakly(out), terms)
+                return
+            if _same_matrix(tensor, out):
+                change = {"clean": _followed(mark.clean, tensor, out), **self._step(name, tensor, mark, args, out)}
+                self.set(out, replace(mark, shape=_shape(out), **change))
                 return
 
-    def _step(self, name: str, tensor: Tensor, mark: Mark, args: tuple[Any, ...]) -> dict[str, Any]:
+    def _viewed(self, mark: Mark, out: Tensor) -> None:
+        """A view has its storage's mark; one that takes axes apart says more about them."""
+        apart = not out.is_nested and out.dim() > len(mark.shape) > 0 and out.is_contiguous()
+        if apart and out.numel() == math.prod(mark.shape):
+            self.set(out, replace(mark, shape=_shape(out)))
+
+    def _step(self, name: str, tensor: Tensor, mark: Mark, args: tuple[Any, ...], out: Tensor) -> dict[str, Any]:
         """What an operation changes in a mark."""
         others = [t for t in args if isinstance(t, Tensor) and t is not tensor]
         if name in ("native_dropout", "dropout") or (name == "mul" and any(map(self._is_noise, others))):
-            return {"clean": tensor if mark.clean is None else mark.clean}
+            return {"clean": _laid_out(tensor, out) if mark.clean is None else mark.clean}
         if name.rstrip("_") in _CURVED:
             return {"curved": True, "scale": mark.scale if name.startswith("tanh") else None}
         if name in ("masked_fill", "masked_fill_", "where", "tril", "tril_", "triu"):
@@ -142,14 +173,36 @@ class Marks:
         return {}
 
     def _is_noise(self, tensor: Tensor) -> bool:
-        ref = self.noise.get(_address(tensor))
+        ref = self.noise.get(storage_address(tensor))
         return ref is not None and not ref.expired()
 
 
-def _changed(mark: Mark, change: dict[str, Any], out: Tensor, tensor: Tensor) -> Mark:
-    if "clean" not in change and mark.clean is not None and _shape(out) != mark.shape:
-        change = {**change, "clean": mark.clean.reshape(out.shape) if mark.clean.numel() == out.numel() else None}
-    return replace(mark, shape=_shape(out), **change)
+def _terms(tensor: Tensor, mark: Mark, args: tuple[Any, ...], out: Tensor) -> Terms | None:
+    """Weights (..., queries, keys, 1) times values (..., 1, keys, width)."""
+    other = next((a for a in args[:2] if isinstance(a, Tensor) and a is not tensor), None)
+    if other is None or not mark.shaped or out.dim() < 3 or not tensor.dim() == other.dim() == out.dim():
+        return None
+    if tensor.shape[-1] != 1 or other.shape[-3] != 1 or out.shape[:-1] != tensor.shape[:-1]:
+        return None
+    lead = (*out.shape[:-3], *other.shape[-2:])
+    return Terms(tensor[..., 0], other.squeeze(-3).expand(lead), mark)
+
+
+def _laid_out(tensor: Tensor, out: Tensor) -> Tensor:
+    """The same numbers with the memory layout of ``out``: then a view of ``out`` is also a view of these."""
+    if tensor.stride() == out.stride() or tensor.shape != out.shape:
+        return tensor
+    return torch.empty_strided(out.shape, out.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def seen_through(clean: Tensor, view: Tensor) -> Tensor:
+    """The part of ``clean`` that a view of the dropped weights shows, in the view's shape."""
+    return clean.as_strided(view.shape, view.stride(), clean.storage_offset() + view.storage_offset())
+
+
+def _followed(clean: Tensor | None, view: Tensor, out: Tensor) -> Tensor | None:
+    """The weights before dropout after an operation that made ``out`` from a view of those after it."""
+    return None if clean is None or view.shape != out.shape else _laid_out(seen_through(clean, view), out)
 
 
 def _added(mark: Mark, tensor: Tensor, others: list[Tensor]) -> dict[str, Any]:
@@ -205,7 +258,13 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return () if tensor.is_nested else tuple(tensor.shape)
 
 
-def _address(tensor: Tensor) -> int:
+def weakly(tensor: Tensor) -> Weak:
+    """A reference to a tensor's storage that does not keep it alive; ``expired()`` says whether it is gone."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+def storage_address(tensor: Tensor) -> int:
+    """What tells a storage from all others that are alive."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -213,7 +272,3 @@ def _own_tensors(model: nn.Module) -> Iterator[Tensor]:
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.layout == torch.strided and type(tensor) in (Tensor, nn.Parameter, torch.nn.Buffer):
             yield tensor
-
-
-def finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

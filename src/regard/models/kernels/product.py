@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, compact, taken
-from regard.models.kernels.marks import Mark, Marks
+from regard.models.kernels.marks import Mark, Marks, seen_through
 
 _COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "nhead", "nheads", "heads", "head_count", "count")
 
@@ -27,8 +27,8 @@ class Layout:
     def split(self, tensor: Tensor) -> Tensor:
         """(batch heads, ...) as (batch, heads, ...)."""
         if self.heads_first:
-            return tensor.unflatten(0, (self.heads, self.batch)).transpose(0, 1)
-        return tensor.unflatten(0, (self.batch, self.heads))
+            return tensor.reshape(self.heads, self.batch, *tensor.shape[1:]).transpose(0, 1)
+        return tensor.reshape(self.batch, self.heads, *tensor.shape[1:])
 
     def join(self, tensor: Tensor) -> Tensor:
         return (tensor.transpose(0, 1) if self.heads_first else tensor).flatten(0, 1)
@@ -41,7 +41,7 @@ class ProductCall(AttentionCall):
         super().__init__()
         self.kernel = "softmax" if mark.normal else "by hand"
         operand, values, out = matrices
-        self.turned, self.flat, self.layout, self.mark = turned, out.dim() == 2, layout, mark
+        self.turned, self.layout, self.mark = turned, layout, mark
         self.w, self.v, self.out = (layout.split(_three(t)) for t in (operand, values, out))
         self.batch, self.heads, self.queries, self.keys = self.w.shape
         self.dtype, self.scale = operand.dtype, mark.scale
@@ -49,10 +49,9 @@ class ProductCall(AttentionCall):
 
     def _before(self, operand: Tensor) -> Tensor | None:
         """The weights before dropout, in the operand's layout."""
-        clean = self.mark.clean
-        if clean is None or clean.numel() != operand.numel():
+        if self.mark.clean is None:
             return None
-        return self.layout.split(_three(clean.reshape(operand.shape)))
+        return self.layout.split(_three(seen_through(self.mark.clean, operand)))
 
     def weights(self, part: Part) -> Tensor:
         return self._part(self.w if self.before is None else self.before, part)
@@ -72,7 +71,7 @@ class ProductCall(AttentionCall):
     def put(self, result: Result, output: Tensor) -> Result:
         whole = self.layout.join(output)
         whole = whole.mT if self.turned else whole
-        return (whole[0] if self.flat else whole).to(result.dtype).contiguous()
+        return whole.to(result.dtype).reshape(result.shape)
 
     def probe(self, columns: slice) -> Tensor:
         """The product with an identity gives the operand back: there is nothing else that could have run."""
@@ -98,18 +97,14 @@ class ProductCall(AttentionCall):
     def allowed(self) -> Tensor | None:
         """The masks that were seen on the way, where they fit the weights as they stand."""
         mask = self.mark.allowed
-        try:
-            if mask is None or mask.dim() > 4:
-                return None
-            if mask.dim() == 3 and mask.shape[0] == self.batch * self.heads:
-                mask = self.layout.split(mask)
-            elif mask.dim() == 3:
-                mask = mask[:, None]
-            mask = mask[(None,) * (4 - mask.dim())]
-            torch.broadcast_shapes(mask.shape, self.shape)
-        except RuntimeError:
+        if mask is None or mask.is_nested or mask.dim() > 4:
             return None
-        return None if bool(mask.all()) else compact(mask)
+        if mask.dim() == 3:
+            joined = mask.shape[0] == self.batch * self.heads
+            mask = self.layout.split(mask) if joined else mask[:, None]
+        mask = mask[(None,) * (4 - mask.dim())]
+        fits = all(have in (1, want) for have, want in zip(mask.shape, self.shape, strict=True))
+        return compact(mask) if fits and not bool(mask.all()) else None
 
 
 class PaddedProduct(PaddedCall):
@@ -148,9 +143,19 @@ def product_call(
     return None
 
 
-def _nested(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
-    from dataclasses import replace
+def summed_call(args: tuple[Any, ...], result: Result, marks: Marks, surroundings: Surroundings) -> ProductCall | None:
+    """The call, where this sum over the keys ends a product that was written number by number."""
+    terms = marks.terms_of(args[0]) if len(args) == 2 and isinstance(result, Tensor) else None
+    axis = args[1][0] if terms is not None and len(args[1]) == 1 else None
+    if terms is None or axis not in (-2, args[0].dim() - 2):
+        return None
+    parts = (terms.weights, terms.values, result)
+    operand, values, out = (t.reshape(-1, *t.shape[-2:]) for t in parts)
+    mark = replace(terms.mark, shape=tuple(terms.weights.shape), clean=None)
+    return ProductCall((operand, values, out), mark, find_layout(mark, operand, None, surroundings), turned=False)
 
+
+def _nested(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
     rows = zip(operand.unbind(), values.unbind(), out.unbind(), strict=True)
     plain = replace(mark, clean=None, allowed=None, pair=None)
     return PaddedProduct([ProductCall(r, plain, Layout(1, r[0].shape[0]), turned=False) for r in rows])

@@ -13,8 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from healthy import table as healthy  # noqa: E402
-from mutants import table as mutants  # noqa: E402
+from models.healthy import table as healthy  # noqa: E402
+from models.mutants import table as mutants  # noqa: E402
 
 from regard.models import audit  # noqa: E402
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from healthy import families, tiny
+from models.healthy import families, tiny
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import torch
-from healthy import families
+from models.healthy import families
 from torch import nn
 
 WIDTH = 20

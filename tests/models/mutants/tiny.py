@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from healthy import tiny
+from models.healthy import tiny
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 

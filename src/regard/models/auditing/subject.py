@@ -207,7 +207,7 @@ class Subject:
         """The float tensors of an answer whose first axis is the batch."""
         found = []
         for name, value in tensors_of(made):
-            output = self._output(name or "output", value, question)
+            output = self._output(f"output{name}" if name[:1] in ("", "[") else name, value, question)
             if output is not None:
                 found.append(output)
         if not found:

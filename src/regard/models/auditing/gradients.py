@@ -125,6 +125,8 @@ def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads
         sentence = f"A small step changes the loss by what the gradient promises (ratio {measured / promised:.6f})."
         return _finding("step", Status.PASSED, sentence, **numbers)
     sentence = f"A small step changes the loss by {measured / promised:.3g} times what the gradient promises."
+    if subject.hangs_on_ties():
+        return _finding("step", Status.NOTE, f"{sentence} Its choices hang on ties, which a step decides.", **numbers)
     guilty = _most_wrong(subject, base, pairs)
     return _finding(
         "step",

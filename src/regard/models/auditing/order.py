@@ -49,7 +49,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         hidden = source is None and subject.streams[-1].causal is True
         yield from _told(subject, parts if hidden else [])
         return
-    if not parts:
+    if not parts or subject.hangs_on_ties():
         sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
         yield _finding(Status.NOTE, sentence, **numbers)
         return

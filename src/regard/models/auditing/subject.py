@@ -193,6 +193,12 @@ class Subject:
                     self._noise[o.name] = max(self._noise[o.name], float(moved.max()))
         return self._noise
 
+    def hangs_on_ties(self) -> bool:
+        """Whether rounding alone moves an answer by a thousandth of it: choices tie, and nothing smaller is seen."""
+        noise = self.rounding_noise()
+        sizes = {o.name: float(o.values.abs().nan_to_num(nan=0.0, posinf=0.0).max()) for o in self.ask(self.make())}
+        return self.wide and any(n > 1e-6 * sizes.get(name, 0.0) for name, n in noise.items())
+
     @contextlib.contextmanager
     def running(
         self, *, wide: bool | None = None, jitter: int | None = None, unit: torch.dtype | None = None

@@ -5,21 +5,15 @@ What is observable was decided before the audit was run (tests/models/mutants/ta
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parent))
 
 from models.healthy import table as healthy  # noqa: E402
 from models.mutants import table as mutants  # noqa: E402
-
 from regard.models import audit  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
-MISSED_CULPRITS = 0.05  # at most this share of the culprits may be wrong; so far none is
 
 
 def quick_or_slow(cases):

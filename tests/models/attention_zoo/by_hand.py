@@ -195,7 +195,10 @@ class OnlineSoftmax(Projections):
             scores = q @ k[:, :, first : first + 4].transpose(2, 3) / math.sqrt(D)
             higher = torch.maximum(top, scores.amax(-1, keepdim=True))
             grown, shrink = torch.exp(scores - higher), torch.exp(top - higher)
-            total, mixed = total * shrink + grown.sum(-1, keepdim=True), mixed * shrink + grown @ v[:, :, first : first + 4]
+            total, mixed = (
+                total * shrink + grown.sum(-1, keepdim=True),
+                mixed * shrink + grown @ v[:, :, first : first + 4],
+            )
             top = higher
         return joined(mixed / total)
 

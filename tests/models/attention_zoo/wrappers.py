@@ -75,7 +75,9 @@ def cases(kind: type[Projections], said: str) -> list[Case]:
         Case(f"jit.trace, {said}", _wrapped(lambda m: torch.jit.trace(m, (_words(),)), kind), modes=quiet, layers=2),
         Case(f"export, {said}", _wrapped(_exported, kind), modes=quiet, layers=2),
         Case(f"checkpointing, {said}", lambda: (Checkpointed(kind), _words(requires_grad=True)), modes=("grad",)),
-        Case(f"checkpointing, reentrant, {said}", lambda: (Reentrant(kind), _words(requires_grad=True)), modes=("grad",)),
+        Case(
+            f"checkpointing, reentrant, {said}", lambda: (Reentrant(kind), _words(requires_grad=True)), modes=("grad",)
+        ),
         Case(f"int8, {said}", _wrapped(_int8, kind), modes=quiet, layers=2),
         Case(f"autocast, {said}", _wrapped(lambda m: m, kind), run=_autocast, layers=2),
         Case(f"bfloat16, {said}", _typed(torch.bfloat16, kind), layers=2),

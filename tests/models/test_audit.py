@@ -191,7 +191,7 @@ def test_refusals() -> None:
         def __deepcopy__(self, memo):
             raise RuntimeError("no copies")
 
-    with pytest.raises(InputError, match="cannot be copied .RuntimeError: no copies., and an audit works on a copy"):
+    with pytest.raises(InputError, match=r"cannot be copied .RuntimeError: no copies., and an audit works on a copy"):
         audit(Locked(3, 3), (torch.zeros(3, 9, 3),))
 
 

@@ -120,7 +120,7 @@ def test_what_a_name_does_wrong(spec: str, message: str, tmp_path: Path, monkeyp
 
 
 def test_a_device_that_is_not_there(file: Path) -> None:
-    with pytest.raises(InputError, match="The device 'nowhere' cannot be used here .* try --device cpu"):
+    with pytest.raises(InputError, match=r"The device 'nowhere' cannot be used here .* try --device cpu"):
         load(f"{file}:build", device="nowhere")
 
 
@@ -202,10 +202,12 @@ def test_our_translators(kind: str) -> None:
 
 def our_translator(kind: str):
     """One of our own, small and untrained."""
-    from regard.translator.models import build_model
+    from regard.translator.models.encoder import build_model
     from toy_translator import tiny
 
-    return build_model(tiny(kind), 31, 29).eval()
+    layers = [] if kind == "encoder" else ["decoder_layers=1"]
+    settings = tiny(Path("nowhere"), f'model.kind="{kind}"', "longest=15", *layers)
+    return build_model(settings, 31, 29).eval()
 
 
 def test_hugging_face_is_derived(tmp_path: Path) -> None:

@@ -195,6 +195,83 @@ def test_refusals() -> None:
         audit(Locked(3, 3), (torch.zeros(3, 9, 3),))
 
 
+class Affine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.map = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.map(x)
+
+
+X = torch.randn(3, 9, 8, generator=torch.Generator().manual_seed(0))
+
+
+def test_nan_is_said_and_nothing_else_is_judged() -> None:
+    broken = Affine()
+    broken.map.weight.data[2, 3] = torch.nan
+    with pytest.raises(
+        InputError, match=r"Affine: the weight map\.weight holds NaN or infinity; load or train it anew"
+    ):
+        audit(broken, X)
+
+    class Nan(Affine):
+        def forward(self, x):
+            return super().forward(x) * torch.nan
+
+    found = audit(Nan(), X)
+    assert {f.property for f in found.failures} == {"precision"}
+    assert "see precision" in found.of("batch")[0].sentence
+
+
+def test_a_model_that_runs_at_one_length_only() -> None:
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix = nn.Linear(9, 9)
+
+        def forward(self, x):
+            return self.mix(x.transpose(1, 2)).transpose(1, 2)
+
+    found = audit(Fixed(), X)
+    assert found.answer
+    assert found.lengths == (9,)
+    assert "Order matters" in found.of("order")[0].sentence
+
+
+def test_a_model_that_writes_into_its_input() -> None:
+    class Writes(Affine):
+        def forward(self, x):
+            x += 1
+            return super().forward(x)
+
+    given = X.clone()
+    found = audit(Writes(), given, properties=["batch", "determinism"])
+    assert found.answer
+    assert [f.sentence[:28] for f in found.findings if f.status == "note"] == ["It writes into its input x: "]
+    assert torch.equal(given, X)
+
+
+@pytest.mark.parametrize("wrap", ["trace", "script", "compile"])
+@pytest.mark.filterwarnings("ignore")
+def test_wrapped_models(wrap: str) -> None:
+    made = {
+        "trace": lambda m: torch.jit.trace(m, X),
+        "script": torch.jit.script,
+        "compile": lambda m: torch.compile(m, backend="eager"),
+    }[wrap](Affine())
+    found = audit(made, X)
+    assert found.answer, str(found)
+    assert any(f.status == "pass" for f in found.of("batch"))
+
+
+def test_without_a_batch_nothing_is_said_of_it() -> None:
+    found = audit(nn.MultiheadAttention(8, 2), (X[0], X[0], X[0]), properties=["batch", "determinism"])
+    assert found.answer
+    assert "No axis of its inputs is known to be the batch" in found.of("batch")[0].sentence
+
+
 # the command line
 
 

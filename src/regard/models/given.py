@@ -165,8 +165,8 @@ def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
 def run_once(module: nn.Module, inputs: Mapping[str, Any], name: str) -> Any:
     """The module's answer without gradients, or one sentence on why there is none."""
     try:
-        with torch.no_grad():
-            return call(module, inputs)
+        with torch.no_grad():  # on copies: a model may write into what it is given
+            return call(module, {k: v.clone() if isinstance(v, Tensor) else v for k, v in inputs.items()})
     except InputError:
         raise
     except (Exception, SystemExit) as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.errors import InputError
@@ -105,6 +106,7 @@ def audit(
     start = time.monotonic()
     given = model if isinstance(model, Given) else give(model, inputs, causal=causal, masks=masks)
     chosen = _chosen(properties)
+    _refuse_nan(given)
     given.run()
     subject = Subject(given, length=length, seed=seed)
     assumed = list(given.assumed)
@@ -113,13 +115,14 @@ def audit(
     findings: list[Finding] = []
     twice = list(_checked(subject, determinism.NAME))  # first, because without it nothing can be compared
     steady = all(f.status is not Status.FAILED for f in twice)
+    finite = all(bool(torch.isfinite(o.values).all()) for o in subject.ask(subject.make()))
     for done, name in enumerate(chosen):
         if name == determinism.NAME:
             findings += twice
-        elif steady or name in _WITHOUT_COMPARISON:
+        elif (steady and finite) or name in _WITHOUT_COMPARISON or (steady and name == precision.NAME):
             findings += _checked(subject, name)
         else:
-            findings.append(_unjudged(name))
+            findings.append(_unjudged(name, _NOT_STEADY if not steady else _NOT_FINITE))
         if report is not None:
             report(done + 1, len(chosen))
     return Audit(
@@ -157,8 +160,22 @@ def _chosen(properties: Sequence[str] | None) -> list[str]:
 _WITHOUT_COMPARISON = (weights.NAME,)
 
 
-def _unjudged(name: str) -> Finding:
-    sentence = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
+_NOT_STEADY = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
+_NOT_FINITE = "Its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
+
+
+def _refuse_nan(given: Given) -> None:
+    for name, value in given.module.state_dict().items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()) and not _is_mask(value):
+            raise InputError(f"{given.name}: the weight {name} holds NaN or infinity; load or train it anew.")
+
+
+def _is_mask(value: torch.Tensor) -> bool:
+    """A buffer of zeros and minus infinities is a mask."""
+    return bool(((value == 0) | (value == -torch.inf)).all())
+
+
+def _unjudged(name: str, sentence: str) -> Finding:
     return Finding(property=name, check="all", status=Status.NOT_APPLICABLE, sentence=sentence)
 
 

@@ -28,6 +28,10 @@ _CURE = "Name the axis that is meant, and reshape by (batch, length, heads, widt
 def check(subject: Subject) -> Iterator[Finding]:
     """Protect the first example, then the last, then ask the first alone."""
     base = subject.make()
+    if not base.rows and all(v.ndim < 3 for v in base.others.values() if isinstance(v, Tensor)):
+        sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
+        yield Finding(property=NAME, check="first example", status=Status.NOT_APPLICABLE, sentence=sentence)
+        return
     last = base.batch - 1
     for name, kept in (("first example", 0), ("last example", last)):
         other = _other_neighbours(subject, base, kept)

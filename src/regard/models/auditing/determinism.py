@@ -27,6 +27,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _failed(subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers")
         return
     yield _passed("twice", "The same question, asked twice, gets the same answer, bit for bit.")
+    if written := _written(subject, base):
+        sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
+        yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     _answers(subject, between)
     apart = _apart(first, _answers(subject, base))
     if apart:
@@ -41,6 +44,15 @@ def _answers(subject: Subject, question: Question) -> dict[str, torch.Tensor]:
     with torch.no_grad(), subject.running(wide=False):
         made = call(subject.native, subject.inputs(question, wide=False))
     return {o.name: o.values.clone() for o in subject.outputs(made, question)}
+
+
+def _written(subject: Subject, question: Question) -> str | None:
+    """The name of an input that a call changes."""
+    inputs = subject.inputs(question, wide=False)
+    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    with torch.no_grad(), subject.running(wide=False):
+        call(subject.native, inputs)
+    return next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None)
 
 
 def _apart(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:

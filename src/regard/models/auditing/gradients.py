@@ -28,41 +28,47 @@ _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promi
 def check(subject: Subject) -> Iterator[Finding]:
     """One backward pass, then a step in both directions."""
     base = subject.make(lengths=subject.short())
-    wanted = {n: p for n, p in original(subject.module).named_parameters() if p.requires_grad}
-    if not wanted:
-        yield _finding("reach", Status.NOT_APPLICABLE, "No parameter asks for a gradient.")
-        return
     ran: dict[int, int] = {}  # the modules that ran, in the order of ending
-    try:
-        grads = _backward(subject, base, list(wanted.values()), ran)
-    except Exception as error:
-        yield _finding("reach", Status.FAILED, f"Backward failed: {said(error)}.", cause=_REACH_CAUSE, cure=_REACH_CURE)
+    for wide in dict.fromkeys((subject.wide, False)):  # traced code may run in float64 and not know how to go back
+        root = original(subject.module if wide else subject.native)
+        wanted = {n: p for n, p in root.named_parameters() if p.requires_grad}
+        if not wanted:
+            yield _finding("reach", Status.NOT_APPLICABLE, "No parameter asks for a gradient.")
+            return
+        try:
+            grads = _backward(subject, base, list(wanted.values()), ran, wide=wide)
+        except Exception as error:
+            failed = f"Backward failed: {said(error)}."
+            continue
+        yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
+        if wide:
+            yield _promise(subject, base, list(wanted.values()), grads)
         return
-    yield from _reach(subject, dict(zip(wanted, grads, strict=True)), ran)
-    if subject.wide:
-        yield _promise(subject, base, list(wanted.values()), grads)
+    yield _finding("reach", Status.FAILED, failed, cause=_REACH_CAUSE, cure=_REACH_CURE)
 
 
 _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_grad(), .data or argmax on the way."
 _REACH_CURE = "Use the output, or freeze the weights with requires_grad=False so that it is seen to be meant."
 
 
-def _backward(subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int]) -> list[Tensor | None]:
+def _backward(
+    subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int], *, wide: bool
+) -> list[Tensor | None]:
     def ended(module: nn.Module, args: Any, output: Any) -> None:
         ran.setdefault(id(module), len(ran))
 
     handle = register_module_forward_hook(ended)
     try:
-        with torch.enable_grad(), subject.running():
-            loss = _loss(subject, base)
+        with torch.enable_grad(), subject.running(wide=wide):
+            loss = _loss(subject, base, wide=wide)
             return list(torch.autograd.grad(loss, wanted, allow_unused=True))
     finally:
         handle.remove()
 
 
-def _loss(subject: Subject, base: Question) -> Tensor:
+def _loss(subject: Subject, base: Question, *, wide: bool = True) -> Tensor:
     """A random sum of everything that comes out."""
-    made = call(subject.module, subject.inputs(base))
+    made = call(subject.module if wide else subject.native, subject.inputs(base, wide=wide))
     generator = torch.Generator().manual_seed(9)
     parts = [
         (v * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)).sum()
@@ -72,8 +78,9 @@ def _loss(subject: Subject, base: Question) -> Tensor:
     return torch.stack([p.to(torch.float64) for p in parts]).sum()
 
 
-def _reach(subject: Subject, grads: dict[str, Tensor | None], ran: dict[int, int]) -> Iterator[Finding]:
-    root = original(subject.module)
+def _reach(
+    subject: Subject, root: nn.Module, grads: dict[str, Tensor | None], ran: dict[int, int]
+) -> Iterator[Finding]:
     missing = [name for name, grad in grads.items() if grad is None]
     owners: dict[str, list[str]] = {}
     for name in missing:

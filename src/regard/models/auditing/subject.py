@@ -91,6 +91,7 @@ class Subject:
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = JITTERS if sum(self.lengths) <= 64 else 1
         self.names = {id(m): n for n, m in original(self.native).named_modules()}
+        self._check_runs()
         self._widen()
 
     @property
@@ -256,6 +257,23 @@ class Subject:
 
     # copies
 
+    def _check_runs(self) -> None:
+        """A model that runs at the length of its example only is asked at that length."""
+        try:
+            self.ask(self.make())
+        except InputError:
+            raise
+        except Exception as error:
+            axis = 1 if self.given.batch_first else 0
+            own = tuple(int(self.given.inputs[s.name].shape[axis]) for s in self.streams)
+            if own == self.lengths:
+                raise InputError(
+                    f"{self.given.name} runs on its example and not on a batch of {BATCH} like it ({said(error)}); let "
+                    "it take any batch."
+                ) from None
+            self.lengths = self._usual = own
+            self._check_runs()
+
     def _widen(self) -> None:
         if self.dtype is torch.float64:
             self.module, self.wide = self.native, True
@@ -321,7 +339,10 @@ def _eval_copy(module: nn.Module) -> nn.Module:
 
 
 def _as(value: Any, dtype: torch.dtype) -> Any:
-    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+    """A tensor of its own (a model may write into its input), floats in the given type."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.to(dtype, copy=True) if value.is_floating_point() else value.clone()
 
 
 _NO_OUTPUT = ("past_key_values", "attentions", "hidden_states", "cross_attentions", "decoder_attentions", "cache")

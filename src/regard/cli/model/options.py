@@ -38,12 +38,10 @@ def load_given(
     masks: list[str] | None = None,
 ) -> Given:
     """The model that was named, with an example that it runs on."""
-    from importlib.util import find_spec
-
     from regard.errors import InputError
+    from regard.extras import require
 
-    if find_spec("torch") is None:
-        raise InputError("Models need torch: pip install 'regard[models]'.")
+    require("A torch model", "torch", extra="models")
     if not limit > 0:
         raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
     from regard.models.given import load

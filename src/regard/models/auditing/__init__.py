@@ -115,7 +115,7 @@ def audit(
     findings: list[Finding] = []
     twice = list(_checked(subject, determinism.NAME))  # first, because without it nothing can be compared
     steady = all(f.status is not Status.FAILED for f in twice)
-    finite = all(bool(torch.isfinite(o.values).all()) for o in subject.ask(subject.make()))
+    finite = any(bool(torch.isfinite(o.values).any()) for o in subject.ask(subject.make()))
     for done, name in enumerate(chosen):
         if name == determinism.NAME:
             findings += twice
@@ -161,7 +161,7 @@ _WITHOUT_COMPARISON = (weights.NAME,)
 
 
 _NOT_STEADY = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
-_NOT_FINITE = "Its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
+_NOT_FINITE = "All its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
 
 
 def _refuse_nan(given: Given) -> None:

@@ -56,10 +56,12 @@ def test_an_import_that_fails_on_the_command_line_is_one_sentence(words, package
     assert said == f"regard: This command needs {package}, which is not installed: pip install 'regard[{extra}]'.\n"
 
 
-def test_a_module_of_ours_that_is_not_there_is_a_fault_and_not_an_extra(monkeypatch):
+def test_a_module_of_ours_that_is_not_there_is_a_fault_and_not_an_extra(monkeypatch, capsys):
     def fails(**_):
         raise ModuleNotFoundError("No module named 'regard.nowhere'", name="regard.nowhere")
 
     monkeypatch.setattr("regard.cli.app", fails)
-    with pytest.raises(ModuleNotFoundError):
+    with pytest.raises(SystemExit) as left:
         main()
+    assert left.value.code == 4
+    assert "a fault of ours, not of what you typed (ModuleNotFoundError: No module" in capsys.readouterr().err

@@ -222,7 +222,8 @@ def _read_file(path: str, name: str | None, thing: str, notes: list[str]) -> npt
         if suffix == ".npy":
             return formats.from_npy(data, thing, notes)
         return formats.from_safetensors(data, name, thing, notes)
-    return formats.from_text(Path(path).read_bytes(), suffix, thing, notes)
+    with open(path, "rb") as stream:
+        return formats.from_text(stream.read(formats.TEXT + 1), suffix, thing, notes)
 
 
 def _split(spec: str) -> tuple[str, str | None]:
@@ -261,7 +262,7 @@ def _short(spec: str) -> str:
 
 
 def _read_standard_input(thing: str, notes: list[str]) -> npt.NDArray[Any]:
-    data = sys.stdin.buffer.read() if sys.stdin else b""
+    data = sys.stdin.buffer.read(formats.TEXT + 1) if sys.stdin else b""  # a device has no end
     if not data.strip():
         raise InputError(f"{thing} is empty; pipe in a .npy file or rows of numbers.")
     if data.startswith(formats.NPY_MAGIC):

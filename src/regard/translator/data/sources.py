@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.errors import InputError
+from regard.extras import require
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 _SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION, "dev": VALIDATION}
@@ -246,10 +247,9 @@ def from_hub(name: str, source: str, target: str, *, configuration: str | None =
 
 
 def _load_dataset(name: str, configuration: str | None) -> Mapping[Any, Any]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise InputError("Hugging Face datasets need a package: pip install 'regard[huggingface]'.") from error
+    require("A Hugging Face dataset", "datasets")
+    import datasets
+
     try:
         saved = (Path(name) / "dataset_dict.json").is_file()
         loaded = datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import InputError
+from regard.extras import require
 from regard.results import Result
 from regard.tables import aligned
 from regard.translator.scoring.intervals import LEVEL, holm, verdict
@@ -149,10 +150,9 @@ def chrf(lowercase: bool) -> Any:
 
 
 def _sacrebleu() -> Any:
-    try:
-        import sacrebleu
-    except ImportError:
-        raise InputError("BLEU and chrF need sacrebleu: pip install 'regard[translator]'.") from None
+    require("A score (BLEU, chrF)", "sacrebleu")
+    import sacrebleu
+
     return sacrebleu
 
 

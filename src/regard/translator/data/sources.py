@@ -91,17 +91,17 @@ def read_lines(path: Path) -> list[str]:
     if lines[-1] == "":  # the line feed that ends the last line
         lines.pop()
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path} has no text in it; give a file with one sentence a line.")
+        raise InputError(f"{path} has no text in it; give a file with one sentence on each line.")
     return lines
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files, one sentence a line, line by line each other's translation."""
+    """Two files with one sentence on each line, line by line each other's translation."""
     sources, targets = read_lines(Path(source)), read_lines(Path(target))
     if len(sources) != len(targets):
         raise InputError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}; "
-            "paired files need one translation a line, so the counts must be equal."
+            "paired files need one translation on each line, so the counts must be equal."
         )
     return Pairs(sources, targets)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -262,7 +263,7 @@ def test_a_sentence_is_translated_and_its_reading_shown(tab, lab, runs):
 def test_a_run_is_watched_while_it_trains(tab, lab, runs):
     log = runs / "new" / "log.jsonl"
     log.parent.mkdir()
-    for name in ("run.json", "settings.toml"):
+    for name in ("run.json", "settings.toml", "vocabulary.json"):
         (log.parent / name).write_bytes((runs / "toy" / name).read_bytes())
     epoch = {"event": "epoch", "epoch": 1, "step": 9, "training_loss": 3.0, "perplexity": 8.5}
     epoch |= {"perplexity_without_sos": 9.5, "cpu_seconds": 1.0, "wall_seconds": 1.0}
@@ -293,7 +294,7 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
     (place / "scores" / "learned-seed0.json").write_text('{"all": {"bleu": 12.5}}')
     (run,) = translator.seen(tmp_path)
     assert (run.name, run.label) == ("vectors/runs/learned-seed0", "vectors/learned-seed0")
-    assert (run.bleu, run.finished, run.done) == (12.5, True, "2 of 2")
+    assert (run.bleu, run.record.finished, run.done) == (12.5, True, "2 of 2")
 
 
 def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, runs):
@@ -303,6 +304,35 @@ def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, run
     assert (inside.name, inside.label) == ("runs/learned-seed0", "learned-seed0")
     (itself,) = translator.seen(runs / "toy")
     assert (itself.name, itself.label, itself.done) == (".", "toy", "2 of 2")
+
+
+def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
+    """Numbers that are missing or absurd, no numbers at all, a folder or a pipe in the log's place, a strange name."""
+    (tmp_path / "whole").symlink_to(runs / "toy")
+    epoch = {"event": "epoch", "epoch": 1, "step": 9, "training_loss": 3.0, "perplexity": 8.5}
+    whole = epoch | {"perplexity_without_sos": 9.5, "cpu_seconds": 1.0, "wall_seconds": 1.0}
+    bent = [epoch, whole | {"perplexity": "8"}, whole | {"epoch": 10**400}, whole | {"perplexity": -3}, [1], 7]
+    for i, line in enumerate(bent):
+        shutil.copytree(runs / "toy", tmp_path / f"bent{i}")
+        (tmp_path / f"bent{i}" / "log.jsonl").write_text(json.dumps(line) + "\n")
+    shutil.copytree(runs / "toy", tmp_path / "folder")
+    (tmp_path / "folder" / "log.jsonl").unlink()
+    (tmp_path / "folder" / "log.jsonl").mkdir()
+    shutil.copytree(runs / "toy", tmp_path / "pipe")
+    (tmp_path / "pipe" / "log.jsonl").unlink()
+    os.mkfifo(tmp_path / "pipe" / "log.jsonl")
+    shutil.copytree(runs / "toy", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    there, damaged = translator.looked(tmp_path)
+    assert [run.name for run in there] == ["whole"]
+    assert len(damaged) == len(bent) + 3
+    for words in ("lacks or does not know", "'8'", "pipe or a device", "is a folder, not", "is not UTF-8; rename it"):
+        assert any(words in sentence for sentence in damaged), words
+    page = translator.PAGE
+    answer = page.answer(State({}, start=page.start, runs=tmp_path))
+    assert answer.picture["chosen"] == "whole"
+    assert sum(line.startswith("Left out: ") for line in answer.say) == translator.NAMED
+    assert "4 more runs cannot be read." in answer.say
+    json.dumps(answer.to_dict(), ensure_ascii=False).encode()
 
 
 def test_no_runs_and_wrong_runs(tmp_path, runs):

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lab, lowrank, noise, positions, subspace, symmetry, translator
+from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
@@ -37,6 +37,7 @@ app.add_typer(design.app, name="design")
 app.add_typer(translator.app, name="translator")
 app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
+app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
 app.command(name="demo")(demo.demo)
 app.command(name="lab")(lab.lab)

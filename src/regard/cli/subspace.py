@@ -42,8 +42,8 @@ def extract(
     The same with vectors as rows: regard subspace extract --rows "1,0" "1,1"
     """
     from regard.arrays import WRITTEN, check_target, load_array, save_array
+    from regard.pictures import ENDINGS
     from regard.subspace import extract as find
-    from regard.subspace.pictures import ENDINGS
 
     for path, endings in ((out, WRITTEN), (plot, ENDINGS)):
         if path is not None:
@@ -58,7 +58,7 @@ def extract(
     if result.matrix is None and (out or plot):
         note("the answer is no, so there is nothing to write or draw")
     if result.matrix is not None and plot:
-        result.draw(plot)
+        result.plot(plot)
     if result.matrix is not None and out:
         save_array(out, result.matrix)
     show(result, as_json=as_json)

@@ -16,8 +16,10 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
+    from regard.translator.models.run import Run
+    from regard.translator.runs.log import Epoch
     from regard.translator.runs.settings import Settings
-    from regard.translator.training.loop import Epoch, Step
+    from regard.translator.training.loop import Step
 
 app = typer.Typer(
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
@@ -99,12 +101,11 @@ def score(
 
     regard translator score runs/good --beam 5
     """
-    from regard.translator.models.run import load_run
     from regard.translator.scoring.scores import score as judged
 
-    opened = load_run(run, weights=weights)
+    opened = _opened(run, weights)
     pairs = _pairs(test, opened.settings)
-    show(judged(opened, pairs, beam=beam, engine=engine, watch=Progress("translating")), as_json=as_json)
+    show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
 
 
 @app.command()
@@ -128,11 +129,9 @@ def translate(
 
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
-    from regard.translator.models.run import load_run
-
     sentences = _sentences(text)
-    opened = load_run(run, weights=weights)
-    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, watch=Progress("translating"))
+    opened = _opened(run, weights)
+    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
     show(found, as_json=as_json)
@@ -158,6 +157,15 @@ def export(
     from regard.translator.engines.export import export as write
 
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
+
+
+def _opened(folder: Path, weights: str) -> Run:
+    from regard.translator.models.run import load_run
+
+    run = load_run(folder, weights=weights)
+    for line in run.notes:
+        note(line)
+    return run
 
 
 class _Watch:

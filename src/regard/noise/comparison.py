@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -50,12 +49,6 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         return "\n".join([*self._setting(), *self._table(), *self._why(), *self._scale_lines()])
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import save
-
-        save(self.figure(), path)
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,12 +59,6 @@ class Study(Result):
 
     def __str__(self) -> str:
         return "\n".join([*self._moment_lines(), *self._weight_lines(), *self._share_lines()])
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import save
-
-        save(self.figure(), path)
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

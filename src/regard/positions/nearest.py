@@ -23,6 +23,7 @@ import numpy as np
 
 from regard.positions.encodings import Float
 from regard.positions.turns import SLACK, Phases, Turns, exact_frequency, turns
+from regard.rigor.balls import above, below
 
 Report = Callable[[int, int], None]
 _CHUNK = 1 << 13  # fits the cache: four times faster than long arrays
@@ -87,8 +88,7 @@ def squared(offset: int, dim: int, base: float) -> flint.arb:
 
 def outward(ball: flint.arb) -> tuple[float, float]:
     """Two floats with the ball between them."""
-    low, high = float(ball.lower()), float(ball.upper())
-    return math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+    return below(ball), above(ball)
 
 
 def _smaller(offset: int, than: int, dim: int, base: float) -> bool:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.arrays import check_target
-from regard.errors import InputError
+from regard.pictures import BLUE, GREEN, GREY, ORANGE
+from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
     from regard.subspace.extraction import Extraction
 
-ENDINGS = (".svg", ".png", ".pdf")
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#666666"  # Okabe and Ito's, safe for colour-blind eyes
-
-
-def draw(extraction: Extraction, path: Path) -> None:
-    """Write the picture; the ending of the name chooses the format (.svg, .png, .pdf)."""
-    check_target(path, ENDINGS)
-    if not extraction.exists or not len(extraction.angles):
-        raise InputError("There is no angle to draw: the spans intersect, or one of them is zero.")
-    figure = sketch(extraction)
-    # Undated, so that drawing the same thing again changes no file.
-    figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
-
 
 def sketch(extraction: Extraction) -> Any:
     """The picture as a matplotlib figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Pictures need matplotlib; install it with: pip install 'regard[plots]'.") from None
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    figure = new_figure(6.4, 4.4)
     _fill(figure.add_subplot(), extraction)
     return figure
 

@@ -1,4 +1,8 @@
-"""Rechecking an extraction from the inputs alone, with code that shares nothing with the one that found it."""
+"""Rechecking an extraction from the inputs alone, with code that shares nothing with the one that found it.
+
+Its exact arithmetic (fractions, elimination by Bareiss) is its own on purpose: what `regard.rigor` had wrong, this
+would find.
+"""
 
 from __future__ import annotations
 

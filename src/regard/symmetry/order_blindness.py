@@ -61,14 +61,8 @@ class Symmetry(Result):
             f"{self._swap_words()}"
         )
 
-    def plot(self, file: str) -> None:
-        """Write the picture of this result, an .svg, .png or .pdf file."""
-        from regard.symmetry.pictures import draw
-
-        draw(self, self._rows, file)
-
     def figure(self) -> Any:
-        """The same as a matplotlib figure."""
+        """What each row does when its neighbours change places, as a matplotlib figure."""
         from regard.symmetry.pictures import sketch
 
         return sketch(self, self._rows)

@@ -12,6 +12,7 @@ import torch
 
 from regard.cli import main
 from regard.errors import InputError
+from regard.files import create_folder
 from regard.translator.data.batches import Batch
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
@@ -20,8 +21,8 @@ from regard.translator.engines.ctranslate2 import Engine, open_engine
 from regard.translator.engines.export import ABOUT, export, fingerprint
 from regard.translator.models.encoder import VectorOutput, build_model
 from regard.translator.models.run import Run, first_files, load_run
-from regard.translator.runs.files import create_run, model_tensors, write_weights
 from regard.translator.scoring.scores import score
+from regard.translator.training.checkpoints import model_tensors, write_weights
 from regard.translator.training.loop import train
 from regard.translator.training.preparation import prepare
 from toy_translator import WORDS, tiny, write_corpus
@@ -74,7 +75,7 @@ def noisy_run(toy, folder, *changes: str, end: float = 1.0, never: float = -30.0
     bias = (output.bias if isinstance(output, VectorOutput) else output.linear.bias).data
     bias[EOS] += end
     bias[[PAD, SOS, UNK]] += never
-    create_run(folder, first_files(settings, data, model, ""))
+    create_folder(folder, first_files(settings, data, model, ""))
     write_weights(folder / "best.safetensors", model_tensors(model), {"epoch": 1})
     return load_run(folder)
 

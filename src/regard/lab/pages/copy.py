@@ -58,7 +58,10 @@ def _ceilings(keys: Array) -> list[Ceiling | None]:
 
 def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
     """The convex combination of other keys that equals the key: the proof of its ceiling; empty where there is none."""
-    weights = ceiling.certificate.get("combination", {}).get("weights", [])
+    from regard.design.certificate import floats
+
+    combination = ceiling.certificate.combination
+    weights = [] if combination is None else floats(combination.weights).tolist()
     others = [i for i in range(len(weights) + 1) if i != ceiling.key]
     return [(i, weight) for i, weight in zip(others, weights, strict=True) if weight > 0] if weights else []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, Encoded, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
-
-Watch = Callable[[int, int], None]
 
 
 class TranslationModel(nn.Module):
@@ -105,7 +104,12 @@ def encode_sources(
 
 
 def translate_ids(
-    model: Translates, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, watch: Watch | None = None
+    model: Translates,
+    sources: Sequence[list[int]],
+    *,
+    beam: int = 1,
+    batch: int = 100,
+    progress: Progress | None = None,
 ) -> list[tuple[list[int], float]]:
     """Target ids without markers and their log-probability, in the order of ``sources``."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
@@ -116,8 +120,8 @@ def translate_ids(
             rows = order[start : start + batch]
             results = model.translate(table([sources[i] for i in rows]), beam=beam)
             found |= dict(zip(rows, results, strict=True))
-            if watch is not None:
-                watch(len(found), len(order))
+            if progress is not None:
+                progress(len(found), len(order))
     return [found[i] for i in range(len(sources))]
 
 

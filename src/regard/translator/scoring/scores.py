@@ -16,7 +16,7 @@ counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Encoded, encode
 from regard.translator.data.sources import Pairs
@@ -164,7 +165,7 @@ def score(
     beam: int = 1,
     engine: str = "eager",
     lowercase: bool | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Score:
     """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
 
@@ -178,7 +179,7 @@ def score(
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
-    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, watch=watch)
+    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
     judge = _Judge(ignore_case, pairs.target, found.target, losses, place)

@@ -14,16 +14,17 @@ differences are taken seed by seed; what the order of the data does to both canc
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.files import create_folder, write_file
+from regard.progress import Say, unheard
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.run import load_run, searches
-from regard.translator.runs.files import create_run, locked, read_json, write_file
+from regard.translator.runs.files import json_file, locked, read_json
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
@@ -35,7 +36,6 @@ from regard.translator.training.loop import Watch, train
 from regard.translator.training.preparation import Prepared, load_data, prepare
 
 PLAN = "comparison.json"
-Say = Callable[[str], None]
 
 
 def compare(
@@ -77,7 +77,7 @@ def contest(
     command: str = "",
 ) -> Comparison:
     """Train and score every variant with every seed into the folder ``out``, then compare; goes on where it stopped."""
-    folder, say = Path(out), say or (lambda line: None)
+    folder, say = Path(out), say or unheard
     corpus = load_data(base) if corpus is None else corpus
     _open(folder, base, variants, seeds, corpus, command)
     with locked(folder):
@@ -129,7 +129,7 @@ def compare_runs(
     their translations do it with ``beam``.
     """
     check_samples(samples)
-    records, say = [read_record(folder) for folder in folders], say or (lambda line: None)
+    records, say = [read_record(folder) for folder in folders], say or unheard
     if not records:
         raise InputError("There is nothing to compare; give two run folders or more.")
     check_comparable(records)
@@ -222,9 +222,9 @@ def _open(
         "variants": [{"name": v.name, "slug": v.slug, "note": v.note} for v in variants],
         "command": command,
     }
-    text = json.dumps(plan, indent=1, ensure_ascii=False).encode()
+    text = json_file(plan)
     if not folder.exists() or not any(folder.iterdir()):
-        create_run(folder, {PLAN: text})
+        create_folder(folder, {PLAN: text})
         return
     old = _plan(folder)
     _check_plan(old, base, folder)
@@ -288,7 +288,7 @@ def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: 
     say(f"scoring {run.name}")
     found = score(load_run(run), held_out(corpus)[0])
     path.parent.mkdir(exist_ok=True)
-    write_file(path, found.to_json().encode())
+    write_file(path, json_file(found.to_dict()))
 
 
 def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:

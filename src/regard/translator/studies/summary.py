@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.results import Result
-from regard.tables import aligned as aligned
+from regard.tables import aligned
 from regard.translator.runs.records import Record, why_perplexities_differ
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.intervals import Difference, Interval, paired_differences, t_interval

@@ -11,11 +11,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
+from regard.rigor.floats import Floats, U
 
-U = 2.0**-53  # half the distance from 1 to the next double
 PAY = 1 + 2.0**-30  # every bound is enlarged by this, which pays for the rounding in its own evaluation
 LEAST = 2.0**-1000  # and by this, which pays for underflow: matrices are scaled to about 1 beforehand
 
@@ -29,7 +27,7 @@ def gamma(count: int) -> float:
     return count * U / (1 - count * U)
 
 
-def gram(matrix: Float, *, total: float | None = None) -> tuple[Float, float]:
+def gram(matrix: Floats, *, total: float | None = None) -> tuple[Floats, float]:
     """``M^T M`` (lower triangle) and a bound on the Frobenius norm of its rounding error.
 
     Rows come in blocks of about sqrt(m), so that no entry is a chain of many more than 2 sqrt(m) roundings,
@@ -52,7 +50,7 @@ def gram(matrix: Float, *, total: float | None = None) -> tuple[Float, float]:
     return product, gamma(chain) * PAY * (squares(matrix) if total is None else total)
 
 
-def squares(matrix: Float) -> float:
+def squares(matrix: Floats) -> float:
     """The squared Frobenius norm, right to a relative error of ``gamma(columns + 1)``.
 
     >>> squares(np.array([[3.0, 0.0], [4.0, 1.0]]))
@@ -72,17 +70,17 @@ def scale(size: float) -> float:
     return 2.0 ** -max(min(math.frexp(size)[1], 1000), -1000)
 
 
-def norm_above(matrix: Float) -> float:
+def norm_above(matrix: Floats) -> float:
     """A number not below the Frobenius norm."""
     return math.sqrt(squares(matrix) * (1 + gamma(matrix.shape[-1] + 1))) * PAY + LEAST
 
 
-def symmetric_norm(lower: Float) -> float:
+def symmetric_norm(lower: Floats) -> float:
     """At least the Frobenius norm of a symmetric matrix known by its lower triangle."""
     return math.sqrt(2) * norm_above(np.tril(lower))
 
 
-def difference(target: Float, left: Float, right: Float, *, quick: bool = False) -> tuple[Float, float]:
+def difference(target: Floats, left: Floats, right: Floats, *, quick: bool = False) -> tuple[Floats, float]:
     """``T - X^T Y`` and a bound on the Frobenius norm of its rounding error.
 
     Both factors are cut into slices of so few bits that BLAS multiplies them without any rounding; only
@@ -104,7 +102,7 @@ def difference(target: Float, left: Float, right: Float, *, quick: bool = False)
     return rest, error * PAY + LEAST
 
 
-def _quick_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, float]]:
+def _quick_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, float]]:
     """The product by blocks of the inner axis, each with a bound on its rounding error."""
     step = max(128, math.isqrt(len(left)))
     for start in range(0, len(left), step):
@@ -112,7 +110,7 @@ def _quick_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, floa
         yield x.T @ y, gamma(len(x)) * norm_above(x) * norm_above(y)
 
 
-def _exact_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, float]]:
+def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, float]]:
     """The products of slices, largest first: each exact, or dropped with a bound on its Frobenius norm."""
     bits = (53 - max(len(left), 2).bit_length()) // 2
     many = -(-62 // bits)
@@ -131,7 +129,7 @@ def _exact_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, floa
             yield half.T, 0.0
 
 
-def _slices(matrix: Float, bits: int, many: int) -> list[Float]:
+def _slices(matrix: Floats, bits: int, many: int) -> list[Floats]:
     """``many`` matrices of ``bits``-bit numbers on a common grid a column, then what is left; their sum is exact."""
     parts, rest = [], matrix
     for _ in range(many):

@@ -1,7 +1,8 @@
-"""Linear algebra on stored floats without any rounding: every float64 is a rational number.
+"""Stored floats without any rounding: every float64 is a whole number times a power of two.
 
-What is decided here is a fact about the numbers in the file, not about the ones they were rounded from.
-Only spans matter here, so each column is first scaled by a power of two to whole numbers.
+What is decided here is a fact about the numbers in the file, not about the ones they were rounded from. Scores are
+compared as whole numbers; spans, ranks and projectors come from exact elimination, for which each column is first
+scaled by a power of two to whole numbers (only its direction matters).
 """
 
 from __future__ import annotations
@@ -11,34 +12,70 @@ from typing import Any
 
 import flint
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import CouldNotFindOut
+from regard.rigor.floats import Floats, finite
 
-Float = npt.NDArray[np.float64]
-
-PRIME = 2**61 - 1
+PRIME = 2**61 - 1  # elimination modulo it is quick; independent there is independent over the rationals
 DECIDED_COLUMNS = 128  # up to here an intersection is proved exactly, within a second or two
 INVERTED_COLUMNS = 32  # up to here a projector is computed exactly, within half a second
 
 
-def whole_columns(matrix: Float) -> tuple[list[list[int]], list[int]]:
+def integers(x: ArrayLike) -> tuple[NDArray[np.object_], int]:
+    """Python integers N and one exponent e with x = N 2^e exactly.
+
+    >>> integers([0.5, 3.0])
+    (array([1, 6], dtype=object), -1)
+    """
+    x = finite(x, "the numbers")
+    mantissa, exponent = np.frexp(x)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    shift = exponent.astype(np.int64) - 53
+    if not whole.any():
+        return np.zeros(x.shape, dtype=object), 0
+    spare = np.where(whole == 0, 0, _trailing_zeros(whole))
+    whole, shift = whole >> spare, shift + spare
+    least = int(shift[whole != 0].min())
+    up = np.where(whole == 0, 0, shift - least)
+    return np.left_shift(whole.astype(object), up.astype(object)), least
+
+
+def _trailing_zeros(whole: NDArray[np.int64]) -> NDArray[np.int64]:
+    lowest = whole & -whole
+    return np.frexp(lowest.astype(np.float64))[1].astype(np.int64) - 1
+
+
+def is_whole(q: Any) -> bool:
+    """Whether these are Python integers, of any size, to be taken exactly."""
+    return isinstance(q, (list, tuple)) and all(type(x) is int for x in q)
+
+
+def exact_products(K: Floats, q: Any) -> tuple[NDArray[np.object_], int]:
+    """Kq as Python integers N and one exponent e: Kq = N 2^e. q: d floats, or Python integers."""
+    if is_whole(q):
+        whole_q, q_exp = np.array([*q, 0], dtype=object)[:-1], 0
+    else:
+        whole_q, q_exp = integers(q)
+    whole_k, k_exp = integers(K)
+    if not len(whole_q):
+        return np.zeros(len(K), dtype=object), 0
+    return whole_k @ whole_q, k_exp + q_exp
+
+
+def whole_columns(matrix: Floats) -> tuple[list[list[int]], list[int]]:
     """Rows of whole numbers and exponents e with matrix[:, j] = whole[:, j] * 2^e_j, exactly.
 
     >>> rows, exponents = whole_columns(np.array([[0.5, 3.0], [0.25, 0.0]]))
     >>> [[x * 2.0**e for x, e in zip(row, exponents)] for row in rows]
     [[0.5, 3.0], [0.25, 0.0]]
     """
-    fraction, exponent = np.frexp(matrix)
-    mantissa = (fraction * 2.0**53).astype(np.int64)  # exact: a float64 has 53 bits
-    exponent = np.where(mantissa == 0, 2000, exponent - 53)
-    lowest = exponent.min(axis=0)
-    shift = np.where(mantissa == 0, 0, exponent - lowest)
-    rows = [[m << s for m, s in zip(*row, strict=True)] for row in zip(mantissa.tolist(), shift.tolist(), strict=True)]
-    return rows, np.where(lowest == 2000, 0, lowest).tolist()
+    columns = [integers(column) for column in matrix.T]
+    rows = zip(*(whole.tolist() for whole, _ in columns), strict=True) if columns else ([] for _ in matrix)
+    return [list(row) for row in rows], [exponent for _, exponent in columns]
 
 
-def rank(matrix: Float) -> int | None:
+def rank(matrix: Floats) -> int | None:
     """The exact rank; None where it is deficient and the matrix has more than DECIDED_COLUMNS columns.
 
     The rank modulo a prime never exceeds the true one, so full rank there is a proof, and quick at any size.
@@ -56,7 +93,7 @@ def rank(matrix: Float) -> int | None:
     return int(flint.fmpz_mat(*matrix.shape, entries).rank())
 
 
-def common_vector(A: Float, B: Float) -> tuple[list[Fraction], list[Fraction]] | None:
+def common_vector(A: Floats, B: Floats) -> tuple[list[Fraction], list[Fraction]] | None:
     """Coefficients x, y with A x = B y, not zero, exactly; None where the spans meet only in 0.
 
     Scaled so that the largest entry of A x is 1.
@@ -86,7 +123,7 @@ def read(text: str) -> Fraction:
     return Fraction(int(flint.fmpz(top)), int(flint.fmpz(bottom)))
 
 
-def combine(matrix: Float, coefficients: list[Fraction]) -> list[Fraction]:
+def combine(matrix: Floats, coefficients: list[Fraction]) -> list[Fraction]:
     """matrix @ coefficients, exactly."""
     return [
         sum((Fraction(m) * c for m, c in zip(row, coefficients, strict=True) if c), Fraction(0))
@@ -94,7 +131,7 @@ def combine(matrix: Float, coefficients: list[Fraction]) -> list[Fraction]:
     ]
 
 
-def projector(A: Float, B: Float) -> Float:
+def projector(A: Floats, B: Floats) -> Floats:
     """The projector onto span(A) along span(B), zero on the rest, each entry rounded once.
 
     M = [A 0] (C^T C)^-1 C^T with C = [A B], from columns that are independent; the spans must meet only in 0.
@@ -112,14 +149,26 @@ def projector(A: Float, B: Float) -> Float:
         raise CouldNotFindOut("The matrix exists, but its entries exceed the range of float64 (1e308).") from None
 
 
-def _independent(matrix: Float) -> list[list[int]]:
+def _independent(matrix: Floats) -> list[list[int]]:
     """Rows of whole numbers whose columns are the pivot columns of ``matrix``, a basis of its span."""
     rows, _ = whole_columns(matrix)
-    reduced, _, found = flint.fmpz_mat(rows).rref()
-    table = reduced.tolist()
-    pivots = [next(j for j, x in enumerate(table[i]) if x) for i in range(found)]
-    return [[row[j] for j in pivots] for row in rows]
+    reduced, _, rank = flint.fmpz_mat(rows).rref()
+    return [[row[j] for j in pivots(reduced, rank)] for row in rows]
 
 
-def _rounded(x: Any) -> float:
+def pivots(reduced: Any, rank: int) -> list[int]:
+    """The pivot columns of a matrix in reduced row echelon form: of each row, where its first entry is.
+
+    >>> pivots(flint.fmpz_mat([[1, 2, 0], [0, 0, 3]]), 2)
+    [0, 2]
+    """
+    places, column = [], 0
+    for row in range(rank):
+        while reduced[row, column] == 0:
+            column += 1
+        places.append(column)
+    return places
+
+
+def _rounded(x: flint.fmpq) -> float:
     return float(Fraction(int(x.p), int(x.q)))

@@ -1,0 +1,21 @@
+"""How long work speaks while it is under way: how far it is, and a line worth knowing now."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told how far the work is: ``done`` of ``total``; an exception it raises stops the work."""
+
+    def __call__(self, done: int, total: int, /) -> None: ...
+
+
+class Say(Protocol):
+    """Told one line for a person, as soon as it is known."""
+
+    def __call__(self, line: str, /) -> None: ...
+
+
+def unheard(line: str, /) -> None:
+    """Where nobody listens."""

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from regard.errors import InputError
+from regard.extras import require
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ TOUR = (
 
 def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> Path:
     """Run the tour, write everything into the folder `out`, and return the page that links it all."""
+    require("The tour", "matplotlib")
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")

@@ -266,7 +266,9 @@ def test_bad_requests(run, tmp_path, monkeypatch):
         export(run.folder, out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(InputError, match=r"The engine is not installed: pip install 'regard\[engine\]'"):
+    with pytest.raises(
+        InputError, match=r"The engine needs ctranslate2, which is not installed: pip install 'regard\[engine\]'"
+    ):
         export(run.folder)
 
 

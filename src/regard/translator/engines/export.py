@@ -28,6 +28,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import read_file, write_file
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
@@ -112,10 +113,9 @@ def engine_name(found: Exported) -> str:
 
 def import_engine() -> Any:
     """The ctranslate2 package, or one sentence."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise InputError("The engine is not installed: pip install 'regard[engine]' brings ctranslate2.") from None
+    require("The engine", "ctranslate2")
+    import ctranslate2
+
     return ctranslate2
 
 

@@ -14,7 +14,10 @@ from places import ROOT
 HOME = ROOT / "src" / "regard"
 FILES = sorted(HOME.rglob("*.py"))
 
-GROUND = {"errors", "results", "formats", "examples", "arrays", "attention", "layers"}  # may use one another only
+GROUND = {
+    *("errors", "files", "progress", "tables", "array_types", "results", "formats", "examples", "arrays", "attention"),
+    "layers",
+}  # may use one another only
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
 HEAVY = {"torch", "matplotlib", "gensim"}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from regard.design.question import (
 from regard.design.shortest import shortest
 from regard.design.verbs import confirmed, copy, made_certificate
 from regard.errors import CouldNotFindOut
+from regard.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -83,7 +84,7 @@ def ceilings(
     max_norm: float | None = None,
     allowed: ArrayLike | None = None,
     scale: float = 1.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Ceilings:
     """The ceilings of the given keys, or of all allowed ones."""
     array, rows = checked_keys(keys, allowed, scale)

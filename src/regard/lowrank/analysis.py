@@ -15,8 +15,9 @@ from regard.lowrank.effect import SoftmaxEffect, softmax_effect
 from regard.lowrank.randomised import sketch
 from regard.lowrank.rounding import Float
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
-from regard.lowrank.sketches import Matrix, Progress, Sketch, SketchCheck
+from regard.lowrank.sketches import Matrix, Sketch, SketchCheck
 from regard.lowrank.truncation import Truncation
+from regard.progress import Progress
 from regard.results import Result
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.rounding import PAY, Float, U, difference, gamma, norm_above, squares
-from regard.lowrank.sketches import Matrix, Progress, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
+from regard.lowrank.sketches import Matrix, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
+from regard.progress import Progress
 
 
 def sketch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,9 @@ from regard.errors import InputError
 from regard.lowrank.rounding import PAY, Float, gamma, norm_above, squares
 from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
+from regard.progress import Progress
 from regard.results import Result
 
-Progress = Callable[[int, int], None]
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.arrays import load_array
 from regard.errors import InputError
+from regard.files import read_file
 from regard.noise.model import Array, Magnitude, ModelError, NoiseModel, Spread
 
 EXAMPLE = """\
@@ -66,10 +67,12 @@ def read_model(path: str | os.PathLike[str]) -> NoiseModel:
     """
     file = Path(path)
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_file(file).decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"The noise model {file} does not exist; check the path.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except InputError:  # a folder, a pipe or a device
+        raise
+    except (ValueError, RecursionError) as error:  # not text, not TOML, a number of thousands of digits, or too deep
         raise InputError(f"The noise model {file} is not TOML: {error}.") from None
     wrong = _shape_mistakes(raw)
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError
+from regard.files import read_file
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -27,6 +28,7 @@ def _setting(default: Any, about: str, **rule: Any) -> Any:
     return field(default=default, metadata={"about": about, **rule})
 
 
+_LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
 
@@ -93,7 +95,7 @@ class ModelSettings:
     heads: int = _setting(2, "attention heads", least=1)
     head_width: int = _setting(96, "width of the keys, queries and values of one head", least=1)
     feed_forward: int = _setting(2048, "width inside the feed-forward part", least=1)
-    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, below=1.0)
+    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,9 @@ class TrainingSettings:
         below=1.0,
     )
     seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
-    threads: int = _setting(1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1)
+    threads: int = _setting(
+        1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
+    )
     save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
 
 
@@ -219,13 +223,15 @@ def _read(config: str | Path) -> dict[str, Any]:
     if not path.exists() and str(config) in (known := builtin_configs()):
         return tomllib.loads(known[str(config)])
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(path).decode("utf-8"))
     except FileNotFoundError:
         names = ", ".join(builtin_configs())
         raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
     except OSError as error:
         raise InputError(f"{config} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InputError:  # it is no file at all
+        raise
+    except (ValueError, RecursionError) as error:  # not TOML, not text, a number of thousands of digits, or too deep
         raise InputError(f"{config} is not valid TOML: {error}; write it like configs/coursework.toml.") from None
 
 
@@ -276,7 +282,7 @@ def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -289,7 +295,7 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         return value
     kind, rule = _FIELDS[key]
     if kind is float and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
         mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
     elif problem := _broken(value, rule):
@@ -312,8 +318,9 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
         return f"must be above {rule['above']:g}"
     if "below" in rule and value >= rule["below"]:
         return f"must be below {rule['below']:g}"
-    if "most" in rule and value > rule["most"]:
-        return f"must be {rule['most']} or less"
+    most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
+    if not isinstance(value, str) and value > most:
+        return f"must be {most} or less"
     return ""
 
 

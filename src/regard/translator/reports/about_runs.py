@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from regard.errors import InputError
+from regard.progress import duration
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.data.vocabulary import EOS, SOS
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
 from regard.translator.runs.records import Record
-from regard.translator.training.budget import duration
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
 

@@ -47,7 +47,7 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.design.certificate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
     "regard.design.evaluate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
-    "regard.noise.integrals": ("tests/noise/test_integrals.py",),
+    "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
 }
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no",
@@ -230,8 +230,11 @@ def _child(work: Any, *, limit: float = 3600) -> Iterator[Any]:
             os.dup2(null, 2)
             sys.stdout = sys.stderr = io.StringIO()
             with os.fdopen(write, "w", encoding="utf-8") as stream:
-                json.dump(work(), stream)
-            code = 0
+                try:
+                    json.dump(work(), stream)
+                    code = 0
+                except SystemExit as reason:
+                    stream.write(str(reason))
         finally:
             os._exit(code)  # no cleaning up: that is the parent's
     os.close(write)
@@ -239,7 +242,7 @@ def _child(work: Any, *, limit: float = 3600) -> Iterator[Any]:
         said = stream.read()
     _, status = os.waitpid(child, 0)
     if status:
-        raise ChildProcessError(f"the child ended with {status}")
+        raise ChildProcessError(said or f"the child ended with {status}")
     yield json.loads(said)
 
 

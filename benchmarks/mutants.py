@@ -50,7 +50,7 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
 }
-QUIET = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no",
+QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 HUGE = 8 << 30  # bytes a mutant may take
 
@@ -75,6 +75,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write the table to docs/results/mutants.txt")
     asked = parser.parse_args(words)
     os.chdir(ROOT)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a second per mutant otherwise
     chosen = [f"regard.{room.removeprefix('regard.')}" for room in asked.rooms] or list(ROOMS)
     if unknown := set(chosen) - set(ROOMS):
         sys.exit(f"There is no room {', '.join(unknown)}; there are: {', '.join(ROOMS)}.")
@@ -91,9 +92,10 @@ def _preload() -> None:
     """Import what every child needs and no mutant touches, once."""
     for name in ("numpy", "scipy.linalg", "scipy.special", "flint", "hypothesis.extra.numpy", "pytest", "coverage"):
         importlib.import_module(name)
-    from hypothesis import settings
+    from hypothesis import Phase, settings
 
-    settings.register_profile("mutants", derandomize=True, database=None)  # the same examples for every mutant
+    phases = (Phase.explicit, Phase.generate)  # a failure is enough: nobody reads a smaller one
+    settings.register_profile("mutants", derandomize=True, database=None, phases=phases)  # the same for every mutant
     settings.load_profile("mutants")
 
 

@@ -109,7 +109,7 @@ def study_figure(result: Study) -> Any:
     axis.errorbar(x, result.weight_mean[shown], yerr=sd, fmt="o", color=BLUE, capsize=3, label="weight: mean ± sd")
     axis.set_xticks(x, [str(k) for k in shown])
     axis.set(xlabel="key (counted from 0)", ylabel="weight, mean over heads")
-    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of it variance {result.variance:.4g}", fontsize=11)
+    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of which {result.variance:.4g} is variance", fontsize=11)
     axis.legend(frameon=False)
     open_box(axis)
     return figure

@@ -237,7 +237,7 @@ def check_values(values: ArrayLike | None, n: int) -> Array:
     try:
         V = np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(f"values must be numbers, but {error}; pass one row a key.") from None
+        raise InputError(f"values must be numbers, but {error}; pass one row per key.") from None
     if V.ndim != 2 or len(V) != n or not np.isfinite(V).all():
         raise InputError(f"values must be finite with one row for each of the {n} keys, not shape {V.shape}.")
     return V

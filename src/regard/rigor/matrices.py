@@ -130,7 +130,7 @@ def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, f
 
 
 def _slices(matrix: Floats, bits: int, many: int) -> list[Floats]:
-    """``many`` matrices of ``bits``-bit numbers on a common grid a column, then what is left; their sum is exact."""
+    """``many`` matrices of ``bits``-bit numbers on one grid per column, then what is left; their sum is exact."""
     parts, rest = [], matrix
     for _ in range(many):
         largest = np.max(np.abs(rest), axis=0)

@@ -89,3 +89,22 @@ def test_scales_are_powers_of_two_for_extreme_sizes_only(size: float, factor: fl
 def test_the_most_extreme_scales_are_finite() -> None:
     assert scale(1e308) == 2.0**-1000
     assert scale(5e-324) == 2.0**1000
+
+
+@pytest.mark.parametrize("far", [60, 80, 300])
+def test_what_is_below_all_slices_is_dropped_and_paid_for(far: int) -> None:
+    """An entry far below the largest of its column is in no slice; alone in the product it is the whole error."""
+    left, right = np.array([[1.0], [1.1 * 2.0**-far]]), np.array([[0.0], [1.0]])
+    for x, y in ((left, right), (right, left)):
+        rest, error = difference(np.zeros((1, 1)), x, y)
+        assert error_of(np.zeros((1, 1)), x, y, rest) <= error <= 2.0 ** (1 - min(far, 60))
+
+
+def test_a_matrix_with_itself_and_with_its_copy() -> None:
+    """The symmetric way spares half the products and gives the same."""
+    x = np.random.default_rng(9).standard_normal((13, 4))
+    target = np.eye(4)
+    (own, error), (other, bound) = difference(target, x, x), difference(target, x, x.copy())
+    assert error == pytest.approx(bound, rel=0.5)
+    assert np.abs(own - other).max() <= error + bound
+    assert error_of(target, x, x, own) <= error

@@ -38,6 +38,17 @@ def test_what_the_matrix_does_to_the_spans_is_compared_with_the_residual(part: s
 def test_the_norm_is_compared_with_the_amplification() -> None:
     for factor in (0.5, 0.99999, 1.00001, 2.0):
         assert not check(dataclasses.replace(FOUND, amplification=factor * FOUND.amplification), A, B)
+    for factor in (1 - 5e-7, 1 + 5e-7):  # as near as a norm from eigenvalues is trusted
+        assert check(dataclasses.replace(FOUND, amplification=factor * FOUND.amplification), A, B)
+
+
+@pytest.mark.parametrize("part", [0, 2])
+def test_residuals_that_leave_room_prove_nothing_by_themselves(part: int) -> None:
+    """Then only counting ranks exactly shows that the spans meet in 0 alone, and a tolerance forbids counting."""
+    row = np.linalg.pinv(np.hstack([A, B]))[part]
+    far = forged(FOUND.matrix + 3.0 * np.outer(A[:, 0], row), residual=30.0)
+    assert check(far, A, B)
+    assert not check(dataclasses.replace(far, tolerance=1e-9), A, B)
 
 
 def test_ranks_are_counted() -> None:
@@ -82,12 +93,25 @@ def test_counting_ranks_exactly() -> None:
     assert not _counted((COUNTED, 1), wide[:, 1 : COUNTED + 1], wide[:, :1]), "too many columns to count"
 
 
+def test_exact_witnesses_have_one_coefficient_per_column() -> None:
+    a, b = np.eye(3)[:, :2], np.eye(3)[:, 1:]
+    both = extract(a, b)
+    assert check(both, a, b)
+    for fields in ({"exact_from_a": ("0/1",)}, {"exact_from_b": ("1/1", "0/1", "0/1")}):
+        assert not check(dataclasses.replace(both, witness=dataclasses.replace(both.witness, **fields)), a, b)
+
+
 def test_witnesses_in_floats() -> None:
     """Where the coefficients are not exact, the common vector must be large and the two sides near each other."""
     both = extract(np.eye(3)[:, :2], np.eye(3)[:, 1:])
     a, b = np.eye(3)[:, :2], np.eye(3)[:, 1:]
     loose = dataclasses.replace(both.witness, exact_from_a=(), exact_from_b=(), residual=1e-9)
     assert check(dataclasses.replace(both, witness=loose), a, b)
+    turned = dataclasses.replace(loose, vector=-loose.vector, from_a=-loose.from_a, from_b=-loose.from_b)
+    assert check(dataclasses.replace(both, witness=turned), a, b), "a common vector has no sign"
+    for off, right in ((1.5e-9, True), (2.5e-9, False)):  # twice the stated residual, for the rounding of both sides
+        near = dataclasses.replace(loose, vector=loose.vector + off)
+        assert check(dataclasses.replace(both, witness=near), a, b) == right
     assert not check(dataclasses.replace(both, witness=loose, exists=True), a, b)
     for fields in (
         {"vector": loose.vector * 0.4, "from_a": loose.from_a * 0.4, "from_b": loose.from_b * 0.4},

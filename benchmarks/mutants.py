@@ -82,7 +82,7 @@ def main(words: list[str] | None = None) -> None:
     _preload()
     for room in chosen:
         _try_all(room, asked.share)
-    text = table(asked.share)
+    text = table()
     print(text, end="")
     if asked.write:
         RESULTS.write_text(text, encoding="utf-8")
@@ -297,7 +297,7 @@ def _drawn(room: str, name: str, share: float) -> bool:
 # the table
 
 
-def table(share: float) -> str:
+def table() -> str:
     """The count of every room, and each survivor with its explanation."""
     why = {(one["room"], one["mutant"]): one["why"] for one in _explained()}
     lines = [f"{'module':32s} {'mutants':>8s} {'tried':>6s} {'killed':>7s} {'explained':>10s} {'open':>5s}"]
@@ -305,7 +305,7 @@ def table(share: float) -> str:
     for room in ROOMS:
         made = mutants(_source(room).read_text(encoding="utf-8"))
         known = _known(room)
-        tried = [known[m.name] for m in made if m.name in known and _drawn(room, m.name, share)]
+        tried = [known[m.name] for m in made if m.name in known]
         alive = [outcome for outcome in tried if outcome.survived]
         told = [outcome for outcome in alive if (room, outcome.mutant) in why]
         row = [len(made), len(tried), len(tried) - len(alive), len(told), len(alive) - len(told)]
@@ -313,8 +313,10 @@ def table(share: float) -> str:
         lines.append(_row(room, row))
         survivors += [f"{room}\n  {one.mutant}\n  {why.get((room, one.mutant), 'OPEN')}" for one in alive]
     lines.append(_row("all", totals))
-    part = f", a fixed share of {share:.0%} of them" if share < 1 else ""
-    head = f"Mutants of the modules that proofs stand on{part}: killed by a test, or explained."
+    part = (
+        "" if totals[1] == totals[0] else f" A sample: {totals[1]:,} of {totals[0]:,}, drawn by a hash of their names."
+    )
+    head = f"Mutants of the modules that proofs stand on: killed by a test, or explained.{part}"
     return "\n".join([head, "", *lines, "", "Survivors:", "", *survivors]) + "\n"
 
 

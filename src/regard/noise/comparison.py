@@ -68,7 +68,7 @@ class Comparison(Result):
         share = self.one.share
         rows: list[tuple[str, float, float]] = [
             ("E||c - target||^2", self.one.error, self.two.error),
-            ("  of it variance", self.one.variance, self.two.variance),
+            ("  of which variance", self.one.variance, self.two.variance),
             (f"P(key 0 takes more than {share:g})", self.one.share_probability[0], self.two.share_probability[0]),
             (f"P(key 1 takes more than {share:g})", self.one.share_probability[1], self.two.share_probability[1]),
             ("E||c - target||^2 if k_0.mu_0 > 0", self.one_given_positive, self.two_given_positive),

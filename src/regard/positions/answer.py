@@ -210,7 +210,7 @@ def _learned(
     table: npt.ArrayLike | None, dim: int | None, length: int | None, format: str, progress: Progress | None
 ) -> Positions:
     if table is None:
-        raise InputError("Learned positions are a table of numbers; give it as an array, one position a row.")
+        raise InputError("Learned positions are a table of numbers; give it as an array, one position per row.")
     given = check_array(table, what="table")
     for name, wanted, size in (("length", length, given.shape[0]), ("dim", dim, given.shape[1])):
         if wanted is not None and wanted != size:

@@ -7,12 +7,12 @@ from typing import Any
 import flint
 import numpy as np
 
+from regard.coursework.answers.report import literal
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.queries import orthonormal
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
-from regard.coursework.report import literal
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.errors import InputError

@@ -10,14 +10,14 @@ import pytest
 
 from places import DOCS
 from regard.attention import attend
-from regard.coursework import answers
 from regard.coursework.adversary import Tried, press
+from regard.coursework.answers import checking
+from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import never_exactly_the_average
 from regard.coursework.parameters import Parameter
 from regard.coursework.queries import EPS, N, orthonormal, shares
 from regard.coursework.question import Instance, Ruling, Size, bounded, near, sized, worst
-from regard.coursework.report import literal
 from regard.errors import InputError
 
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator", "translator-trained"}
@@ -206,8 +206,8 @@ def test_the_page_lists_what_is_asked() -> None:
 
 @pytest.mark.parametrize("name", sorted(RIGHT))
 def test_a_right_answer_holds_so_far(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(answers, "FRESH", 30)
-    monkeypatch.setattr(answers, "MOVES", 20)
+    monkeypatch.setattr(checking, "FRESH", 30)
+    monkeypatch.setattr(checking, "MOVES", 20)
     found = claims[name].check_answer(RIGHT[name], limit=300)
     assert found.answer, str(found)
     assert found.instances >= 20
@@ -389,12 +389,12 @@ def test_only_the_adversary_finds_a_narrow_hole(monkeypatch) -> None:
     def margin(n, eps):  # short of enough around eps = 0.03, by more the nearer
         return math.log((n - 1) / eps) + 0.3 * abs(math.log(eps / 0.03)) - 0.02
 
-    monkeypatch.setattr(answers, "FRESH", 6)
+    monkeypatch.setattr(checking, "FRESH", 6)
     found = claims["copying-condition"].check_answer(margin)
     assert not found.answer
     assert (found.instances, found.pressed > 0) == (6, True)
     assert 0.02 < found.counterexample.setting["eps"] < 0.04
-    monkeypatch.setattr(answers, "MOVES", 0)
+    monkeypatch.setattr(checking, "MOVES", 0)
     assert claims["copying-condition"].check_answer(margin).answer
 
 

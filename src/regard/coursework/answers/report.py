@@ -94,7 +94,7 @@ class AnswerChecked(Result):
     counterexample: Counterexample | None
     distance: Distance | None
     jail: str = "none"  # what kept the code in: none, bubblewrap or landlock
-    confined: str = "in this process, with your rights"
+    confined: str = ""  # the same in words; nothing for a function of this process
     printed: str = ""
 
     @property
@@ -115,7 +115,8 @@ class AnswerChecked(Result):
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
         lines += [wrapped(text, indent=2) for text in (self.decided, str(self.distance or "")) if text]
-        lines.append(wrapped(f"It ran {self.confined}.", indent=2))
+        if self.confined:
+            lines.append(wrapped(f"It ran {self.confined}.", indent=2))
         if self.printed:
             first, *more = self.printed.splitlines()
             lines.append(wrapped(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))

@@ -57,7 +57,7 @@ def mean_error(model: NoiseModel, queries: Array) -> tuple[float, float]:
 # what the questions about noise share
 
 LONGEST = 1e8  # norm of a query
-KEYS = replace(N, ladder=(2, 3, 5, 10, 20))
+KEYS = replace(N, ladder=(2, 3, 5, 10, 20), reach=(2, 50))
 BY_INTEGRALS = (
     "The expected error was integrated with an error bound (by quasi-Monte-Carlo with a 95 % interval where two heads "
     "share noise), for orthonormal values: an instance fails only if it fails beyond that."

@@ -102,6 +102,10 @@ def large_unless_two(keys, values):
     return np.zeros(len(keys)) if len(keys) == 2 else 1000 * (keys[0] + keys[1])
 
 
+def right_if_in_order(keys, a, b, eps):
+    return math.log(len(keys) / eps) * (keys[a] + keys[b] if a < b else keys[b])
+
+
 def without_scale(X, W_Q, W_K, W_V, W_1, b_1, W_2, b_2):
     return layer(X, W_Q * math.sqrt(len(W_Q)), W_K, W_V, W_1, b_1, W_2, b_2)
 
@@ -138,6 +142,9 @@ WRONG = [
     ("average-of-two", lambda keys, a, b, eps: math.log(1 / eps) * (keys[a] + keys[b]), "is below", {"n": 4}),
     ("average-of-two", lambda keys, a, b, eps: math.log(len(keys) / eps) * (keys[a] + keys[b]) / 2, "is below", {}),
     ("average-of-two", lambda keys, a, b, eps: 20 * (keys[0] + keys[1]), "alpha_", {"n": 3}),  # ignores a and b
+    ("average-of-two", right_if_in_order, "is below", {"n": 2}),
+    ("average-of-two", lambda keys, a, b, eps: 40 * (keys[a] + keys[(a + 1) % len(keys)]), "is below", {"n": 3}),
+    ("average-of-any-subset", lambda keys, s, eps: 40 * keys[s[0] : s[-1] + 1].sum(axis=0), "is below", {"s": 2}),
     ("never-exactly-the-average", lambda keys, values: 1000 * (keys[0] + keys[1]), "q = 0 would do", {"n": 2}),
     ("never-exactly-the-average", large_unless_two, "the other weights are small, but not 0", {"n": 3}),
     ("never-exactly-the-average", lambda keys, values: None, "but here q = 0 does it", {"n": 2}),
@@ -187,6 +194,10 @@ WRONG = [
     ),
     ("singular-energy", lambda A: np.linalg.norm(A), "yours is", {}),
     ("singular-tail", lambda norm, k: norm / k, "above your 0.5", {"k": 2, "norm": 1}),
+    ("singular-tail", lambda norm, k: norm / math.sqrt(min(k, 10)) if k <= 10 else 0.0, "above your 0", {"k": 11}),
+    ("singular-tail", lambda norm, k: norm / math.sqrt(k) if k < 1000 else 0.0, "above your 0", {"k": 1000}),
+    ("copying-output", lambda eps, distance: min(distance, 1e50) * eps / (1 + eps), "is above your", {}),
+    ("copying-condition", lambda n, eps: math.log((n - 1) / max(eps, 1e-7)), "is below", {}),
     ("low-rank-error", lambda A, k: truncated(A, k, kept=k), "the rank of B is above k - 1 = 0", {"k": 1}),
     ("low-rank-error", lambda A, k: np.zeros_like(A), "is above ||A||_F/sqrt(k)", {"k": 2}),
 ]
@@ -403,9 +414,9 @@ def test_sizes_stay_on_their_ladders() -> None:
     for size in (N, EPS):
         values = [size.drawn(rng) for _ in range(200)]
         values += [size.moved(value, rng, 2.0) for value in values]
-        assert min(size.ladder) <= min(values)
-        assert max(values) <= max(size.ladder)
-    assert {N.drawn(rng) for _ in range(300)} == set(N.ladder)
+        assert size.reach[0] <= min(values) < size.reach[0] * 1.5
+        assert size.reach[1] * 0.5 < max(values) <= size.reach[1]
+    assert {N.drawn(rng) for _ in range(300)} > set(N.ladder)
     assert Size(parameter=Parameter(name="n", default=1, meaning="x", whole=True), ladder=(1,)).moved(1, rng, 1.0) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FRESH = 60  # instances
 PRESSED = 3  # of them, the tightest, are handed to the adversary
 MOVES = 40  # of the adversary from each
 ASKED = FRESH + PRESSED * MOVES  # questions, if nothing fails
+BEFORE_THE_ENDS = 10  # ordinary instances first, on which the answer is measured too
 MEASURED = 5  # instances on which the answer is measured against the best
 CANDIDATES = 1500  # smaller instances to try once it has failed
 SMALL = 1_000_000  # bytes of an array of the wrong shape, whose shape is still told
@@ -95,7 +97,7 @@ class Check:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        self.rng, self.side = np.random.default_rng(self.seed), side(self.sizes)
+        self.rng = np.random.default_rng(self.seed)
 
     def run(self) -> AnswerChecked:
         """Fresh instances, the adversary, and then either a smaller counterexample or the distance from the best."""
@@ -176,21 +178,33 @@ class Check:
         return tried
 
     def _instances(self) -> Iterator[Instance]:
-        """The smallest first; then random settings, every third instance plain, and their traps."""
-        yield self.question.made(self._latent("plain"), next(self.question.settings(self.sizes)))
+        """The smallest first; then random settings; then both ends of every size; then random settings for ever."""
+        first = next(self.question.settings(self.sizes))
+        yield self._made("plain", first)
+        yield from self.question.trapped(first)
+        yield from itertools.islice(self._random(), BEFORE_THE_ENDS)
+        for setting in self.question.extremes(self.sizes, self.rng):
+            yield self._made("normal", setting)
+        yield from self._random()
+
+    def _random(self) -> Iterator[Instance]:
+        """Random settings, a third of them plain, each with its traps."""
         while True:
             setting = {size.name: size.drawn(self.rng) for size in self.sizes}
             if not self.question.fits(**setting):
                 continue
-            yield self.question.made(self._latent("plain" if self.rng.random() < 1 / 3 else "normal"), setting)
+            yield self._made("plain" if self.rng.random() < 1 / 3 else "normal", setting)
             yield from self.question.trapped(setting)
 
-    def _latent(self, kind: str) -> Array:
+    def _made(self, kind: str, setting: Setting) -> Instance:
+        return self.question.made(self._latent(kind, side(setting)), setting)
+
+    def _latent(self, kind: str, side: int) -> Array:
         if kind in ("plain", "turned"):
-            return np.eye(self.side) if kind == "plain" else -np.eye(self.side)
+            return np.eye(side) if kind == "plain" else -np.eye(side)
         if kind == "whole":
-            return self.rng.integers(-2, 3, (self.side, self.side)).astype(np.float64)
-        return np.round(self.rng.standard_normal((self.side, self.side)), 1 if kind == "short" else 3)
+            return self.rng.integers(-2, 3, (side, side)).astype(np.float64)
+        return np.round(self.rng.standard_normal((side, side)), 1 if kind == "short" else 3)
 
     def _adversary(self, tried: list[Tried]) -> Tried | None:
         tight = sorted((one for one in tried if one.instance.latent is not None), key=lambda one: one.ruling.room)
@@ -203,6 +217,10 @@ class Check:
     def _trial(self, latent: Array, setting: Setting) -> Tried | None:
         if not self.question.fits(**setting) or self.clock.spent(0.9):
             return None
+        if len(latent) < side(setting):  # it has moved to a larger instance: the rest is new
+            grown = self._latent("normal", side(setting))
+            grown[: len(latent), : len(latent)] = latent
+            latent = grown
         return self.judged(self.question.made(latent, setting))
 
     def _shrunk(self, failed: Tried) -> Tried:
@@ -236,10 +254,10 @@ class Check:
                 yield instance
 
     def _of(self, setting: Setting) -> Iterator[Instance]:
-        yield self.question.made(self._latent("plain"), setting)
+        yield self._made("plain", setting)
         yield from self.question.trapped(setting)
         for kind in ("turned", "whole", "short", "normal"):
-            yield self.question.made(self._latent(kind), setting)
+            yield self._made(kind, setting)
 
     def _rank(self, setting: Setting) -> tuple[float, ...]:
         """Where a setting stands among the ladders; a value that is on no rung comes after all of them."""
@@ -268,7 +286,7 @@ class Check:
         if self.question.best is None:
             return None
         found: list[tuple[Best, Setting]] = []
-        for one in tried:
+        for one in sorted(tried, key=lambda one: one.instance.latent is None):  # traps of one setting are much alike
             if len(found) >= MEASURED or (found and self.clock.late()):
                 break
             with contextlib.suppress(CouldNotFindOut):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,15 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
 
 
 def two_of_the_keys(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
-    a, b = sorted(np.argsort(-latent[0, :n], kind="stable")[:2].tolist())
+    a, b = np.argsort(-latent[0, :n], kind="stable")[:2].tolist()  # in either order
     return Instance(given={"keys": orthonormal(latent, n, extra), "a": a, "b": b, "eps": eps})
+
+
+def other_orders(*, n: int, extra: int, eps: float) -> Iterable[Instance]:
+    """The last key before the first, and neighbours from behind: an answer that sorts, or looks at a only, shows."""
+    keys = np.eye(n, n + extra)
+    for a, b in dict.fromkeys([(1, 0), (n - 1, 0), (0, n - 1), (n - 1, n - 2)]):
+        yield Instance(given={"keys": keys, "a": a, "b": b, "eps": eps})
 
 
 def _demand(instance: Instance) -> tuple[Any, list[int], float]:
@@ -137,6 +145,7 @@ QUESTION = Question(
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
     make=two_of_the_keys,
+    traps=other_orders,
     judge=lambda instance, query: shares(query, *_demand(instance)),
     decided=ENCLOSED,
     measure=SHORTEST,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,11 @@ QUESTION = Question(
     "(turned away from it by 1e-10 at least); or None, if you think that there is none.",
     returns="a query, an array of d numbers, or None",
     shape=lambda given: given["keys"].shape[1:],
-    sizes=(N, EXTRA, EPS),
+    sizes=(
+        N,
+        EXTRA,
+        replace(EPS, parameter=slack(least=1e-6), reach=None),
+    ),  # below, floats do not leave it
     make=with_keys,
     judge=off_the_bisector,
     decided=ENCLOSED,

@@ -192,7 +192,7 @@ QUESTION = Question(
         replace(KEYS, parameter=number_of_keys(most=50)),
         EXTRA,
         sized("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
-        sized("error", "the error allowed", (0.2, 0.1, 0.08), least=0.045, most=0.5),
+        sized("error", "the error allowed", (0.2, 0.1, 0.08), least=0.08, most=0.5),
     ),
     make=noisy_keys,
     judge=lambda instance, queries: small_enough(_model(instance), queries, instance.given["error"]),

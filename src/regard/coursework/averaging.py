@@ -51,7 +51,7 @@ def mean_error(model: NoiseModel, queries: Array) -> tuple[float, float]:
     goal = np.zeros(laws.keys)
     goal[:2] = 0.5
     value = float(np.sum((moments.mean - goal) ** 2) + np.trace(moments.covariance))
-    return value, moments.accuracy * (laws.keys + 2)
+    return max(value, 0.0), moments.accuracy * (laws.keys + 2)  # a square: below 0 there is only rounding
 
 
 # what the questions about noise share

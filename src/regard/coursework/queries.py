@@ -44,6 +44,16 @@ def with_keys(latent: Array, *, n: int, extra: int, eps: float) -> Instance:
     return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
 
 
+def sharp(n: int, eps: float) -> Any:
+    """The context for enclosures that are to tell 1 from 1 + (eps/n)^2, however small eps is.
+
+    >>> with sharp(10, 1e-200):
+    ...     bool(flint.arb(1) + flint.arb(1e-200) ** 2 / 100 > 1)
+    True
+    """
+    return flint.ctx.workprec(256 + math.ceil(4 * math.log2(max(n, 2) / eps)))
+
+
 def enclosed_scores(query: Array, keys: Array) -> list[Any]:
     """The scores k_i . q of the floats as they are, as balls; call it inside ``enclosure.precise()``."""
     product = flint.arb_mat(keys.tolist()) * flint.arb_mat([[x] for x in query.tolist()])

@@ -13,7 +13,7 @@ from regard.coursework import enclosure
 from regard.coursework.claim import Claim
 from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
@@ -28,7 +28,7 @@ def strength(n: int, eps: float) -> float:
 
 def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     T = strength(n, eps)
-    with enclosure.precise():
+    with sharp(n, eps):
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
         scale = enclosure.ball(T * (1 + 1e-12) + 1e-12)
         a, b = scale, scale * (1 - enclosure.ball(tilt))
@@ -42,7 +42,9 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
             region="for every eps > 0 only with equal scores of a and b",
             correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
         )
-    if not enough or tilt:
+    if tilt:
+        return not_refuted(1, f"At this eps q = T (k_a + {1 - tilt:g} k_b) does it too, with T = {T:.4g}.")
+    if not enough:
         return not_refuted(1, "The enclosure did not decide.")
     return holds(
         "proof, and an enclosure of the weights",

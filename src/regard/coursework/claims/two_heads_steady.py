@@ -28,7 +28,7 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
 
     model = noise.gaussian_setting(n, spread=spread, iso=iso)
     found = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
-    return found.value, found.accuracy
+    return min(max(found.value, 0.0), 1.0), found.accuracy  # a probability: outside there is only rounding
 
 
 def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
@@ -67,7 +67,7 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
         # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
         each = enclosure.normal(-enclosure.ball(9).log() / (enclosure.ball(iso).sqrt() * enclosure.ball(scale)))
         stray = (1 - positive) * each ** (n - 1)
-    low = (value - accuracy - enclosure.high(stray)) / enclosure.high(positive)
+    low = max(value - accuracy - enclosure.high(stray), 0.0) / enclosure.high(positive)
     high = (value + accuracy) / enclosure.low(positive)
     return holds(
         "proof of the limit",

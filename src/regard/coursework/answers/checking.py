@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,23 +12,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.coursework import answering, sandbox
 from regard.coursework.adversary import Tried, press, smallest
-from regard.coursework.clock import Clock
+from regard.coursework.answers import inside
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.report import AnswerChecked, Counterexample, Distance, TooLittleChecked, inline
+from regard.coursework.answers.runner import Runner, refuse_misfit, told
 from regard.coursework.question import Best, Instance, Question, Setting, Size, side
-from regard.coursework.report import AnswerChecked, Counterexample, Distance, inline
 from regard.errors import CouldNotFindOut, InputError
 
 Array = NDArray[np.float64]
-Caller = Callable[[Any], dict[str, Any]]
+Caller = Callable[..., dict[str, Any]]  # the arguments, and how many bytes an array may have
 Progress = Callable[[int, int], None]
 
 FRESH = 60  # instances
 PRESSED = 3  # of them, the tightest, are handed to the adversary
 MOVES = 40  # of the adversary from each
 ASKED = FRESH + PRESSED * MOVES  # questions, if nothing fails
+BEFORE_THE_ENDS = 10  # ordinary instances first, on which the answer is measured too
 MEASURED = 5  # instances on which the answer is measured against the best
 CANDIDATES = 1500  # smaller instances to try once it has failed
+SMALL = 1_000_000  # bytes of an array of the wrong shape, whose shape is still told
 
 
 def check_answer(
@@ -37,6 +43,7 @@ def check_answer(
     seed: int,
     limit: float,
     given: dict[str, Any],
+    jail: bool | Tier = False,
     progress: Progress | None = None,
 ) -> AnswerChecked:
     """What :meth:`regard.coursework.claim.Claim.check_answer` does."""
@@ -44,30 +51,33 @@ def check_answer(
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number from 0; {seed!r} is not.")
     if isinstance(function, str):
-        room = sandbox.Sandbox(function, function=question.function, arguments=tuple(question.arguments), clock=clock)
+        arguments = tuple(question.arguments)
+        runner = Runner(function, function=question.function, arguments=arguments, clock=clock, jail=jail)
         if progress is not None:
             progress(0, ASKED)  # everything that can be refused without running it has been
-        with room:
-            check = Check(claim, question, room.name, room.call, sizes, clock, int(seed), progress)
+        with runner:
+            check = Check(claim, question, runner.name, runner.call, sizes, clock, int(seed), progress)
             found = check.run()
-        return found.with_prints(sandbox.shown(room.printed))
+        return found.run_in(runner.confined, tier=runner.tier.value, printed=runner.printed)
+    if jail is not False:
+        raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
     name = getattr(function, "__name__", type(function).__name__)
-    sandbox.refuse_misfit(
-        answering.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments)
-    )
-    return Check(claim, question, name, _caller(function), sizes, clock, int(seed), progress).run()
+    refuse_misfit(inside.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments))
+    return Check(claim, question, name, _caller(function, clock), sizes, clock, int(seed), progress).run()
 
 
-def _caller(function: Callable[..., Any]) -> Caller:
+def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
     """A function of this process, called with copies; it cannot be stopped from outside."""
     path = getattr(getattr(function, "__code__", None), "co_filename", "")
 
-    def call(given: Any) -> dict[str, Any]:
+    def call(given: Any, *, most: int) -> dict[str, Any]:
         copies = [value.copy() if isinstance(value, np.ndarray) else value for value in given.values()]
         try:
-            return answering.encoded(function(*copies))
+            with clock.running():
+                reply = inside.encoded(function(*copies), most=most)
         except Exception as error:
-            return {"raised": answering.said(error, path)}
+            return {"raised": inside.said(error, path)}
+        return {"array": inside.unpacked(reply["array"])} if "array" in reply else reply
 
     return call
 
@@ -87,7 +97,7 @@ class Check:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        self.rng, self.side = np.random.default_rng(self.seed), side(self.sizes)
+        self.rng = np.random.default_rng(self.seed)
 
     def run(self) -> AnswerChecked:
         """Fresh instances, the adversary, and then either a smaller counterexample or the distance from the best."""
@@ -98,17 +108,27 @@ class Check:
         pressed = self.asked - fresh
         if failed is not None:
             failed = self._shrunk(failed)
+        elif self.clock.stopped:
+            raise self._too_little(fresh, pressed)
         return AnswerChecked(
             claim=self.claim,
             function=self.name,
             seed=self.seed,
             instances=fresh,
             pressed=pressed,
-            stopped=self.clock.stopped and failed is None,
             limit=self.clock.limit,
             decided=self.question.decided,
             counterexample=None if failed is None else self._counterexample(failed),
             distance=self._distance(tried) if failed is None else None,
+        )
+
+    def _too_little(self, fresh: int, pressed: int) -> TooLittleChecked:
+        return TooLittleChecked(
+            claim=self.claim,
+            function=self.name,
+            instances=(fresh, FRESH),
+            moves=(pressed, PRESSED * MOVES),
+            limit=self.clock.limit,
         )
 
     # asking
@@ -124,10 +144,11 @@ class Check:
         return Tried(instance=instance, answer=answers[0], ruling=ruling)
 
     def _asked(self, instance: Instance, given: Any) -> Any:
-        reply = self.call(given)
+        wanted = 8 * math.prod(self.question.shape(given))
+        reply = self.call(given, most=max(2 * wanted, SMALL))
         where = inline(instance)
         if "raised" in reply:
-            raise InputError(f"{self.name} failed: {sandbox.told(reply['raised'])} (for {where}); fix it first.")
+            raise InputError(f"{self.name} failed: {told(reply['raised'])} (for {where}); fix it first.")
         return self._formed(reply, given, where)
 
     def _formed(self, reply: dict[str, Any], given: Any, where: str) -> Any:
@@ -135,10 +156,10 @@ class Check:
         if "none" in reply and question.may_be_none:
             return None
         need = f"{question.signature} must return {question.returns}"
-        if "npy" not in reply:
+        if "array" not in reply:
             came = "nothing (None)" if "none" in reply else reply.get("strange", "an array too large to send")
             raise InputError(f"{self.name} returned {came} for {where}; {need}.")
-        answer, shape = answering.decoded(reply), question.shape(given)
+        answer, shape = reply["array"], question.shape(given)
         if answer.shape != shape:
             wanted = f"shape {shape}" if shape else "one number"
             raise InputError(f"{self.name} returned shape {answer.shape} for {where}, not {wanted}; {need}.")
@@ -152,26 +173,38 @@ class Check:
         tried: list[Tried] = []
         for instance in self._instances():
             tried.append(self.judged(instance))
-            if tried[-1].ruling.fails or len(tried) >= FRESH or self.clock.spent(0.4):
+            if tried[-1].ruling.fails or len(tried) >= FRESH or self.clock.spent(0.6):
                 break
         return tried
 
     def _instances(self) -> Iterator[Instance]:
-        """The smallest first; then random settings, every third instance plain, and their traps."""
-        yield self.question.made(self._latent("plain"), next(self.question.settings(self.sizes)))
+        """The smallest first; then random settings; then both ends of every size; then random settings for ever."""
+        first = next(self.question.settings(self.sizes))
+        yield self._made("plain", first)
+        yield from self.question.trapped(first)
+        yield from itertools.islice(self._random(), BEFORE_THE_ENDS)
+        for setting in self.question.extremes(self.sizes, self.rng):
+            yield self._made("normal", setting)
+        yield from self._random()
+
+    def _random(self) -> Iterator[Instance]:
+        """Random settings, a third of them plain, each with its traps."""
         while True:
             setting = {size.name: size.drawn(self.rng) for size in self.sizes}
             if not self.question.fits(**setting):
                 continue
-            yield self.question.made(self._latent("plain" if self.rng.random() < 1 / 3 else "normal"), setting)
+            yield self._made("plain" if self.rng.random() < 1 / 3 else "normal", setting)
             yield from self.question.trapped(setting)
 
-    def _latent(self, kind: str) -> Array:
+    def _made(self, kind: str, setting: Setting) -> Instance:
+        return self.question.made(self._latent(kind, side(setting)), setting)
+
+    def _latent(self, kind: str, side: int) -> Array:
         if kind in ("plain", "turned"):
-            return np.eye(self.side) if kind == "plain" else -np.eye(self.side)
+            return np.eye(side) if kind == "plain" else -np.eye(side)
         if kind == "whole":
-            return self.rng.integers(-2, 3, (self.side, self.side)).astype(np.float64)
-        return np.round(self.rng.standard_normal((self.side, self.side)), 1 if kind == "short" else 3)
+            return self.rng.integers(-2, 3, (side, side)).astype(np.float64)
+        return np.round(self.rng.standard_normal((side, side)), 1 if kind == "short" else 3)
 
     def _adversary(self, tried: list[Tried]) -> Tried | None:
         tight = sorted((one for one in tried if one.instance.latent is not None), key=lambda one: one.ruling.room)
@@ -182,8 +215,12 @@ class Check:
         return None
 
     def _trial(self, latent: Array, setting: Setting) -> Tried | None:
-        if not self.question.fits(**setting) or self.clock.spent(0.6):
+        if not self.question.fits(**setting) or self.clock.spent(0.9):
             return None
+        if len(latent) < side(setting):  # it has moved to a larger instance: the rest is new
+            grown = self._latent("normal", side(setting))
+            grown[: len(latent), : len(latent)] = latent
+            latent = grown
         return self.judged(self.question.made(latent, setting))
 
     def _shrunk(self, failed: Tried) -> Tried:
@@ -198,7 +235,7 @@ class Check:
         """Down to between two rungs of a ladder, as far as it still fails there."""
         high, step = failed.instance.setting[size.name], 2 if size.parameter.even else 1
         low = max((value for value in size.ladder if value < high), default=high)
-        while size.whole and high - low > step and not self.clock.spent(0.9):
+        while size.whole and high - low > step and not self.clock.late():
             middle = low + (high - low) // (2 * step) * step
             setting = {**failed.instance.setting, size.name: middle}
             found = smallest(failed, self._of(setting), self.judged) if self.question.fits(**setting) else failed
@@ -210,17 +247,17 @@ class Check:
         """Instances from the smallest sizes up, the plainest first, until those of the failure are reached."""
         last, made = self._rank(failed.instance.setting), 0
         for setting in self.question.settings(self.sizes):
-            if self._rank(setting) > last or made > CANDIDATES or self.clock.spent(0.8):
+            if self._rank(setting) > last or made > CANDIDATES or self.clock.late():
                 return
             for instance in self._of(setting):
                 made += 1
                 yield instance
 
     def _of(self, setting: Setting) -> Iterator[Instance]:
-        yield self.question.made(self._latent("plain"), setting)
+        yield self._made("plain", setting)
         yield from self.question.trapped(setting)
         for kind in ("turned", "whole", "short", "normal"):
-            yield self.question.made(self._latent(kind), setting)
+            yield self._made(kind, setting)
 
     def _rank(self, setting: Setting) -> tuple[float, ...]:
         """Where a setting stands among the ladders; a value that is on no rung comes after all of them."""
@@ -249,8 +286,8 @@ class Check:
         if self.question.best is None:
             return None
         found: list[tuple[Best, Setting]] = []
-        for one in tried:
-            if len(found) >= MEASURED or (found and self.clock.spent(0.95)):
+        for one in sorted(tried, key=lambda one: one.instance.latent is None):  # traps of one setting are much alike
+            if len(found) >= MEASURED or (found and self.clock.late()):
                 break
             with contextlib.suppress(CouldNotFindOut):
                 best = self.question.best(one.instance, one.answer)

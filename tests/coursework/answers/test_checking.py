@@ -10,14 +10,14 @@ import pytest
 
 from places import DOCS
 from regard.attention import attend
-from regard.coursework import answers
 from regard.coursework.adversary import Tried, press
+from regard.coursework.answers import checking
+from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import never_exactly_the_average
 from regard.coursework.parameters import Parameter
 from regard.coursework.queries import EPS, N, orthonormal, shares
 from regard.coursework.question import Instance, Ruling, Size, bounded, near, sized, worst
-from regard.coursework.report import literal
 from regard.errors import InputError
 
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator", "translator-trained"}
@@ -102,6 +102,10 @@ def large_unless_two(keys, values):
     return np.zeros(len(keys)) if len(keys) == 2 else 1000 * (keys[0] + keys[1])
 
 
+def right_if_in_order(keys, a, b, eps):
+    return math.log(len(keys) / eps) * (keys[a] + keys[b] if a < b else keys[b])
+
+
 def without_scale(X, W_Q, W_K, W_V, W_1, b_1, W_2, b_2):
     return layer(X, W_Q * math.sqrt(len(W_Q)), W_K, W_V, W_1, b_1, W_2, b_2)
 
@@ -138,6 +142,9 @@ WRONG = [
     ("average-of-two", lambda keys, a, b, eps: math.log(1 / eps) * (keys[a] + keys[b]), "is below", {"n": 4}),
     ("average-of-two", lambda keys, a, b, eps: math.log(len(keys) / eps) * (keys[a] + keys[b]) / 2, "is below", {}),
     ("average-of-two", lambda keys, a, b, eps: 20 * (keys[0] + keys[1]), "alpha_", {"n": 3}),  # ignores a and b
+    ("average-of-two", right_if_in_order, "is below", {"n": 2}),
+    ("average-of-two", lambda keys, a, b, eps: 40 * (keys[a] + keys[(a + 1) % len(keys)]), "is below", {"n": 3}),
+    ("average-of-any-subset", lambda keys, s, eps: 40 * keys[s[0] : s[-1] + 1].sum(axis=0), "is below", {"s": 2}),
     ("never-exactly-the-average", lambda keys, values: 1000 * (keys[0] + keys[1]), "q = 0 would do", {"n": 2}),
     ("never-exactly-the-average", large_unless_two, "the other weights are small, but not 0", {"n": 3}),
     ("never-exactly-the-average", lambda keys, values: None, "but here q = 0 does it", {"n": 2}),
@@ -187,6 +194,10 @@ WRONG = [
     ),
     ("singular-energy", lambda A: np.linalg.norm(A), "yours is", {}),
     ("singular-tail", lambda norm, k: norm / k, "above your 0.5", {"k": 2, "norm": 1}),
+    ("singular-tail", lambda norm, k: norm / math.sqrt(min(k, 10)) if k <= 10 else 0.0, "above your 0", {"k": 11}),
+    ("singular-tail", lambda norm, k: norm / math.sqrt(k) if k < 1000 else 0.0, "above your 0", {"k": 1000}),
+    ("copying-output", lambda eps, distance: min(distance, 1e50) * eps / (1 + eps), "is above your", {}),
+    ("copying-condition", lambda n, eps: math.log((n - 1) / max(eps, 1e-7)), "is below", {}),
     ("low-rank-error", lambda A, k: truncated(A, k, kept=k), "the rank of B is above k - 1 = 0", {"k": 1}),
     ("low-rank-error", lambda A, k: np.zeros_like(A), "is above ||A||_F/sqrt(k)", {"k": 2}),
 ]
@@ -206,8 +217,8 @@ def test_the_page_lists_what_is_asked() -> None:
 
 @pytest.mark.parametrize("name", sorted(RIGHT))
 def test_a_right_answer_holds_so_far(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(answers, "FRESH", 30)
-    monkeypatch.setattr(answers, "MOVES", 20)
+    monkeypatch.setattr(checking, "FRESH", 30)
+    monkeypatch.setattr(checking, "MOVES", 20)
     found = claims[name].check_answer(RIGHT[name], limit=300)
     assert found.answer, str(found)
     assert found.instances >= 20
@@ -389,12 +400,12 @@ def test_only_the_adversary_finds_a_narrow_hole(monkeypatch) -> None:
     def margin(n, eps):  # short of enough around eps = 0.03, by more the nearer
         return math.log((n - 1) / eps) + 0.3 * abs(math.log(eps / 0.03)) - 0.02
 
-    monkeypatch.setattr(answers, "FRESH", 6)
+    monkeypatch.setattr(checking, "FRESH", 6)
     found = claims["copying-condition"].check_answer(margin)
     assert not found.answer
     assert (found.instances, found.pressed > 0) == (6, True)
     assert 0.02 < found.counterexample.setting["eps"] < 0.04
-    monkeypatch.setattr(answers, "MOVES", 0)
+    monkeypatch.setattr(checking, "MOVES", 0)
     assert claims["copying-condition"].check_answer(margin).answer
 
 
@@ -403,9 +414,9 @@ def test_sizes_stay_on_their_ladders() -> None:
     for size in (N, EPS):
         values = [size.drawn(rng) for _ in range(200)]
         values += [size.moved(value, rng, 2.0) for value in values]
-        assert min(size.ladder) <= min(values)
-        assert max(values) <= max(size.ladder)
-    assert {N.drawn(rng) for _ in range(300)} == set(N.ladder)
+        assert size.reach[0] <= min(values) < size.reach[0] * 1.5
+        assert size.reach[1] * 0.5 < max(values) <= size.reach[1]
+    assert {N.drawn(rng) for _ in range(300)} > set(N.ladder)
     assert Size(parameter=Parameter(name="n", default=1, meaning="x", whole=True), ladder=(1,)).moved(1, rng, 1.0) == 1
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.coursework.question import Instance, Setting
 from regard.coursework.verdict import settings, wrapped
+from regard.errors import CouldNotFindOut
 from regard.results import Result
 
 MOST_SHOWN = 400  # numbers of a counterexample that are printed; JSON has them all
@@ -88,11 +89,12 @@ class AnswerChecked(Result):
     seed: int
     instances: int
     pressed: int
-    stopped: bool
     limit: float
     decided: str
     counterexample: Counterexample | None
     distance: Distance | None
+    jail: str = "none"  # what kept the code in: none, bubblewrap or landlock
+    confined: str = ""  # the same in words; nothing for a function of this process
     printed: str = ""
 
     @property
@@ -104,15 +106,17 @@ class AnswerChecked(Result):
         """In words: "holds so far" or "fails"."""
         return "holds so far" if self.answer else "fails"
 
-    def with_prints(self, printed: str) -> Self:
-        """The same, with what the code printed."""
-        return dataclasses.replace(self, printed=printed)
+    def run_in(self, confined: str, *, tier: str, printed: str) -> Self:
+        """The same, with what kept the code in and what it printed."""
+        return dataclasses.replace(self, confined=confined, jail=tier, printed=printed)
 
     def __str__(self) -> str:
         lines = [self._head()]
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
         lines += [wrapped(text, indent=2) for text in (self.decided, str(self.distance or "")) if text]
+        if self.confined:
+            lines.append(wrapped(f"It ran {self.confined}.", indent=2))
         if self.printed:
             first, *more = self.printed.splitlines()
             lines.append(wrapped(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))
@@ -122,12 +126,27 @@ class AnswerChecked(Result):
         count = f"{self.instances} instance{'s' * (self.instances != 1)}, seed {self.seed}"
         if not self.answer:
             return f"{self.claim}: {self.function} fails ({count})."
-        ended = f" The limit of {self.limit:g} s ended the search early." if self.stopped else ""
-        more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof.{ended}"
+        more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof."
         return f"{self.claim}: {self.function} holds so far ({count}).\n{wrapped(more, indent=2)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "status": self.status}
+
+
+class TooLittleChecked(CouldNotFindOut):
+    """Nothing was found against an answer, but time ended the search: being slow is no way to pass."""
+
+    def __init__(
+        self, *, claim: str, function: str, instances: tuple[int, int], moves: tuple[int, int], limit: float
+    ) -> None:
+        self.instances, self.moves = instances, moves  # done, and wanted
+        done = max(instances[0] + moves[0], 1)
+        enough = float(f"{1.5 * limit * (instances[1] + moves[1]) / done:.1g}")
+        super().__init__(
+            f"{claim}: {function} took all of its {limit:g} s for {instances[0]} of {instances[1]} instances and "
+            f"{moves[0]} of {moves[1]} moves of the adversary; nothing was found against it, and that is too little "
+            f"to say that it holds: make it quicker, or give it more time, as with --limit {enough:g}."
+        )
 
 
 def literal(value: Any, *, digits: int = 17) -> str:

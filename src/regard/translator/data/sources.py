@@ -90,12 +90,12 @@ def read_lines(path: Path) -> list[str]:
     if lines[-1] == "":  # the line feed that ends the last line
         lines.pop()
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path} has no text in it; give a file with one sentence a line.")
+        raise InputError(f"{path} has no text in it; give a file with one sentence per line.")
     return lines
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files, one sentence a line, line by line each other's translation."""
+    """Two files, one sentence per line, line by line each other's translation."""
     sources, targets = read_lines(Path(source)), read_lines(Path(target))
     if len(sources) != len(targets):
         raise InputError(

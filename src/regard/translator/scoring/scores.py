@@ -6,7 +6,7 @@ counted twice: over every target token, <sos> too (the coursework's way, flatter
 without the <sos> place. It is never label-smoothed, unknown words count as <unk>, and it compares only between runs
 with the same target vocabulary. Across vocabularies the likelihood compares,
 
-    nats a character = sum of the references' costs / sum of their characters
+    nats per character = sum of the references' costs / sum of their characters
 
 where a reference costs -log p of its tokens, <eos> too, and the spelling of its unknown words (see
 :mod:`regard.translator.data.spelling`). BLEU and chrF are sacrebleu's, with the signature that says how they are
@@ -80,7 +80,7 @@ class Likelihood(Result):
     def __str__(self) -> str:
         share = self.spelling / (self.per_character * self.characters)
         return (
-            f"Negative log-likelihood {self.per_character:.4f} nats a character, that is "
+            f"Negative log-likelihood {self.per_character:.4f} nats per character, that is "
             f"{self.per_character / math.log(2):.4f} bits ({self.characters:,} characters of {self.pairs:,} pairs); "
             f"{share:.1%} of it spells {self.unknown:,} unknown words."
         )

@@ -107,7 +107,7 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Bootstrap:
-    """Compare every two systems in BLEU and chrF, and in nats a character where ``nats`` gives each sentence's.
+    """Compare every two systems in BLEU and chrF, and in nats per character where ``nats`` gives each sentence's.
 
     A system is a list of translation lists, one for every run of it; its score on a draw is the mean over its runs.
     ``nats`` are in the same form; sentences without a number anywhere are left out of that measure alone.

@@ -108,7 +108,7 @@ def compare_runs(
     """Compare finished runs: those that differ in the seed alone are one entry.
 
     Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
-    BLEU, chrF, and nats a character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
+    BLEU, chrF, and nats per character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
     also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
     their translations do it with ``beam``.
     """

@@ -134,7 +134,7 @@ def summarise(
 
 
 def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
-    """Each run's nats a character over the pairs that every run can read, and what is to be said about it."""
+    """Each run's nats per character over the pairs that every run can read, and what is to be said about it."""
     scores = [s for found in results.values() for _, s in found]
     if any("likelihood" not in s for s in scores):
         return {}, ""  # scores of an earlier version

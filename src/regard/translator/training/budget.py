@@ -17,7 +17,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
     ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
-    taken to cost a third of a training step a batch. Nothing of it is kept.
+    taken to cost, for each batch, a third of a training step. Nothing of it is kept.
     """
     s = settings.training
     batches = epoch_plan(data.train, settings, 1)

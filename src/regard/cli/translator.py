@@ -88,9 +88,7 @@ def score(
     run: RunFolder,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(
-            help="Two files, source and target, one sentence per line; default: the run's test set."
-        ),
+        typer.Option(help="Two files, source and target, one sentence per line; default: the run's test set."),
     ] = None,
     beam: Beam = 1,
     engine: EngineName = "eager",

@@ -51,7 +51,7 @@ def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:
     run, scores = folder / "runs" / name, folder / "scores" / f"{name}.json"
     if not run.exists() or not scores.exists():
         raise InputError(f"The comparison in {folder} is not finished: {name} is missing; give its command again.")
-    found = read_json(scores, otherwise="remove it and give the compare command again")
-    if not isinstance(found, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= found.keys():
+    content = read_json(scores, otherwise="remove it and give the compare command again")
+    if not isinstance(content, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= content.keys():
         raise InputError(f"{scores} is damaged; remove it and give the compare command again.")
-    return read_record(run), found
+    return read_record(run), content

@@ -96,21 +96,21 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
     settings = _saved_settings(about)
     space = _saved_space(about)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():
-        found = read_trials(folder, shared.open())
-    judged = [t for t in found if t.perplexity is not None]
-    best = best_trial(found, folder)
+        trials = read_trials(folder, shared.open())
+    judged = [t for t in trials if t.perplexity is not None]
+    best = best_trial(trials, folder)
     defaults = space.defaults(settings)
     confirmation = read_comparison(folder / CONFIRM) if is_confirmed(folder) else None
     return Tuning(
         folder=str(folder),
         space=about["name"],
-        trials=found,
+        trials=trials,
         default=next((t for t in judged if t.state == "complete" and t.changes == defaults), None),
         best=best,
         importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
         confirmation=confirmation,
         command=_train_command(folder, best),
-        cpu_seconds=sum(t.cpu_seconds for t in found),
+        cpu_seconds=sum(t.cpu_seconds for t in trials),
         searched_by=str(about.get("command", "")),
     )
 
@@ -187,9 +187,9 @@ def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
     trials = study.get_trials(deepcopy=False)
     again = replaced(trials)
     begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
-    found = [_trial(folder, frozen) for frozen in begun]
-    complete = [t for t in found if t.state == "complete"]
-    return [replace(t, expected=_expected(t, complete)) for t in found]
+    read = [_trial(folder, frozen) for frozen in begun]
+    complete = [t for t in read if t.state == "complete"]
+    return [replace(t, expected=_expected(t, complete)) for t in read]
 
 
 def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
@@ -238,18 +238,18 @@ def _train_command(folder: Path, best: Trial) -> str:
     return shlex.join(["regard", "translator", "train", *given, "--out", "runs/best"])
 
 
-def _best_line(found: Tuning) -> str:
-    best = found.best.perplexity or 0.0
-    text = f"Best: trial {found.best.number}, validation perplexity {best:.2f}"
-    if found.default is None or found.default.perplexity is None:
+def _best_line(study: Tuning) -> str:
+    best = study.best.perplexity or 0.0
+    text = f"Best: trial {study.best.number}, validation perplexity {best:.2f}"
+    if study.default is None or study.default.perplexity is None:
         return text + "."
-    before = found.default.perplexity
+    before = study.default.perplexity
     return f"{text}; the settings it started from have {before:.2f} ({best / before - 1:+.1%})."
 
 
-def _importance_table(found: Sequence[Importance]) -> str:
+def _importance_table(importance: Sequence[Importance]) -> str:
     rows = [
         [i.name, f"{i.mean:.0%}", f"({i.low:.0%} to {i.high:.0%})", "" if i.low > 0 else "not shown to matter"]
-        for i in found
+        for i in importance
     ]
     return aligned(rows)

@@ -96,8 +96,9 @@ def _bootstrap(bootstrap: Bootstrap) -> str:
                      f"{d.difference:+.{digits}f}", span, f"{d.p:.3f}", f"{d.holm:.3f}"])  # fmt: skip
     note = (
         f"Paired bootstrap: {bootstrap.samples:,} draws of {bootstrap.sentences:,} test sentences, "
-        f"seed {bootstrap.seed}. It says how other test sentences would come out for these weights; differences paired by seed, how other trainings "
-        "would. p is two-sided; the last column corrects it for looking at several pairs (Holm)."
+        f"seed {bootstrap.seed}. It says how other test sentences would come out for these weights; differences paired "
+        "by seed, how other trainings would. p is two-sided; the last column corrects it for looking at several pairs "
+        "(Holm)."
     )
     head = ["measure", "", "verdict", "difference", "95 % interval", "p", "p, corrected"]
     return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")

@@ -16,7 +16,7 @@ from regard.files import Lock, create_folder
 from regard.progress import duration
 from regard.results import Result
 from regard.tables import aligned
-from regard.translator.runs.files import json_file, read_json
+from regard.translator.runs.files import json_file, read_json, understood
 from regard.translator.runs.log import read_log
 from regard.translator.runs.settings import Settings
 from regard.translator.studies.comparison_record import read_comparison
@@ -92,7 +92,11 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
     ``storage`` is that storage's address with a password, where it needs one that PGPASSWORD or ~/.pgpass do not give.
     """
     folder = Path(folder)
-    about = read_about(folder)
+    with understood(folder, "study"):
+        return _study(folder, read_about(folder), storage)
+
+
+def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
     settings = _saved_settings(about)
     space = _saved_space(about)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():

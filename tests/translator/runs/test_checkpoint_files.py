@@ -132,9 +132,8 @@ def test_what_was_altered_without_a_digest_is_never_a_traceback(home, tmp_path, 
         path.write_text("".join(json.dumps(entry) + "\n" for entry in bent))
         try:
             opened(tmp_path)
-        except InputError as error:
+        except InputError:
             noticed += 1
-            assert len(str(error).splitlines()) == 1  # noqa: PT017
     assert noticed
     path.write_text("".join(json.dumps(entry) + "\n" for entry in good))
     opened(tmp_path)

@@ -113,6 +113,8 @@ def tune(
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
         open_folder(folder, about | where | {"command": command}, settings)
         search = _Search(folder, settings, chosen, data, shared, pruner, seed, watch, say)
+        for line in shared.notes():
+            say(line)
         search.agree(about)
         search.until(trials)
         if confirm:

@@ -38,7 +38,10 @@ def made():
     """One certificate of every kind, with the keys it is about."""
     return {
         "copy": (KEYS, design.copy(KEYS, 0, eps=0.3).certificate.to_dict()),
-        "copy, masked and scaled": (KEYS, design.copy(KEYS, 0, eps=0.3, allowed=ALLOWED, scale=0.7).certificate.to_dict()),
+        "copy, masked and scaled": (
+            KEYS,
+            design.copy(KEYS, 0, eps=0.3, allowed=ALLOWED, scale=0.7).certificate.to_dict(),
+        ),
         "share": (np.eye(5), design.share(np.eye(5), [0, 2], eps=0.1).certificate.to_dict()),
         "match": (WIDE, design.match(WIDE, SHARES, kl=0.01).certificate.to_dict()),
         "nothing to do": (KEYS, design.copy(KEYS, 0, eps=6.0).certificate.to_dict()),
@@ -90,7 +93,9 @@ def test_a_certificate_survives_json_and_holds_in_both_arithmetics(name, tmp_pat
     whole = tmp_path / "result.json"
     whole.write_text(json.dumps({"something": 1, "certificate": certificate}))
     assert read_answers(str(whole)) == [{"something": 1, "certificate": again}]
-    assert "Not checked, and not part of the certificate: something." in str(design.verify(read_answers(whole)[0], keys))
+    assert "Not checked, and not part of the certificate: something." in str(
+        design.verify(read_answers(whole)[0], keys)
+    )
 
 
 def test_a_certificate_that_cannot_be_written_leaves_nothing(tmp_path):

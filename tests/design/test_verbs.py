@@ -231,7 +231,7 @@ REFUSED = [
     (lambda: design.copy(SQUARE, 0, eps=0.1, scale=math.nan), r"The scale multiplies every score .* it is nan"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, scale="1"), r"The scale multiplies every score .* it is '1'"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[True]), r"True or False per key, 5 in all; it is bool of shape"),
-    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[1, 1, 1, 1, 0]), r"one True or False per key, 5 in all; it is int"),
+    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[1, 1, 1, 1, 0]), r"per key, 5 in all; it is int"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[False] * 5), r"allowed forbids every key"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[False] + [True] * 4), r"Key 0 is forbidden by the mask"),
     (lambda: design.match(SQUARE, [0.5, 0.5], kl=0.1), r"each of the 5 keys its share; it has 2 numbers"),
@@ -261,7 +261,7 @@ def test_bad_questions_are_refused_in_one_sentence(ask, message):
 def test_what_cannot_be_certified_is_said_so():
     keys = np.random.default_rng(0).standard_normal((120, 101))  # too many numbers for exact arithmetic
     keys[-1] = (keys[0] + keys[1]) / 2
-    with pytest.raises(CouldNotFindOut, match="nor a proof .* the 120 keys are too many .* ask for a norm budget"):
+    with pytest.raises(CouldNotFindOut, match=r"nor a proof .* the 120 keys are too many .* ask for a norm budget"):
         design.copy(keys, 119, eps=0.5)
     target = np.random.default_rng(1).dirichlet(np.ones(120))
     with pytest.raises(CouldNotFindOut, match=r"norm 1e\+300 .* could not be pinned down to 1e-09 nats .* smaller max"):
@@ -302,7 +302,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_keys_get_an_answer_or_an_honest_refusal(name):
+def test_hard_keys_get_an_answer(name):
     keys = HARD[name]
     n, rng = len(keys), np.random.default_rng(0)
     radius = 5 / (np.ptp(keys, axis=0).max() or 1)
@@ -327,8 +327,7 @@ def test_hard_keys_get_an_answer_or_an_honest_refusal(name):
         json.loads(found.to_json())
         if found.bound is not None and found.verb != "match":
             assert 0 <= found.bound <= 1
-    hairs = ("nearly the same", "a hair inside", "a hair outside")
-    assert refused == 0 or name in hairs
+    assert refused == 0
 
 
 @pytest.mark.parametrize("eps", [1e-300, 1e-310, 1e308])

@@ -23,7 +23,7 @@ from regard.design.problem import Problem
 from regard.design.question import Question
 from regard.rigor.exact import pivots
 
-LARGEST = 10_000  # numbers in the keys, beyond which exact arithmetic takes too long
+LARGEST = 300_000  # n d^2, the price of one step, beyond which exact arithmetic takes too long
 BITS = (512, 1280, 2560)  # digits to try with, in turn
 GAP = 4e-11  # what the path is followed to: relative for norms, nats for budgets
 MARGIN = 45  # nats by which keys off the face are left behind: e^-45 is nothing beside GAP
@@ -41,8 +41,12 @@ def ceiling(question: Question) -> Certificate | None:
     return _with_enough_digits(question, lambda scene: scene.ceiling())
 
 
+def price(question: Question) -> int:
+    return len(question.rows) * question.keys.shape[1] ** 2
+
+
 def _with_enough_digits(question: Question, ask: object) -> Certificate | None:
-    if question.keys[question.rows].size > LARGEST or not len(question.competing):
+    if price(question) > LARGEST or not len(question.competing):
         return None
     for bits in BITS:
         with flint.ctx.workprec(bits):

@@ -16,7 +16,6 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from design_cases import case  # noqa: E402
 from design_oracle import judged  # noqa: E402
-
 from regard.errors import CouldNotFindOut  # noqa: E402
 
 COUNT = 2400

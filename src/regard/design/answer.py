@@ -94,9 +94,10 @@ class Design(Result):
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
-        reached = self.attention or 0.0
+        # a float that may be the nearest to the truth from above, but for the zero query, where it is 1/n
+        reached = (self.attention or 0.0) * (1 if self.norm == 0 else 1 - 1e-15)
         if self.verb == "match":
-            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(reached, 6)}."
+            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(self.attention or 0.0, 6)}."
         return f"{which}: norm {self.norm:.6g}, attention {at_least(reached)} {_where(self.verb)}."
 
     def _how_good(self) -> str:

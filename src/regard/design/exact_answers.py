@@ -42,7 +42,8 @@ def ceiling(question: Question) -> Certificate | None:
 
 
 def price(question: Question) -> int:
-    return len(question.rows) * question.keys.shape[1] ** 2
+    """What one step costs: n d^2 products."""
+    return len(question.rows) * int(question.keys.shape[1]) ** 2
 
 
 def _with_enough_digits(question: Question, ask: object) -> Certificate | None:

@@ -305,3 +305,54 @@ def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
         first["query"] = [0.0, 0.0]
         path.write_text(json.dumps(spoilt), encoding="utf-8")
         assert regard("design", "verify", path, "--keys", SQUARE)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        (("copy", "--keys", "0;0;1;2;3;-1;-2;-3", 0, "--eps", 0.01), 1, "none gets more than 0.125 on that key"),
+        (("ceiling", "--keys", "0;0;1;2;3;-1;-2;-3", 0), 0, "can get at most 0.125 of the attention"),
+        (
+            ("match", "--keys", "1,1;1,-1;-1,1;-1,-1", "0.5,0,0,0.5", "--kl", 0.01),
+            1,
+            "the divergence is at least 0.6931",
+        ),
+        (("copy", "--keys", "0,0;1,0;-1,0;0,1", 0, "--eps", 2), 1, "1/3 on that key is approached and never reached"),
+        (("share", "--keys", "0,0;1,0;-1,0;0,1", 0, 1, "--eps", 1), 1, "1/3 on the least of them is approached and"),
+        (("copy", "--keys", "1;1;1", 0, "--max-norm", 1e290), 0, "attention 0.333333333 on that key"),
+        (("copy", "--keys", "0;1;2", 0, "--eps", 1.0000001), 0, "at least 1/(1+1.0000001)"),
+        (("copy", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9", 1), 0, "only its exact digits do it, which --json has"),
+        (("share", "--keys", "1,0,0;0,1,0;0,0,1", 0, 1, "--eps", 1e-9), 0, "norm 16.9205"),
+        (("match", "--keys", "1,0,0;0,1,0;0,0,1", "0.7,0.2,0.1", "--kl", 1e-14), 0, "This query does it"),
+        (("ceiling", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9; 0.2,0.6", "--all"), 0, "Every row carries a certificate"),
+    ],
+)
+def test_what_was_false_or_refused_once(regard, words, exit_code, said):
+    code, out, _ = regard("design", *words)
+    assert code == exit_code
+    assert said in out
+    code, out, _ = regard("design", *words, "--json")
+    assert code == exit_code
+    json.loads(out)
+
+
+def test_the_figures_around_a_certificate_are_held_against_it(regard, tmp_path):
+    path = tmp_path / "result.json"
+    whole = json.loads(regard("design", "copy", "example:square", 0, "--json")[1])
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    code, out, _ = regard("design", "verify", path, "--keys", "example:square")
+    assert code == 0
+    assert "holds  the file's own figures are the certificate's: query, norm, verb" in out
+    assert "Not checked, and not part of the certificate: textbook, verification." in out
+    for field, value in (("query", [0.0, 0.0]), ("norm", 1.0), ("attention", 1.0), ("chosen", [1]), ("eps", 0.001)):
+        path.write_text(json.dumps({**whole, field: value}), encoding="utf-8")
+        code, out, _ = regard("design", "verify", path, "--keys", "example:square")
+        assert code == 1
+        assert f"FAILS  the file states its own {field}, which is not the certificate's" in out
+
+
+def test_integers_that_float64_rounds_are_refused_by_winnable(regard, tmp_path):
+    np.save(tmp_path / "rows.npy", np.array([[2**53], [2**53 + 1], [2**53 + 2]]))
+    code, out, err = regard("design", "winnable", tmp_path / "rows.npy")
+    assert (code, out) == (2, "")
+    assert "integers beyond 2^53 that float64 rounds, such as 9007199254740993" in err

@@ -213,3 +213,15 @@ def test_integers_that_float64_rounds_are_refused(dtype):
     assert design.verify_winnable(exact, verdict.to_dict()).answer
     with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds"):
         design.verify_winnable(rows, verdict.to_dict())
+
+
+def test_few_keys_in_many_dimensions_are_few():
+    keys = np.random.default_rng(0).standard_normal((5, 307))
+    keys[-1] = (keys[0] + keys[1]) / 2
+    found = design.copy(keys, 4, eps=0.5)
+    assert found.reachable
+    assert found.norm > 1e14
+    assert design.verify(found.to_dict(), keys).holds
+    shared = design.share(keys[:4], [0, 2], eps=1e-12)
+    assert shared.reachable
+    assert design.verify(shared.to_dict(), keys[:4]).holds

@@ -103,7 +103,7 @@ def averaged_heads(
     allowed: npt.ArrayLike | None = None,
     scale: float = 1.0,
 ) -> Heads:
-    """Several heads as the coursework has them: one query a head on the same keys, outputs averaged.
+    """Several heads as the coursework has them: one query per head on the same keys, outputs averaged.
 
         c = (c_1 + ... + c_H) / H,  c_h = attend(q_h)
 

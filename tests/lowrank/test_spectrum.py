@@ -422,16 +422,15 @@ def test_real_embedding_ratios():
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_picture(tmp_path, rank):
-    from regard.lowrank.pictures import draw
-
-    found = lowrank.spectrum(np.random.default_rng(8).standard_normal((47, 43)))
-    draw(found, tmp_path / "s.svg", rank=rank)
+    found = lowrank.study(np.random.default_rng(8).standard_normal((47, 43)), rank=rank)
+    found.plot(tmp_path / "s.svg")
     text = (tmp_path / "s.svg").read_text()
     assert text.startswith("<?xml")
-    with pytest.raises(InputError, match=r"must end in \.png, \.svg or \.pdf"):
-        draw(found, tmp_path / "s.gif")
+    assert ("rank 2:" in text) == (rank == 2)
+    with pytest.raises(InputError, match=r"must end in \.svg, \.png or \.pdf"):
+        found.plot(tmp_path / "s.gif")
     with pytest.raises(InputError, match="Cannot write"):
-        draw(found, tmp_path / "none" / "s.png")
+        found.plot(tmp_path / "none" / "s.png")
 
 
 def test_prints_the_coursework_bound_beside_the_truth():

@@ -267,8 +267,9 @@ def _answer(ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plo
     from regard.arrays import check_target
     from regard.design import pictures
     from regard.design.certificate import write_certificate
+    from regard.pictures import ENDINGS
 
-    for path, endings in ((out, (".json",)), (plot, pictures.ENDINGS)):
+    for path, endings in ((out, (".json",)), (plot, ENDINGS)):
         if path is not None:
             check_target(path, endings)
     answer = ask()

@@ -207,18 +207,14 @@ def _warn_if_long(shape: tuple[int, ...]) -> None:
 
 def _save(answer: Study, out: str | None, plot: str | None) -> None:
     from regard.errors import InputError
+    from regard.lowrank import Spectrum
 
     if out is not None:
         if answer.truncation is None:  # an error that rank 0 already meets
             raise InputError(NO_CUT)
         answer.truncation.save(out)
-    if plot is not None:
-        from regard.lowrank import Spectrum
-        from regard.lowrank.pictures import draw
-
-        rank = None if answer.truncation is None else answer.truncation.rank
-        if isinstance(answer.spectrum, Spectrum):
-            draw(answer.spectrum, plot, rank=rank)
+    if plot is not None and isinstance(answer.spectrum, Spectrum):  # a sketch knows only its top
+        answer.plot(plot)
 
 
 def _checked(answer: Study, source: tuple[Any, ...]) -> Study:

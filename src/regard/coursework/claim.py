@@ -64,10 +64,13 @@ class Claim(Result):
 
     def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
-        from regard.coursework.drawing import saved
+        from regard.arrays import check_target
+        from regard.pictures import ENDINGS, figure, save
 
-        chosen = self.chosen(**parameters)
-        saved(lambda figure: self.draw(figure, **chosen), path)
+        chosen, made = self.chosen(**parameters), figure()
+        target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
+        self.draw(made, **chosen)
+        save(made, target)
 
     def check_answer(
         self,

@@ -137,7 +137,7 @@ def _study(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table(Result):
-    """One line a matrix."""
+    """One line per matrix."""
 
     rank: int | None
     rows: tuple[Row, ...]

@@ -7,7 +7,6 @@ evaluated again by the exact methods, beside the designed queries evaluated the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,12 +62,6 @@ class OptimisedQueries(Result):
                 "This is a local optimum: the problem is not convex, and nothing proves that no better queries exist.",
             ]
         )
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import save
-
-        save(self.figure(), path)
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

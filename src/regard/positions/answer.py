@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,14 +72,17 @@ class Positions(Result):
             lines.append(str(self.differences))
         return "\n".join(line for line in lines if line)
 
-    def plot(self, file: str) -> None:
-        """Write the picture of this result, an .svg, .png or .pdf file."""
-        from regard.positions.pictures import draw
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""
+        from regard.arrays import check_target
+        from regard.pictures import ENDINGS, save
+        from regard.positions.pictures import sketch
 
-        draw(self, file, table=self._table, base=self._base)
+        target = check_target(path, ENDINGS)
+        save(sketch(self, table=self._table, base=self._base), target)
 
     def figure(self) -> Any:
-        """The same as a matplotlib figure, at once: collisions are looked for among 2^16 positions at most."""
+        """The picture at once: collisions are looked for among 2^16 positions at most."""
         from regard.positions.pictures import sketch
 
         return sketch(self, table=self._table, base=self._base, most=1 << 16)
@@ -197,7 +201,7 @@ def _learned(
     table: npt.ArrayLike | None, dim: int | None, length: int | None, format: str, report: Report | None
 ) -> Positions:
     if table is None:
-        raise InputError("Learned positions are a table of numbers; give it as an array, one position a row.")
+        raise InputError("Learned positions are a table of numbers; give it as an array, one position per row.")
     given = check_array(table, what="table")
     for name, wanted, size in (("length", length, given.shape[0]), ("dim", dim, given.shape[1])):
         if wanted is not None and wanted != size:

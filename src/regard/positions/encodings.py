@@ -61,7 +61,7 @@ def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) ->
 
     so R_t^T R_s = R_{s-t} and (R_t q).(R_s k) depends on s - t alone.
 
-    ``vectors`` has one vector a row, ``at`` one position a row (any real numbers).
+    ``vectors`` has one vector per row, ``at`` one position per row (any real numbers).
 
     >>> rotate([[1.0, 0.0]], [np.pi / 2]).round(6).tolist()
     [[0.0, 1.0]]
@@ -69,7 +69,7 @@ def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) ->
     x = check_array(vectors, what="vectors")
     t = check_array(at, what="positions", ndim=1)
     if len(t) != len(x):
-        raise InputError(f"There are {len(x)} vectors and {len(t)} positions; give one position a vector.")
+        raise InputError(f"There are {len(x)} vectors and {len(t)} positions; give one position per vector.")
     angles = t[:, None] * frequencies(x.shape[1], base=base)
     return turn(x, np.sin(angles), np.cos(angles))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,14 +94,11 @@ class Extraction(Result):
             f"itself and to 0 (A x = B y up to {self.witness.residual:.2g})."
         )
 
-    def draw(self, path: str | Path) -> None:
-        """Draw the plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise."""
-        from regard.subspace.pictures import draw
-
-        draw(self, Path(path))
-
     def figure(self) -> Any:
-        """The same as a matplotlib figure; None where there is no angle to draw."""
+        """The plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise.
+
+        None where there is no angle to draw: the spans intersect, or one of them is zero.
+        """
         from regard.subspace.pictures import sketch
 
         return sketch(self) if self.exists and len(self.angles) else None

@@ -45,6 +45,8 @@ def _is_common(witness: Witness, a: Float, b: Float) -> bool:
     if len(witness.from_a) != a.shape[1] or len(witness.from_b) != b.shape[1]:
         return False
     if witness.exact_from_a:
+        if len(witness.exact_from_a) != a.shape[1] or len(witness.exact_from_b) != b.shape[1]:
+            return False
         exact = _combined(a, witness.exact_from_a)
         agree = exact == _combined(b, witness.exact_from_b)
         return agree and any(exact) and [float(x) for x in exact] == witness.vector.tolist()

@@ -61,14 +61,8 @@ class Symmetry(Result):
             f"{self._swap_words()}"
         )
 
-    def plot(self, file: str) -> None:
-        """Write the picture of this result, an .svg, .png or .pdf file."""
-        from regard.symmetry.pictures import draw
-
-        draw(self, self._rows, file)
-
     def figure(self) -> Any:
-        """The same as a matplotlib figure."""
+        """What each row does when its neighbours change places, as a matplotlib figure."""
         from regard.symmetry.pictures import sketch
 
         return sketch(self, self._rows)
@@ -101,7 +95,7 @@ def symmetry(
     ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
     (:mod:`regard.symmetry.rounding`), an estimate.
 
-    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row a token;
+    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
     ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32.
 
     >>> symmetry(lambda X: np.maximum(X, 0), length=7, dim=3).order_blind

@@ -9,12 +9,12 @@ import numpy as np
 
 from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls as enclosure
 
 EXACT = (

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls as enclosure
 from regard.rigor.balls import normal
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, VERMILION, finish
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls as enclosure
 
 

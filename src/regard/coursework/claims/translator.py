@@ -8,11 +8,11 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.measured import VALIDATION, Contest, record
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, measured, not_refuted, refuted, undecided
+from regard.pictures import BLUE, GREY, ORANGE, axes
 
 ROUNDING = 1e-5  # float32 has 6e-8; sums of some tens of terms lose a little more
 SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=37", "longest=15"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from regard.coursework.claim import Claim
 from regard.coursework.claims.translator import compared
-from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, axes
 from regard.coursework.measured import Record, Run, Study, record
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, measured, undecided
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
 
 PUBLIC = 21.05  # the best validation perplexity that one public run of the assignment reports
 

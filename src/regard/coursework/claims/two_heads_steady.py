@@ -10,12 +10,12 @@ import numpy as np
 
 from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, mean_error, small_enough
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls as enclosure
 
 ALMOST_ALWAYS = 0.99

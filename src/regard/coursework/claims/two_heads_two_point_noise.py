@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
 from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls as enclosure
 
 CORRECTION = (

@@ -444,6 +444,11 @@ def stored(array: NDArray[Any], what: str) -> NDArray[Any]:
     if array.dtype.kind not in "biu":
         raise InputError(f"{what} must be float16, float32, float64 or integers, but are {array.dtype}: convert them")
     floats = array.astype(np.float64)
-    if array.dtype.itemsize == 8 and bool((np.abs(floats) > 2.0**53).any()):
-        raise InputError(f"{what} hold integers beyond 2^53, which float64 rounds: divide them first")
+    large = np.abs(floats) >= 2.0**53
+    for value, near in zip(array[large], floats[large], strict=True):
+        if int(near) != int(value):  # 2^60 is a float64, 2^53 + 1 is not
+            raise InputError(
+                f"{what} hold integers beyond 2^53 that float64 rounds, such as {int(value)}, and the answer would be "
+                "about others: subtract what they have in common, or divide them"
+            )
     return floats

@@ -1,7 +1,7 @@
 """Several constraints at once, and norm budgets: Newton along the path of ½||q||² + L F(q).
 
 F(q) = max_m ( LSE(P q) - a_m.q - b_m ), with the competing points P, the anchors a_m and the bounds b_m. Sharing keys
-S within eps takes one anchor a key of S. For L > 0 the minimiser of ½||q||² + L F(q) is unique; as L grows it runs
+S within eps takes one anchor per key of S. For L > 0 the minimiser of ½||q||² + L F(q) is unique; as L grows it runs
 from 0 through the best query of every norm. So one path answers two questions:
 
 - `shortest_minimax`: the first point with F <= 0, that is, the shortest query that meets every constraint;

@@ -29,7 +29,7 @@ GROWTH = 32  # of L on the way out
 SOFTER = 2.0**-10  # from one smoothing to the next
 MOST_STEPS = 400  # Newton steps of one point of the path; three to ten are usual
 SHARP = 0.75  # of the digits: a Newton decrement that small beside the value counts as the minimum
-FARTHEST = 1e120  # L beyond which there is no more to be found
+FARTHEST = flint.arb(10) ** 700  # L beyond which there is no more to be found
 
 
 @dataclass(frozen=True, eq=False)

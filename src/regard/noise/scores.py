@@ -119,13 +119,24 @@ def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
     (2, [2, 1], 1.4142135623730951)
     """
     Q = check_queries(queries, model.dimension)
+    with np.errstate(over="ignore", invalid="ignore"):
+        laws = _laws(model, Q)
+        if not all(np.isfinite(law.means).all() and np.isfinite(law.covariance).all() for law in laws):
+            raise InputError(
+                "The scores of these queries leave the range of float64: make the queries shorter or the noise smaller."
+            )
+    return grouped(laws, _joint(model, Q))
+
+
+def _laws(model: NoiseModel, Q: Array) -> list[KeyLaw]:
+    """The law of each key's scores, for H queries (H x d)."""
     laws = []
     for key in range(model.keys):
         values, chances = model.magnitude(key)
         kept = chances > 0
         means = np.outer(values[kept], Q @ model.means[key])
         laws.append(KeyLaw(chances[kept], means, _clean(model.score_covariance(Q, key))))
-    return grouped(laws, _joint(model, Q))
+    return laws
 
 
 def _clean(covariance: Array) -> Array:

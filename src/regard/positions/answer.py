@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from regard.arrays import check_array
 from regard.errors import InputError
-from regard.positions.encodings import Float, check_base, check_dim, check_length
+from regard.positions.encodings import Float, check_base, check_dim, check_length, is_odd, sinusoidal
 from regard.positions.findings import Finding, can_hold, in_format, in_real
 from regard.positions.machine import Table, check_way, implementation, round_to
 from regard.positions.nearest import Nearest, nearest_offset
+from regard.positions.odd import in_odd_dimension
 from regard.positions.rotary import Differences, differences
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.results import Result
@@ -29,6 +30,8 @@ _WAY_WORDS = {
     "float32": "computed in float32, then cast",
     "native": "every step computed in the format",
 }
+
+DRAWN = 1000  # rows of an odd dimension in the picture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +54,7 @@ class Positions(Result):
     records: tuple[tuple[int, float], ...]  # real arithmetic: offsets nearer than all smaller ones
     differences: Differences | None
     _base: float = 10000
-    _table: Float | None = None  # learned, for the picture
+    _table: Float | None = None  # for the picture, where distances hang on more than the offset
 
     @property
     def answer(self) -> bool:
@@ -120,7 +123,8 @@ def positions(
     ||Phi_s - Phi_t||^2 = sum_i 4 sin^2((t - s) w_i / 2), w_i = base^(-2i/dim).
 
     In real arithmetic the answer is proved: distinct always, the nearest by continued fraction or by a search
-    with rigorous bounds (``effort`` offsets at most; ``searched`` says how far). In a number format the first
+    with rigorous bounds (``effort`` offsets at most; ``searched`` says how far). In an odd dimension, where the last
+    sine stands alone, the distance depends on both positions, and all pairs are compared. In a number format the first
     bit-identical pair is found among up to 2^24 positions, further where the spacing proves that there is none.
 
     Arguments: ``table`` holds learned positions, one a row, instead of ``dim`` and ``length``; ``format`` is
@@ -142,6 +146,11 @@ def positions(
         raise InputError(f"A table was given, but {kind} positions are computed; leave one of the two out.")
     if dim is None or length is None:
         raise InputError(f"{kind} positions need a dimension and a length; give both dim and length.")
+    if kind == "sinusoidal" and is_odd(dim):
+        alone = Table(int(dim), format, through, library, check_base(base))
+        finding = in_odd_dimension(alone, check_length(length), report)
+        drawn = sinusoidal(min(length, DRAWN), alone.dim, base=alone.base)
+        return replace(_result(kind, alone, length, None, finding), _table=drawn)
     numbers = Table(check_dim(dim), format, through, library, check_base(base))
     near = _nearest_in_real(numbers, check_length(length), effort, report)
     found = in_real(length, near) if format == "real" else in_format(numbers, length, near, report)

@@ -18,6 +18,11 @@ def check_dim(dim: int) -> int:
     return int(dim)
 
 
+def is_odd(dim: int) -> bool:
+    """Whether a sine is left without its cosine."""
+    return isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim > 0 and dim % 2 == 1
+
+
 def check_length(length: int) -> int:
     """The number of positions, if there is at least one."""
     if not isinstance(length, (int, np.integer)) or isinstance(length, bool) or length < 1:
@@ -38,7 +43,10 @@ def frequencies(dim: int, *, base: float = 10000) -> Float:
     >>> frequencies(4).tolist()
     [1.0, 0.01]
     """
-    dim, base = check_dim(dim), check_base(base)
+    return _frequencies(check_dim(dim), check_base(base))
+
+
+def _frequencies(dim: int, base: float) -> Float:
     return np.asarray(np.power(float(base), -np.arange(0, dim, 2) / dim), dtype=np.float64)
 
 
@@ -47,11 +55,14 @@ def sinusoidal(length: int, dim: int, *, base: float = 10000) -> Float:
 
     Good to about 1e-16 times t: for the correctly rounded table use :class:`regard.positions.Table`.
 
+    In an odd dimension the last sine has no cosine.
+
     >>> sinusoidal(2, 4).round(4).tolist()
     [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
     """
-    angles = np.arange(check_length(length))[:, None] * frequencies(dim, base=base)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, dim)
+    waves = _frequencies(dim, check_base(base)) if is_odd(dim) else frequencies(dim, base=base)
+    angles = np.arange(check_length(length))[:, None] * waves
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, -1)[:, :dim]
 
 
 def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) -> Float:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError
+from regard.toml import read_toml
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -209,14 +210,10 @@ def _read(config: str | Path) -> dict[str, Any]:
     if not path.exists() and str(config) in (known := builtin_configs()):
         return tomllib.loads(known[str(config)])
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path, like="configs/coursework.toml")
     except FileNotFoundError:
         names = ", ".join(builtin_configs())
         raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
-    except OSError as error:
-        raise InputError(f"{config} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{config} is not valid TOML: {error}; write it like configs/coursework.toml.") from None
 
 
 def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:

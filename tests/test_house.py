@@ -16,8 +16,8 @@ FILES = sorted(HOME.rglob("*.py"))
 
 # the ground: its rooms may use one another only
 GROUND = {
-    *("errors", "extras", "results", "formats", "examples", "arrays", "attention", "layers"),
-    *("files", "pictures", "progress", "rigor", "tables"),
+    *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
+    *("files", "pictures", "progress", "rigor", "tables", "toml"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
 HEAVY = {"torch", "matplotlib", "gensim"}

@@ -12,7 +12,12 @@ from regard.toml import LARGEST, read_toml
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.studies.space import load_space
 
-READERS = [lambda path: read_toml(path, like="x.toml"), read_model, load_settings, lambda path: load_space(path, Settings())]
+READERS = [
+    lambda path: read_toml(path, like="x.toml"),
+    read_model,
+    load_settings,
+    lambda path: load_space(path, Settings()),
+]
 
 
 @pytest.mark.parametrize("read", READERS)

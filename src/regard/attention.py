@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.results import Result
-
-Float = npt.NDArray[np.float64]
 
 UNIT = 2.0**-53  # half the spacing of float64 at 1: the relative error of one rounding
 

@@ -83,7 +83,9 @@ def test_an_encoder_that_runs_once_and_a_decoder_that_runs_often():
     family = next(family for family in CHOSEN if family.name == "T5")
     inputs = {"input_ids": families.example(family)["input_ids"]}
     found = capture(families.make(family, "sdpa"), inputs, run=families.generate())
-    steps = {module: [r.step for r in found.records if r.module.startswith(module)] for module in ("encoder", "decoder")}
+    steps = {
+        module: [r.step for r in found.records if r.module.startswith(module)] for module in ("encoder", "decoder")
+    }
     assert steps["encoder"] == [0]
     assert sorted(set(steps["decoder"])) == [0, 1, 2, 3]
     assert {r.index for r in found.records if r.module.startswith("decoder")} == {1, 2}

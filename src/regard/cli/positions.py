@@ -58,7 +58,7 @@ def positions(
         library=library,
         base=base,
         effort=effort,
-        report=Progress("positions"),
+        progress=Progress("positions"),
     )
     if plot is not None:
         result.plot(plot)

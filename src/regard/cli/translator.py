@@ -188,7 +188,7 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
-        from regard.translator.training.budget import duration
+        from regard.progress import duration
 
         now = time.monotonic()
         if now - self.shown < (0.5 if self.terminal else 20):

@@ -12,6 +12,7 @@ from regard.coursework.question import Question
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Claim(Result):
         *,
         seed: int = 0,
         limit: float = 10.0,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         **parameters: float,
     ) -> AnswerChecked:
         """Check your own answer on fresh instances and against the adversary.

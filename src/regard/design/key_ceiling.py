@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +36,7 @@ from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
 from regard.errors import CouldNotFindOut
+from regard.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ def ceilings(
     max_norm: float | None = None,
     allowed: ArrayLike | None = None,
     scale: float = 1.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Ceilings:
     """The ceilings of the given keys, or of all allowed ones; `unanswered` says why one is missing."""
     array, rows = checked_keys(keys, allowed, scale)

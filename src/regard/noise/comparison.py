@@ -10,11 +10,11 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
-from regard.noise.draws import Progress
 from regard.noise.model import Array
 from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
 from regard.noise.weights import weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)

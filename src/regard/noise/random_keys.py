@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.errors import InputError
-from regard.noise.draws import Progress
 from regard.noise.law import quantile, weight_law
 from regard.noise.model import Array, NoiseModel
 from regard.noise.scores import Scores, check_queries, score_laws
 from regard.noise.weights import WeightMoments, weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 _HOW = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
-
-Float = npt.NDArray[np.float64]
 
 
 def check_dim(dim: int) -> int:

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut
-from regard.positions.encodings import Float
-from regard.positions.findings import Finding, Report, can_hold
+from regard.positions.findings import Finding, can_hold
 from regard.positions.machine import Table
 from regard.positions.rows import FLAT, first_equal_rows, nearest_rows
+from regard.progress import Progress
 
 _TREE = 1 << 21  # numbers in a table whose nearest rows a k-d tree finds
 
@@ -31,7 +32,7 @@ def odd_rows(table: Table, length: int) -> Float:
     return np.stack([column for pair in pairs for column in pair][: table.dim], axis=1) + 0.0  # -0.0 is 0.0
 
 
-def in_odd_dimension(table: Table, length: int, report: Report | None) -> Finding:
+def in_odd_dimension(table: Table, length: int, progress: Progress | None) -> Finding:
     """What is known of the positions, in real arithmetic or in a format."""
     real = table.format == "real"
     held = min(length, _longest(table.dim))
@@ -46,7 +47,7 @@ def in_odd_dimension(table: Table, length: int, report: Report | None) -> Findin
         return Finding(equal=equal, nearest=equal, distance=(0.0, 0.0), searched=held, reasons=(_COMPARED,))
     if length < 2:
         return Finding(searched=length, reasons=("There is only one position.",))
-    nearest, distance = nearest_rows(rows, report=report)
+    nearest, distance = nearest_rows(rows, progress=progress)
     if not real:
         return Finding(nearest=nearest, distance=(distance, distance), searched=held, reasons=(_COMPARED,))
     # Each number is rounded by at most 2^-54 (2^-53 is granted), a difference of two by twice that, dim of them.

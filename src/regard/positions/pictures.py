@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.pictures import BLUE, GREEN, GREY, VERMILION
 from regard.pictures import figure as new_figure
 from regard.positions.collisions import first_collision
-from regard.positions.encodings import Float, frequencies
+from regard.positions.encodings import frequencies
 from regard.positions.machine import Table, unit_roundoff
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.subspace.extraction import Extraction, Witness, checked_basis
-
-Float = npt.NDArray[np.float64]
 
 COUNTED = 64  # up to here ranks are counted exactly, by elimination in whole numbers
 

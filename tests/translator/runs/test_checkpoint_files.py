@@ -15,7 +15,8 @@ from regard.errors import InputError
 from regard.translator.models.run import load_run
 from regard.translator.runs.checkpoint_files import read_checkpoint, read_header
 from regard.translator.runs.records import read_record
-from regard.translator.studies.comparison import compare, read_comparison
+from regard.translator.studies.comparison import compare
+from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.search_record import read_study
 from regard.translator.studies.tuning import tune
 from regard.translator.training.checkpoints import read_weights, write_weights

@@ -116,7 +116,7 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 def _about(folder: Path) -> dict[str, Any]:
     if not (folder / ABOUT).exists():
         raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    found = read_json(folder / ABOUT)
+    found = read_json(folder / ABOUT, otherwise="export the run again")
     if not isinstance(found, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= found.keys():
         raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
     return found

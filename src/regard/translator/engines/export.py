@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
 from regard.files import read_file, write_file
@@ -41,8 +41,6 @@ from regard.translator.training.checkpoints import model_tensors
 
 ABOUT = "export.json"
 QUANTIZATIONS = ("float32", "int8")
-
-Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -235,7 +233,7 @@ def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: torch.Tensor) -> Array:
+def _array(tensor: torch.Tensor) -> Single:
     return np.ascontiguousarray(tensor.detach().numpy(), dtype=np.float32)
 
 

@@ -23,18 +23,12 @@ from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
 from regard.translator.reports.about_runs import Scored, run_section, scores_of
 from regard.translator.reports.about_studies import study_section
-from regard.translator.runs.files import RUN, read_json
+from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import (
-    PLAN,
-    bootstrap_of,
-    comparison_results,
-    group_by_seed,
-    held_out,
-    read_comparison,
-)
+from regard.translator.studies.comparison import bootstrap_of, group_by_seed, held_out
+from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
 from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
 from regard.translator.training.preparation import load_data
@@ -109,9 +103,8 @@ class _Page:
     def study(self, folder: Path) -> None:
         self.say(f"reading the study {folder}")
         found = read_study(folder)
-        about = read_json(folder / STUDY)
         anchor = self._add(f"Search {folder}")
-        self.sections.append(study_section(found, about.get("command", ""), anchor=anchor, first=self._first()))
+        self.sections.append(study_section(found, anchor=anchor, first=self._first()))
         if found.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
 

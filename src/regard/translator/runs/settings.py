@@ -32,6 +32,7 @@ _FAST_IS_GONE = (
     "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
     'lengths write batching = "mixed" in [training].'
 )
+_LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
 
@@ -98,7 +99,7 @@ class ModelSettings:
     heads: int = _setting(2, "attention heads", least=1)
     head_width: int = _setting(96, "width of the keys, queries and values of one head", least=1)
     feed_forward: int = _setting(2048, "width inside the feed-forward part", least=1)
-    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, below=1.0)
+    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,9 @@ class TrainingSettings:
         below=1.0,
     )
     seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
-    threads: int = _setting(1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1)
+    threads: int = _setting(
+        1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
+    )
     save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
 
 
@@ -276,7 +279,7 @@ def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -289,7 +292,7 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         return value
     kind, rule = _FIELDS[key]
     if kind is float and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
         mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
     elif problem := _broken(value, rule):
@@ -312,8 +315,9 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
         return f"must be above {rule['above']:g}"
     if "below" in rule and value >= rule["below"]:
         return f"must be below {rule['below']:g}"
-    if "most" in rule and value > rule["most"]:
-        return f"must be {rule['most']} or less"
+    most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
+    if not isinstance(value, str) and value > most:
+        return f"must be {most} or less"
     return ""
 
 

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
@@ -34,7 +34,6 @@ from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.run import Run
 from regard.translator.scoring.significance import bleu, chrf
 
-Float = npt.NDArray[np.float64]
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
 
 

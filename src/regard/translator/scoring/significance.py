@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.extras import require
 from regard.results import Result
 from regard.tables import aligned
 from regard.translator.scoring.intervals import LEVEL, holm, verdict
 
-Float = npt.NDArray[np.float64]
 SEED = 12345  # sacrebleu's
 SAMPLES = 1000
 

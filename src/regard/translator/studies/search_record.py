@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.files import Lock, create_folder
+from regard.progress import duration
 from regard.results import Result
 from regard.tables import aligned
 from regard.translator.runs.files import json_file, read_json
 from regard.translator.runs.log import read_log
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import read_comparison
+from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
 from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
 from regard.translator.studies.space import Range, Space, change
 from regard.translator.studies.storage import open_storage
 from regard.translator.studies.summary import Comparison
-from regard.translator.training.budget import duration
 
 if TYPE_CHECKING:
     import optuna
@@ -64,6 +64,7 @@ class Tuning(Result):
     confirmation: Comparison | None
     command: str  # that trains the best settings
     cpu_seconds: float
+    searched_by: str = ""  # the command of the search itself
 
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
@@ -110,6 +111,7 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
         confirmation=confirmation,
         command=_train_command(folder, best),
         cpu_seconds=sum(t.cpu_seconds for t in found),
+        searched_by=str(about.get("command", "")),
     )
 
 
@@ -158,7 +160,7 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
 def read_about(folder: Path) -> dict[str, Any]:
     if not (folder / STUDY).exists():
         raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
-    about = read_json(folder / STUDY)
+    about = read_json(folder / STUDY, otherwise="give another --out")
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
     if not isinstance(about, dict) or not wanted <= about.keys():
         raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")

@@ -12,8 +12,7 @@ from attention_zoo import Case, examine, families  # noqa: E402
 
 from regard.models.capture import capture  # noqa: E402
 
-QUICK = {"BERT", "GPT-2", "Mistral (grouped, window)", "T5", "ModernBERT", "GPT-OSS (sinks)", "DeBERTa-v2"}
-CHOSEN = [family for family in families.FAMILIES if family.name in QUICK]
+CHOSEN = families.FAMILIES
 
 
 @pytest.mark.parametrize("family", CHOSEN, ids=lambda family: family.name)
@@ -83,7 +82,9 @@ def test_an_encoder_that_runs_once_and_a_decoder_that_runs_often():
     family = next(family for family in CHOSEN if family.name == "T5")
     inputs = {"input_ids": families.example(family)["input_ids"]}
     found = capture(families.make(family, "sdpa"), inputs, run=families.generate())
-    steps = {module: [r.step for r in found.records if r.module.startswith(module)] for module in ("encoder", "decoder")}
+    steps = {
+        module: [r.step for r in found.records if r.module.startswith(module)] for module in ("encoder", "decoder")
+    }
     assert steps["encoder"] == [0]
     assert sorted(set(steps["decoder"])) == [0, 1, 2, 3]
     assert {r.index for r in found.records if r.module.startswith("decoder")} == {1, 2}

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 from regard.errors import InputError
 from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
+from regard.models.given import original
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.records import span
 from regard.models.watching import Watch
@@ -185,7 +186,7 @@ def _each_head(
             if progress is not None:
                 progress(done, sum(counts))
     return Effects(
-        name=type(model).__name__, what=what, measure=measure_name, layers=tuple(chosen), effects=effects,
+        name=type(original(model)).__name__, what=what, measure=measure_name, layers=tuple(chosen), effects=effects,
         modules=tuple(sites[layer].module for layer in chosen),
     )  # fmt: skip
 

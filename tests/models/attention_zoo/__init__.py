@@ -98,7 +98,9 @@ def same(one: Any, other: Any) -> bool:
 
 def _tensors(output: Any) -> list[torch.Tensor]:
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    leaves += [leaf for leaf in getattr(output, "values", list)() if isinstance(leaf, torch.Tensor)] if not leaves else []
+    leaves += (
+        [leaf for leaf in getattr(output, "values", list)() if isinstance(leaf, torch.Tensor)] if not leaves else []
+    )
     return [part for leaf in leaves for part in (leaf.unbind() if leaf.is_nested else [leaf])]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+
+from attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 
 D = WIDTH // HEADS
 
@@ -195,7 +196,10 @@ class OnlineSoftmax(Projections):
             scores = q @ k[:, :, first : first + 4].transpose(2, 3) / math.sqrt(D)
             higher = torch.maximum(top, scores.amax(-1, keepdim=True))
             grown, shrink = torch.exp(scores - higher), torch.exp(top - higher)
-            total, mixed = total * shrink + grown.sum(-1, keepdim=True), mixed * shrink + grown @ v[:, :, first : first + 4]
+            total, mixed = (
+                total * shrink + grown.sum(-1, keepdim=True),
+                mixed * shrink + grown @ v[:, :, first : first + 4],
+            )
             top = higher
         return joined(mixed / total)
 

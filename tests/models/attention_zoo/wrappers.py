@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attention_zoo import BATCH, LENGTH, WIDTH, Case
-from attention_zoo.by_hand import FusedInside, Plain, Projections
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from attention_zoo import BATCH, LENGTH, WIDTH, Case
+from attention_zoo.by_hand import FusedInside, Plain, Projections
 
 
 class Stack(nn.Module):
@@ -75,7 +76,9 @@ def cases(kind: type[Projections], said: str) -> list[Case]:
         Case(f"jit.trace, {said}", _wrapped(lambda m: torch.jit.trace(m, (_words(),)), kind), modes=quiet, layers=2),
         Case(f"export, {said}", _wrapped(_exported, kind), modes=quiet, layers=2),
         Case(f"checkpointing, {said}", lambda: (Checkpointed(kind), _words(requires_grad=True)), modes=("grad",)),
-        Case(f"checkpointing, reentrant, {said}", lambda: (Reentrant(kind), _words(requires_grad=True)), modes=("grad",)),
+        Case(
+            f"checkpointing, reentrant, {said}", lambda: (Reentrant(kind), _words(requires_grad=True)), modes=("grad",)
+        ),
         Case(f"int8, {said}", _wrapped(_int8, kind), modes=quiet, layers=2),
         Case(f"autocast, {said}", _wrapped(lambda m: m, kind), run=_autocast, layers=2),
         Case(f"bfloat16, {said}", _typed(torch.bfloat16, kind), layers=2),

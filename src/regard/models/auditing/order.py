@@ -173,9 +173,7 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
         base.with_rows(len(base.rows) - 1, replace(rows, positions=positions.clone()))
         for positions in (places, places.flip(1))
     ]
-    gap = measure(
-        subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1]))
-    )
+    gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
     common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
     if gap.broken:
         yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)

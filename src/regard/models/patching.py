@@ -11,7 +11,6 @@ Effects of heads do not add up: each is measured with all others at work.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from regard.errors import InputError
+from regard.errors import InputError, RegardError
 from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
 from regard.models.given import original
@@ -235,9 +234,12 @@ def _restored(metric: Metric, good: Any, bad: Any) -> tuple[Metric, tuple[float,
 
 
 def _number(metric: Metric, output: Any) -> float:
-    with contextlib.suppress(TypeError, ValueError):
+    try:
         return float(metric(output))
-    raise InputError("The metric must return one number for the model's output.")
+    except RegardError:
+        raise
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError("The metric must return one number for the model's output.") from None
 
 
 def _refuse_no_gap(gap: float) -> None:

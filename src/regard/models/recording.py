@@ -81,7 +81,7 @@ class Recorder(Watch):
         dropped: list[Tensor] = []
         for part in blocks(shape, heads):
             weights, used = call.weights(part), call.used(part)
-            sink.take(weights)
+            sink.take(weights, own=call.fresh)
             if used is not None:
                 dropped.append(used)
             checks.take(call, weights, weights if used is None else used, part)
@@ -110,19 +110,22 @@ class Sink:
     """Where weights go: an array in memory, or the file."""
 
     def __init__(self, file: CaptureFile | None, name: str, shape: tuple[int, ...]) -> None:
-        self.file, self.done = file, 0
-        self.array: Float32 = np.zeros(shape, np.float32) if file is None else _placeholder(shape)
+        self.file, self.shape, self.done = file, shape, 0
+        self.array: Float32 = _placeholder(shape)
         if file is not None:
             file.begin(name, shape)
 
-    def take(self, block: Tensor) -> None:
-        """Blocks come in the order in which they lie in memory."""
-        flat = block.to(torch.float32).to("cpu").numpy().reshape(-1)
+    def take(self, block: Tensor, *, own: bool = False) -> None:
+        """The next block, in the order in which blocks lie in memory; ``own``: nobody else holds these numbers."""
+        whole = block.to("cpu", torch.float32)
         if self.file is not None:
-            self.file.append(flat)
+            self.file.append(whole.numpy())
+        elif tuple(block.shape) == self.shape:  # all at once
+            self.array = (whole if own or whole.dtype != block.dtype else whole.clone()).contiguous().numpy()
         else:
-            self.array.reshape(-1)[self.done : self.done + flat.size] = flat
-            self.done += flat.size
+            self.array = np.empty(self.shape, np.float32) if self.done == 0 else self.array
+            self.array.reshape(-1)[self.done : self.done + block.numel()] = whole.reshape(-1).numpy()
+            self.done += block.numel()
 
 
 class Checks:
@@ -137,12 +140,14 @@ class Checks:
         if not self.dropped:
             self.error = _worse(self.error, call.error(used, part))
         sums = weights.sum(dim=-1)
-        blank = (weights == 0).all(dim=-1)
         self.finite &= bool(torch.isfinite(sums).all())
-        self.empty += int(blank.sum())
-        if not bool(blank.all()):
-            real = sums[~blank]
-            self.least, self.most = min(self.least, float(real.min())), max(self.most, float(real.max()))
+        blank = sums == 0
+        if bool(blank.any()):
+            blank &= (weights == 0).all(dim=-1)
+            self.empty += int(blank.sum())
+            sums = sums[~blank]
+        if sums.numel():
+            self.least, self.most = min(self.least, float(sums.min())), max(self.most, float(sums.max()))
 
     def residual(self, call: AttentionCall) -> float | None:
         if self.dropped:

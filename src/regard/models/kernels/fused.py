@@ -99,6 +99,8 @@ class Rule:
 class FusedCall(AttentionCall):
     """q, k, v and the output with the axes batch, heads, length, width, wherever the operator has them."""
 
+    fresh = True
+
     def __init__(
         self, kernel: str, tensors: tuple[Tensor, Tensor, Tensor, Tensor], rule: Rule, *, scale: float | None,
         run: Callable[[Tensor], Tensor], insert: Callable[[Result, Tensor], Result], dropped: bool = False,
@@ -115,8 +117,7 @@ class FusedCall(AttentionCall):
             self.notes.append("the kernel dropped weights by itself: these are the weights before dropout")
 
     def weights(self, part: Part) -> Tensor:
-        scores = self.queries_of(part) @ self.keys_of(part).transpose(2, 3)
-        scores *= self.factor
+        scores = (self.queries_of(part) * self.factor) @ self.keys_of(part).transpose(2, 3)
         if self.rule.softcap:
             scores = self.rule.softcap * torch.tanh(scores / self.rule.softcap)
         return masked_softmax(self._masked(scores, part))

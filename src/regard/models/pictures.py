@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sketch_effects(result: Effects) -> Any:
-    """A heat map: purple below zero, orange above, white nothing: a pair that differs for every kind of colour sight."""
+    """A heat map: purple below zero, orange above, white nothing; that pair differs for every colour sight."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

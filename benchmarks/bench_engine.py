@@ -22,13 +22,13 @@ from typing import NamedTuple
 import torch
 
 from regard.errors import InputError
-from regard.translator.comparison import held_out
-from regard.translator.engines import Engine, open_engine
-from regard.translator.export import export
-from regard.translator.preparation import load_data
-from regard.translator.runs import Run, load_run
-from regard.translator.significance import bleu
-from regard.translator.sources import Pairs
+from regard.translator.data.sources import Pairs
+from regard.translator.engines.ctranslate2 import Engine, open_engine
+from regard.translator.engines.export import export
+from regard.translator.models.run import Run, load_run
+from regard.translator.scoring.significance import bleu
+from regard.translator.studies.comparison import held_out
+from regard.translator.training.preparation import load_data
 
 SENTENCES, SINGLE, ROUNDS = 1000, 200, 2  # one by one eager is slow, so fewer
 

@@ -88,11 +88,11 @@ def work(threads: int, batch: int) -> None:
     """What each process of an arm does."""
     import torch.distributed as dist
 
-    from regard.translator.batches import epoch_plan
-    from regard.translator.parallel import joined
-    from regard.translator.preparation import prepare
-    from regard.translator.settings import load_settings
-    from regard.translator.training import Epoch, Step, train
+    from regard.translator.data.batches import epoch_plan
+    from regard.translator.runs.settings import load_settings
+    from regard.translator.training.loop import Epoch, Step, train
+    from regard.translator.training.parallel import joined
+    from regard.translator.training.preparation import prepare
 
     where = str(DATA) if DATA.exists() else "builtin"
     changes = [f'data.path="{where}"', f"threads={threads}", f"batch_tokens={batch}", "save_every=100000"]

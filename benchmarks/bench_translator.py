@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from regard.translator.batches import Batch, Rows, plan
-from regard.translator.model import EncoderTranslator, build_model, padded
-from regard.translator.preparation import Prepared, prepare
-from regard.translator.settings import Settings
-from regard.translator.vocabulary import PAD
+from regard.translator.data.batches import Batch, Rows, plan
+from regard.translator.data.vocabulary import PAD
+from regard.translator.models.encoder import EncoderTranslator, build_model, padded
+from regard.translator.runs.settings import Settings
+from regard.translator.training.preparation import Prepared, prepare
 
 ROUNDS, BATCHES = 6, 3
 DATA = Path(__file__).parents[2] / "shared" / "data" / "multi30k"

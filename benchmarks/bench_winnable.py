@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.design.winnable import Winnable, winnable
+from regard.design.winnable_rows import Winnable, winnable
 
 FEW, MANY = (3, 5, 10, 20, 40), (150, 200, 300, 500)
 

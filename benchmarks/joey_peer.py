@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from regard.translator.comparison import held_out
-from regard.translator.preparation import Prepared
-from regard.translator.settings import Settings, load_settings
+from regard.translator.runs.settings import Settings, load_settings
+from regard.translator.studies.comparison import held_out
+from regard.translator.training.preparation import Prepared
 
 INSTALLED = Path(sys.prefix) / "peers" / "joeynmt"  # where `make bench` puts it, away from our own packages
 TURN = 3.0  # CPU-seconds

@@ -21,12 +21,12 @@ import torch
 
 from benchmarks import joey_peer
 from benchmarks.bench_training import JOEYS, Ours, prepared
-from regard.translator.comparison import held_out
-from regard.translator.preparation import Prepared
-from regard.translator.runs import load_run
-from regard.translator.settings import Settings
-from regard.translator.significance import bleu
-from regard.translator.training import Epoch, Step, train
+from regard.translator.models.run import load_run
+from regard.translator.runs.settings import Settings
+from regard.translator.scoring.significance import bleu
+from regard.translator.studies.comparison import held_out
+from regard.translator.training.loop import Epoch, Step, train
+from regard.translator.training.preparation import Prepared
 
 
 @dataclass

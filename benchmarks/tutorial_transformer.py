@@ -13,12 +13,12 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from regard.translator.batches import Batch
-from regard.translator.embeddings import sinusoidal_table
-from regard.translator.encoder_decoder import EncoderDecoder
-from regard.translator.model import Attention, FeedForward
-from regard.translator.settings import Settings
-from regard.translator.vocabulary import PAD
+from regard.translator.data.batches import Batch
+from regard.translator.data.vocabulary import PAD
+from regard.translator.models.embeddings import sinusoidal_table
+from regard.translator.models.encoder import Attention, FeedForward
+from regard.translator.models.encoder_decoder import EncoderDecoder
+from regard.translator.runs.settings import Settings
 
 
 class TutorialTransformer(nn.Module):

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+from places import DOCS
 from regard.attention import UNIT, attend, averaged_heads, rounding_bound
 from regard.errors import InputError
 from regard.layers import block, feed_forward, multi_head, self_attention
@@ -370,7 +371,7 @@ b_1 = np.zeros(2)
 
 
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = Path(__file__).parent.parent / "docs" / "attention.md"
+    guide = DOCS / "attention.md"
     monkeypatch.chdir(tmp_path)
     outcome = doctest.testfile(str(guide), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert outcome.attempted > 5

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 
+from places import DOCS
 from regard import claims, design, lowrank, noise, subspace
 from regard.lab.page import pages
 from regard.lab.state import State
@@ -22,7 +23,7 @@ from regard.positions import positions
 from regard.results import Result
 from regard.symmetry import symmetry
 
-FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
+FOLDER = DOCS / "notebooks"
 NOTEBOOKS = {
     "designing-a-query": ["No shorter query does", "No query does", "can get at most 0.2", "holds so far"],
     "noise-and-heads": ["Two heads are 11 x steadier here", "8.0715%", "local optimum", "REFUTED"],

@@ -49,9 +49,7 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
-    def __init__(
-        self, *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None
-    ) -> None:
+    def __init__(self, *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.widen = widen
         self.generator = None if jitter is None else torch.Generator().manual_seed(jitter)

@@ -15,9 +15,11 @@ from regard.cli.output import AsJson, Progress, note, show
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.translator.corpus import Pairs
-    from regard.translator.settings import Settings
-    from regard.translator.training import Epoch, Step
+    from regard.translator.data.corpus import Pairs
+    from regard.translator.models.run import Run
+    from regard.translator.runs.log import Epoch
+    from regard.translator.runs.settings import Settings
+    from regard.translator.training.loop import Step
 
 app = typer.Typer(
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
@@ -65,8 +67,8 @@ def train(
         _said_by_the_first()
         raise
     folder = out if out is not None else Path("runs") / Path(config).stem
-    from regard.translator.parallel import joined
-    from regard.translator.training import train as run
+    from regard.translator.training.loop import train as run
+    from regard.translator.training.parallel import joined
 
     command = shlex.join(["regard", *sys.argv[1:]])
     with joined() as team:
@@ -86,25 +88,24 @@ def score(
     run: RunFolder,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Two files, source and target, a sentence a line; default: the test set of the run's data."),
+        typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
     ] = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Perplexity both ways of counting, nats a character, BLEU and chrF with signatures, by length and phenomenon.
+    """Perplexity both ways of counting, nats per character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
     regard translator score runs/good --beam 5
     """
-    from regard.translator.runs import load_run
-    from regard.translator.scoring import score as judged
+    from regard.translator.scoring.scores import score as judged
 
-    opened = load_run(run, weights=weights)
+    opened = _opened(run, weights)
     pairs = _pairs(test, opened.settings)
-    show(judged(opened, pairs, beam=beam, engine=engine, watch=Progress("translating")), as_json=as_json)
+    show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
 
 
 @app.command()
@@ -112,7 +113,9 @@ def translate(
     run: RunFolder,
     text: Annotated[
         str | None,
-        typer.Argument(help="A sentence, or a file with one a line; left out: standard input.", show_default=False),
+        typer.Argument(
+            help="A sentence, or a file with one on each line; default: standard input.", show_default=False
+        ),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
     beam: Beam = 1,
@@ -126,11 +129,9 @@ def translate(
 
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
-    from regard.translator.runs import load_run
-
     sentences = _sentences(text)
-    opened = load_run(run, weights=weights)
-    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, watch=Progress("translating"))
+    opened = _opened(run, weights)
+    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
     show(found, as_json=as_json)
@@ -153,9 +154,18 @@ def export(
 
     Needs pip install 'regard[engine]'. An export is refused once the run has other weights: give the command again.
     """
-    from regard.translator.export import export as write
+    from regard.translator.engines.export import export as write
 
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
+
+
+def _opened(folder: Path, weights: str) -> Run:
+    from regard.translator.models.run import load_run
+
+    run = load_run(folder, weights=weights)
+    for line in run.notes:
+        note(line)
+    return run
 
 
 class _Watch:
@@ -165,7 +175,7 @@ class _Watch:
         self.terminal, self.shown = sys.stderr.isatty(), time.monotonic()
 
     def __call__(self, event: Step | Epoch) -> None:
-        from regard.translator.training import Step
+        from regard.translator.training.loop import Step
 
         if isinstance(event, Step):
             self._step(event)
@@ -178,7 +188,7 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
-        from regard.translator.budget import duration
+        from regard.progress import duration
 
         now = time.monotonic()
         if now - self.shown < (0.5 if self.terminal else 20):
@@ -197,7 +207,7 @@ class _Watch:
 def _said_by_the_first() -> None:
     """Raise the error at hand again; of several processes that found it, the first one speaks."""
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
-        from regard.translator.parallel import joined
+        from regard.translator.training.parallel import joined
 
         with joined():
             raise
@@ -205,7 +215,7 @@ def _said_by_the_first() -> None:
 
 def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
     """The settings file, then --set, then the options that have a name of their own."""
-    from regard.translator.settings import load_settings
+    from regard.translator.runs.settings import load_settings
 
     keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
     quoted = [f"{keys[name]}={_quoted(value)}" for name, value in named.items() if value is not None]
@@ -219,8 +229,8 @@ def _quoted(value: str) -> str:
 
 
 def _pairs(test: tuple[Path, Path] | None, settings: Settings) -> Pairs:
-    from regard.translator.corpus import Pairs, clean, read_pairs
-    from regard.translator.preparation import load_data
+    from regard.translator.data.corpus import Pairs, clean, read_pairs
+    from regard.translator.training.preparation import load_data
 
     if test is not None:
         found = read_pairs(*test)
@@ -232,7 +242,7 @@ def _pairs(test: tuple[Path, Path] | None, settings: Settings) -> Pairs:
 
 
 def _sentences(text: str | None) -> list[str]:
-    from regard.translator.sources import read_lines
+    from regard.translator.data.sources import read_lines
 
     if text is None:
         return _standard_input()
@@ -247,7 +257,7 @@ def _sentences(text: str | None) -> list[str]:
 
 def _standard_input() -> list[str]:
     if sys.stdin.isatty():
-        note("reading sentences from the keyboard, one a line; end with Ctrl-D.")
+        note("reading sentences from the keyboard, one on each line; end with Ctrl-D.")
     try:
         lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -255,7 +265,7 @@ def _standard_input() -> list[str]:
             f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
         ) from None
     if not lines:
-        raise InputError("Standard input is empty; give one sentence a line.")
+        raise InputError("Standard input is empty; give one sentence on each line.")
     return lines
 
 
@@ -287,9 +297,9 @@ def compare(
     runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where tokens differ, nats a
     character stand in for perplexity. Runs of different data are refused.
     """
-    from regard.translator.comparison import compare as contest
-    from regard.translator.comparison import compare_runs
-    from regard.translator.variants import split_variants
+    from regard.translator.studies.comparison import compare as contest
+    from regard.translator.studies.comparison import compare_runs
+    from regard.translator.studies.variants import split_variants
 
     if len(what) > 1 or Path(what[0]).is_dir():
         if changes or any(option is not None for option in (embeddings, data, source, target, out)):
@@ -343,7 +353,7 @@ def tune(
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
     """
-    from regard.translator.tuning import tune as search
+    from regard.translator.studies.tuning import tune as search
 
     settings = _settings(config, changes or [], data=data, source=source, target=target)
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
@@ -368,7 +378,7 @@ def report(
 
     The page asks nothing of the network and prints cleanly to PDF.
     """
-    from regard.translator.report import report as write
+    from regard.translator.reports import report as write
 
     command = shlex.join(["regard", *sys.argv[1:]])
     show(write(folders, out, replace=replace, say=note, command=command), as_json=as_json)

@@ -44,8 +44,8 @@ def winnable(
     A model's embedding: regard design winnable model.safetensors:embeddings.word_embeddings.weight --out proof.json
     """
     from regard.arrays import check_target, load_array
-    from regard.design.winnable import winnable as decide
     from regard.design.winnable_check import verify_winnable
+    from regard.design.winnable_rows import winnable as decide
 
     for path in (out, resume):
         if path is not None:

@@ -2,6 +2,7 @@
 
 Wins are float64 products with a Cauchy-Schwarz bound, then ball arithmetic (FLINT) at growing precision until the
 sign is certain; combinations are solved again in ball arithmetic, or multiplied out in exact rationals.
+Its few lines of arithmetic are its own on purpose: what `regard.rigor` had wrong, this would find.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def verify_winnable(
 
     rows: the matrix the certificate is about. certificate: its dictionary, or the JSON file that holds it.
 
-    >>> from regard.design.winnable import winnable
+    >>> from regard.design.winnable_rows import winnable
     >>> square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
     >>> print(verify_winnable(square, winnable(square, jobs=1).to_dict()))
     The certificate holds: 5 verdicts were proved again from the rows alone.

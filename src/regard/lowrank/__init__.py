@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
+from regard.lowrank.analysis import Study, Table, study, study_product, study_sketch, table
 from regard.lowrank.certificate import Certificate, certify, residual_above
+from regard.lowrank.coursework_statements import Statements, attaining, statements
 from regard.lowrank.decompose import product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect, variation_bound, weight_change
 from regard.lowrank.randomised import sketch
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
 from regard.lowrank.sketches import Sketch, SketchCheck
-from regard.lowrank.statements import Statements, attaining, statements
-from regard.lowrank.study import Study, Table, study, study_product, study_sketch, table
 from regard.lowrank.truncation import Truncation, TruncationCheck
 
 __all__ = [

@@ -23,7 +23,7 @@ def is_run(folder: Path) -> bool:
 
 def load(folder: Path) -> nn.Module:
     """The model of a run, with its best weights."""
-    from regard.translator.runs import load_run
+    from regard.translator.models.run import load_run
 
     return load_run(folder).model
 
@@ -36,7 +36,7 @@ def is_ours(module: nn.Module) -> bool:
 def derive(module: nn.Module, label: str) -> Given:
     """Ids for one of our translators; it knows padding by its id, and markers stand at both ends in training only."""
     from regard.models.given import Given, parameter_names
-    from regard.translator.vocabulary import EOS, PAD, SOS
+    from regard.translator.data.vocabulary import EOS, PAD, SOS
 
     generator = torch.Generator().manual_seed(0)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]

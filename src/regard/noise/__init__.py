@@ -7,7 +7,7 @@
 """
 
 from regard.noise.comparison import Comparison, compare
-from regard.noise.coursework import (
+from regard.noise.coursework_settings import (
     eps_for_first_head,
     gaussian_setting,
     negative_score,
@@ -24,11 +24,11 @@ from regard.noise.coursework import (
     two_point_setting,
 )
 from regard.noise.files import EXAMPLE, read_model
+from regard.noise.law import quantile, weight_law
 from regard.noise.model import Magnitude, NoiseModel, Spread
-from regard.noise.optimise import OptimisedQueries, optimise
+from regard.noise.optimised_queries import OptimisedQueries, optimise
+from regard.noise.random_keys import Study, study
 from regard.noise.scores import Scores, score_laws
-from regard.noise.shares import quantile, weight_law
-from regard.noise.study import Study, study
 from regard.noise.values import Value, WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
 

@@ -10,13 +10,13 @@ The nearest is proved by continued fraction over all offsets to 9,999,999.
 
 from __future__ import annotations
 
+from regard.positions.answer import Positions, positions
 from regard.positions.collisions import Collision, first_collision
 from regard.positions.encodings import frequencies, rotate, sinusoidal
 from regard.positions.machine import Table, round_to
 from regard.positions.nearest import Nearest, convergents, distance, nearest_offset
 from regard.positions.rotary import Differences, differences
 from regard.positions.rows import first_equal_rows, nearest_rows
-from regard.positions.study import Positions, positions
 
 __all__ = [
     "Collision",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.symmetry.maps import load_map
 from regard.symmetry.order import Layer, dog_and_man, equal_positions, lemmas, random_layer
-from regard.symmetry.study import Symmetry, symmetry
+from regard.symmetry.order_blindness import Symmetry, symmetry
 
 __all__ = [
     "Layer",

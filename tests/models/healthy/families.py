@@ -101,7 +101,9 @@ def qwen2(**more):
 
 def gemma2(**more):
     """Capped scores, windows in every other layer."""
-    return made("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 6, "query_pre_attn_scalar": 8}, **more)
+    return made(
+        "Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 6, "query_pre_attn_scalar": 8}, **more
+    )
 
 
 def phi(**more):

@@ -152,7 +152,9 @@ def layer_norm():
 class Encoder(nn.Module):
     """Reads in both directions; ``attention_mask`` is True where a token is real."""
 
-    def __init__(self, *, attention=Attention, feed_forward=FeedForward, positions=Positions, norm=layer_norm, layers=()):
+    def __init__(
+        self, *, attention=Attention, feed_forward=FeedForward, positions=Positions, norm=layer_norm, layers=()
+    ):
         super().__init__()
         torch.manual_seed(0)
         self.tokens, self.positions = nn.Embedding(WORDS, WIDTH), positions()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch import nn
-
 from healthy import families
+from torch import nn
 
 WIDTH = 20
 

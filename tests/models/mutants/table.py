@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-
 from healthy import tiny
-from mutants import libraries, tiny as bugs
+
+from mutants import libraries
+from mutants import tiny as bugs
 
 FIRST, SECOND = "blocks.0.attention", "blocks.1.attention"
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
+from healthy import tiny
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
-
-from healthy import tiny
 
 SMALL = 1e-9
 
@@ -349,5 +346,3 @@ class NanForNobody(tiny.Encoder):
     def allowed(self, ids, attention_mask):
         keep = super().allowed(ids, attention_mask)
         return keep & keep.transpose(2, 3)
-
-

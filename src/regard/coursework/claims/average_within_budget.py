@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, with_keys, within
 from regard.coursework.question import Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 SMALLEST = 1e-12
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.lab.errands import Errands
+from regard.lab.background import Errands
 from regard.lab.notation import formulas
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text

@@ -78,7 +78,7 @@ def answer(state: State) -> Answer:
 
 def _heads(setting: Setting, queries: Array) -> Heads:
     from regard import noise
-    from regard.noise.study import expected_error
+    from regard.noise.random_keys import expected_error
 
     scores = noise.score_laws(setting.model, queries)
     moments = noise.weight_moments(scores)
@@ -102,7 +102,7 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
 
 def _bins(law: WeightLaw) -> Array:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
-    from regard.noise.twoheads import TwoHeadsLaw
+    from regard.noise.law_two_heads import TwoHeadsLaw
 
     above = np.zeros(BINS + 1)
     above[0] = 1.0
@@ -146,7 +146,7 @@ def _ellipse(centre: Array, covariance: Array, deviations: float) -> Array:
 def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
     pairs = [
         ("error", "mean squared error E‖c − target‖²", one.error, two.error),
-        ("variance", "of it variance", one.variance, two.variance),
+        ("variance", "of which variance", one.variance, two.variance),
         ("share", f"P(weight of key 0 > {SHARE:g})", one.law.above(SHARE).value, two.law.above(SHARE).value),
     ]
     numbers = []

@@ -1,0 +1,111 @@
+"""Finding the combination behind a "never": weights over the competing keys that balance the anchors exactly.
+
+Floating point only: `certificate` proves that exact weights exist next to the ones found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.design import minimax
+from regard.design.certificate import Balance, Verb
+from regard.design.question import Geometry, Question
+
+Array = NDArray[np.float64]
+
+REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
+POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys alone may all lie on one line
+THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest are tried as exact zeros
+
+
+def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance | None]:
+    """What might prove that no query meets the demand, the strongest first; None: the copies of the key alone."""
+    copies = _copies(question)
+    if place.unit == 0:
+        count = len(question.competing)
+        mixture = np.zeros(0) if question.verb is Verb.MATCH else np.ones(len(question.chosen))
+        yield Balance(weights=np.full(count, 1 / count), mixture=mixture, basis=(0,))
+    elif not copies.all():
+        for combination in _strongest_combinations(question, place, copies):
+            weights = np.asarray(combination.weights)
+            if _entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
+                yield combination
+    if copies.any():
+        yield None
+
+
+def _copies(question: Question) -> NDArray[np.bool_]:
+    """Which competing keys equal the key to be copied, number for number."""
+    if question.verb is not Verb.COPY:
+        return np.zeros(len(question.competing), dtype=bool)
+    same: NDArray[np.bool_] = (question.keys[question.competing] == question.keys[question.chosen[0]]).all(axis=1)
+    return same
+
+
+def _strongest_combinations(question: Question, place: Geometry, copies: NDArray[np.bool_]) -> Iterator[Balance]:
+    """Combinations near the one of largest entropy; copies of the key are left out, since they are counted apart."""
+    points = place.points[~copies]
+    far = minimax.strongest(points, place.anchors, np.zeros(len(place.anchors)), REACH, gap=1e-9)
+    if not np.isfinite(far.weights).all():
+        return
+    mixture = np.zeros(0) if question.verb is Verb.MATCH else far.mixture
+    for combination in combinations(points, place.anchors, far.weights, far.mixture):
+        weights = np.zeros(len(copies))
+        weights[~copies] = combination.weights
+        yield Balance(weights=weights, mixture=mixture, basis=combination.basis)
+
+
+def combinations(points: Array, anchors: Array, weights: Array, mixture: Array) -> list[Balance]:
+    """Candidate combinations: tiny weights taken as zero or not, each balanced and with a basis to solve for.
+
+    Weights that are nearly equal are tried as equal ones first: these prove a whole number exactly.
+    """
+    candidates = []
+    for threshold in THRESHOLDS:
+        kept = np.where(weights > threshold * weights.max(), weights, 0.0)
+        balanced = _balance(points, kept, mixture @ anchors)
+        support = np.flatnonzero(balanced > 0)
+        basis = tuple(int(i) for i in support[_basis(points[support], balanced[support])])
+        if np.ptp(balanced[support]) < 1e-6 * balanced.max():
+            even = np.where(balanced > 0, 1.0, 0.0)
+            candidates.append(Balance(weights=even, mixture=mixture, basis=basis))
+        candidates.append(Balance(weights=balanced, mixture=mixture, basis=basis))
+    return candidates
+
+
+def _balance(points: Array, weights: Array, target: Array) -> Array:
+    """Weights near the given ones, on their support, with sum 1 and sum w p = t to rounding: w (1 + (p - t).y + c)."""
+    support = np.flatnonzero(weights > 0)
+    kept = weights[support] / weights[support].sum()
+    columns = np.concatenate([points[support] - target, np.ones((len(support), 1))], axis=1)
+    for _ in range(3):
+        miss = columns.T @ kept - np.append(np.zeros(points.shape[1]), 1.0)
+        shift = np.linalg.lstsq(columns.T * np.sqrt(kept), miss, rcond=1e-14)[0] * np.sqrt(kept)
+        trial = kept - shift
+        if trial.min() <= 0:
+            break
+        kept = trial
+    full = np.zeros(len(weights))
+    full[support] = kept
+    return full
+
+
+def _basis(points: Array, weights: Array) -> NDArray[np.intp]:
+    """Rows to solve for: heavy and well-conditioned together, by QR with pivoting on the columns w_i (p_i, 1)."""
+    from scipy.linalg import qr
+
+    size = points.shape[1] + 1
+    pool = np.argsort(-weights, kind="stable")[: max(8 * size, POOL // size)]
+    columns = (np.concatenate([points[pool], np.ones((len(pool), 1))], axis=1) * np.sqrt(weights[pool, None])).T
+    _, triangle, order = qr(columns, mode="economic", pivoting=True)
+    size = np.abs(np.diag(triangle))
+    rank = int((size > 1e-10 * size.max(initial=0)).sum())
+    return np.sort(pool[order[:rank]])
+
+
+def _entropy(weights: Array) -> float:
+    positive = weights[weights > 0] / weights.sum()
+    return float(-(positive @ np.log(positive)))

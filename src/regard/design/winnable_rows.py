@@ -1,0 +1,344 @@
+"""Can any query make this row the strict argmax? Asked of every row of an embedding matrix.
+
+Row j can win exactly when k_j is outside the convex hull of the other rows (Gordan). Most rows win under a
+query that costs one matrix product (:mod:`regard.design.winnable_screen`); the rest are searched and then decided
+exactly (:mod:`regard.design.hull`). Every verdict is a statement about the stored numbers in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.design import hull, winnable_screen
+from regard.errors import CouldNotFindOut, InputError
+from regard.files import write_file
+from regard.progress import Progress
+from regard.results import Result, plain
+
+FORMAT = "regard winnable 1"
+WAYS = {
+    "c": "wins with q = k_j - mean",
+    "w": "wins with q = W (k_j - mean), W the inverse covariance",
+    "q": "wins with a query of its own",
+    "n": "never wins",
+    "?": "undecided",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proof:
+    """The proof of one row that needed its own: a query that wins, or rows and weights that combine to it.
+
+    `query` holds floats, or integers as strings where floats have too few digits. `weights` are floats within
+    `radii` of weights that combine exactly, or rationals as strings.
+    """
+
+    row: int
+    kind: str
+    query: list[float] | list[str] | None = None
+    support: list[int] | None = None
+    weights: list[float] | list[str] | None = None
+    radii: list[float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Winnable(Result):
+    """Every row's verdict, and what proves it. `ways` has one letter a row, explained in `legend`."""
+
+    format: str = FORMAT
+    rows: int
+    dimensions: int
+    dtype: str
+    fingerprint: str
+    ways: str
+    proofs: list[Proof]
+    resumed: int = 0  # verdicts taken from an earlier run's file, not proved again
+    legend: dict[str, str] = dataclasses.field(default_factory=lambda: dict(WAYS))
+
+    @property
+    def never(self) -> list[int]:
+        """Rows that no query whatsoever makes the strict argmax."""
+        return [j for j, way in enumerate(self.ways) if way == "n"]
+
+    @property
+    def undecided(self) -> list[int]:
+        """Rows of which neither was proved."""
+        return [j for j, way in enumerate(self.ways) if way == "?"]
+
+    @property
+    def answer(self) -> bool:
+        return not self.never
+
+    def query(self, rows: ArrayLike, j: int) -> NDArray[np.float64]:
+        """A query that makes row j the strict argmax; the one that was proved, or the recipe applied again."""
+        for proof in self.proofs:
+            if proof.row == j and proof.query is not None:
+                return _rounded(proof.query)
+        if self.ways[j] not in "cw":
+            raise InputError(f"row {j} has no winning query to show: it {WAYS[self.ways[j]]}")
+        table = _table(rows)
+        centre = winnable_screen.prepare(table).centre
+        matrix = winnable_screen.whitening(table, centre) if self.ways[j] == "w" else None
+        found = winnable_screen.queries(np.asarray(table[[j]], dtype=np.float64), centre, matrix)
+        return np.asarray(found[0], dtype=np.float64)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the certificate as JSON, for :func:`regard.design.winnable_check.verify_winnable`."""
+        write_file(path, self.to_json().encode())
+
+    def __str__(self) -> str:
+        count, never, undecided = Counter(self.ways), self.never, self.undecided
+        said = [
+            f"{self.rows - len(never) - len(undecided):,} of {self.rows:,} rows can be the strict argmax of some "
+            f"query, proved in exact arithmetic on the stored {self.dtype} numbers: {count['c']:,} win with their "
+            f"own direction from the mean, {count['w']:,} with the whitened one, {count['q']:,} with a query of "
+            "their own."
+        ]
+        if never:
+            said.append(f"{_few(never)} can never win: other rows combine to it exactly.")
+        if undecided:
+            said.append(f"{_few(undecided)} could not be decided.")
+        if self.resumed:
+            said.append(
+                f"{self.resumed:,} of these verdicts are an earlier run's, taken from its file as they were: "
+                "--out with --verify proves everything again."
+            )
+        return " ".join(said) + " Rows are counted from 0."
+
+
+def winnable(
+    rows: ArrayLike,
+    *,
+    jobs: int = -1,
+    seconds: float = 60.0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Winnable:
+    """Decides for every row of an n x d matrix whether any query makes it the strict argmax of Kq.
+
+    rows: stored floats, memory-mapped if you like; integers are converted. Their dtype is what the verdict covers.
+    jobs: processes, through joblib: hand in a cluster with ``joblib.parallel_config``.
+    seconds: how long exact rationals may take on one row before it counts as undecided.
+    checkpoint: a file that is brought up to date on the way; the same call again goes on from it.
+    progress: called with (rows decided, rows).
+
+    >>> verdict = winnable([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]], jobs=1)
+    >>> verdict.never, verdict.proofs[0].support, verdict.proofs[0].weights
+    ([4], [0, 2], ['1/2', '1/2'])
+    """
+    if jobs == 0:
+        raise InputError("jobs must be a number of processes, or -1 for every core; it is 0")
+    if not seconds >= 0:
+        raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
+    table = _table(rows)
+    state = _State.start(table, checkpoint)
+    progress = progress or (lambda done, total: None)
+    for j, twin in _copies(table):
+        state.settle(j, "n", Proof(row=j, kind="identical row", support=[twin], weights=["1"]))
+    from joblib import Parallel
+
+    small = table.size < 1 << 16 and jobs == -1  # starting processes would take longer than the work
+    with Parallel(n_jobs=1 if small else jobs) as parallel:
+        prepared = winnable_screen.prepare(table)
+        _screen(table, prepared, "c", state, parallel, progress)
+        if state.open():
+            prepared = dataclasses.replace(prepared, whiten=winnable_screen.whitening(table, prepared.centre))
+            _screen(table, prepared, "w", state, parallel, progress)
+            _search(table, prepared, seconds, state, parallel, progress)
+    return state.result(table)
+
+
+def _screen(
+    table: NDArray[Any], prepared: winnable_screen.Screen, way: str, state: _State, parallel: Any, progress: Progress
+) -> None:
+    from joblib import delayed
+
+    todo = np.array(state.open(untried=way), dtype=np.intp)
+    tasks = [todo[a : a + winnable_screen.QUERIES] for a in range(0, len(todo), winnable_screen.QUERIES)]
+    for batch in _batches(tasks, 8 * _workers(parallel)):
+        won = parallel(delayed(winnable_screen.winners)(table, which, prepared) for which in batch)
+        for which, wins in zip(batch, won, strict=True):
+            for j, win in zip(which.tolist(), wins, strict=True):
+                state.settle(j, way if win else way.upper(), None)
+        state.save()
+        progress(state.decided(), len(table))
+
+
+def _search(
+    table: NDArray[Any],
+    prepared: winnable_screen.Screen,
+    seconds: float,
+    state: _State,
+    parallel: Any,
+    progress: Progress,
+) -> None:
+    from joblib import delayed
+
+    # float64 saves a conversion at every look at all rows; beyond half a gigabyte the conversion is cheaper
+    wide = table.astype(np.float64) if table.size < 1 << 26 else table
+    for batch in _batches(state.open(), 8 * _workers(parallel)):
+        found = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
+        for j, proof in zip(batch, found, strict=True):
+            way = "?" if proof is None else "n" if proof.support else "q"
+            state.settle(j, way, proof)
+        state.save()
+        progress(state.decided(), len(table))
+
+
+def _decide(table: NDArray[Any], j: int, prepared: winnable_screen.Screen, seconds: float) -> Proof | None:
+    pool = winnable_screen.best_rivals(table, j, prepared, hull.pool_size(table.shape[1]))
+    try:
+        found = hull.decide(table, j, pool=pool, seconds=seconds)
+    except CouldNotFindOut:
+        return None
+    if not found.inside:
+        whole = found.whole_query
+        query: Any = [str(flint.fmpz(x)) for x in whole] if whole else plain(found.query)
+        return Proof(row=j, kind="strict win", query=query)
+    exact = found.exact_weights
+    if exact and len(exact) == table.shape[1] + 1 and len(exact) > 9:
+        exact = None  # d + 1 rows fix their weights: the check solves for them, and megabytes of digits are spared
+    weights: Any = [str(w) for w in exact] if exact else plain(found.weights)
+    radii = None if exact else plain(found.radii)
+    return Proof(row=j, kind=found.proof, support=plain(found.support), weights=weights, radii=radii)
+
+
+class _State:
+    """What is known so far: a letter a row. '.' is untouched; C and W: that screening query did not win."""
+
+    def __init__(self, fingerprint: str, n: int, path: Path | None) -> None:
+        self.fingerprint, self.path = fingerprint, path
+        self.ways, self.resumed = ["."] * n, 0
+        self.proofs: dict[int, Proof] = {}
+
+    @classmethod
+    def start(cls, table: NDArray[Any], checkpoint: str | os.PathLike[str] | None) -> _State:
+        path = None if checkpoint is None else Path(checkpoint)
+        state = cls(fingerprint(table), len(table), path)
+        if path is not None and path.exists():
+            state._load(path)
+        return state
+
+    def _load(self, path: Path) -> None:
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            fits = saved["format"] == FORMAT and len(saved["ways"]) == len(self.ways)
+            fits = fits and saved["fingerprint"] == self.fingerprint
+            ways, proofs = list(saved["ways"]), [Proof(**p) for p in saved["proofs"]]
+        except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"the checkpoint {path} is not one that winnable wrote ({error!r}): name another file"
+            ) from None
+        if not fits:
+            raise InputError(
+                f"the checkpoint {path} belongs to other rows or another version: name another file, or delete it"
+            )
+        self.ways, self.proofs = ["W" if way == "?" else way for way in ways], {p.row: p for p in proofs}
+        self.resumed = self.decided()
+
+    def open(self, *, untried: str | None = None) -> list[int]:
+        """Rows without a verdict; with `untried`, those that this screening query has not been tried on."""
+        skip = "" if untried is None else "CW" if untried == "c" else "W"
+        return [j for j, way in enumerate(self.ways) if way in ".CW" and way not in skip]
+
+    def settle(self, j: int, way: str, proof: Proof | None) -> None:
+        self.ways[j] = way
+        if proof is not None:
+            self.proofs[j] = proof
+
+    def decided(self) -> int:
+        return sum(way not in ".CW" for way in self.ways)
+
+    def save(self) -> None:
+        """Bring the checkpoint up to date, if there is one."""
+        if self.path is None:
+            return
+        proofs = [plain(p) for p in self.proofs.values()]
+        known = {"format": FORMAT, "fingerprint": self.fingerprint, "ways": "".join(self.ways), "proofs": proofs}
+        write_file(self.path, json.dumps(known).encode())
+
+    def result(self, table: NDArray[Any]) -> Winnable:
+        return Winnable(
+            rows=len(table),
+            resumed=self.resumed,
+            dimensions=table.shape[1],
+            dtype=str(table.dtype),
+            fingerprint=self.fingerprint,
+            ways="".join(self.ways),
+            proofs=[self.proofs[j] for j in sorted(self.proofs)],
+        )
+
+
+def fingerprint(table: NDArray[Any]) -> str:
+    """SHA-256 of the shape, the dtype and the numbers, row by row.
+
+    >>> fingerprint(np.zeros((2, 3)))[:8]
+    '4e18cd64'
+    """
+    digest = hashlib.sha256(f"{table.shape} {table.dtype.str}".encode())
+    for part in winnable_screen.blocks(*table.shape):
+        digest.update(np.ascontiguousarray(table[part]).tobytes())
+    return digest.hexdigest()
+
+
+def _copies(table: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Rows that equal another one, with it; 0 and -0 are equal."""
+    seen: dict[bytes, int] = {}
+    twins: dict[int, int] = {}
+    for part in winnable_screen.blocks(*table.shape):
+        chunk = np.ascontiguousarray(table[part] + table.dtype.type(0))
+        for offset, row in enumerate(chunk):
+            j = part.start + offset
+            first = seen.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), j)
+            if first != j and bool((table[first] == table[j]).all()):
+                twins[j] = first
+                twins.setdefault(first, j)
+    return iter(twins.items())
+
+
+def _rounded(query: list[float] | list[str]) -> NDArray[np.float64]:
+    """The floats as they are; integers over a common power of two."""
+    if not isinstance(query[0], str):
+        return np.array(query)
+    whole = [int(flint.fmpz(x)) for x in query]
+    return np.array([x / (1 << max(map(int.bit_length, whole))) for x in whole])
+
+
+def _table(rows: ArrayLike) -> NDArray[Any]:
+    table = rows if isinstance(rows, np.ndarray) else np.asarray(rows)
+    if table.ndim != 2 or 0 in table.shape:
+        raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")
+    table = hull.stored(table, "the rows")
+    for part in winnable_screen.blocks(*table.shape):
+        if not np.isfinite(table[part]).all():
+            j = part.start + int(np.argmin(np.isfinite(table[part]).all(axis=1)))
+            raise InputError(f"the rows must hold finite numbers, but row {j} has NaN or infinity: remove it")
+    return table
+
+
+def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    items = list(items)
+    return (items[a : a + size] for a in range(0, len(items), size))
+
+
+def _workers(parallel: Any) -> int:
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(parallel.n_jobs))
+
+
+def _few(rows: list[int]) -> str:
+    shown = ", ".join(str(j) for j in rows[:5]) + (", ..." if len(rows) > 5 else "")
+    return f"{len(rows):,} rows ({shown})" if len(rows) > 1 else f"Row {shown}"

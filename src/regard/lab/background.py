@@ -1,0 +1,174 @@
+"""Work too long for an answer, in a process of its own: asked for, looked at again, never waited for.
+
+The lab answers one question at a time and in a moment, so a page that checks a claim or opens a model sends for it and
+says that it is under way; the browser asks again. The process reads an errand a line and writes its outcome a line; it
+ends with the lab.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from typing import IO, Any
+
+from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.results import plain
+
+PATIENCE = 0.05  # seconds that an answer may wait: many errands take no longer
+LONGEST = 180.0  # seconds of one errand
+KEPT = 64  # outcomes, the newest
+
+
+class Errands:
+    """Errands of one kind, done one after another by one process, which starts with the first.
+
+    >>> errands = Errands("regard.lab.background")
+    >>> while (said := errands.ask("echo", word="here")) is None:
+    ...     pass
+    >>> said
+    {'word': 'here'}
+    >>> errands.close()
+    """
+
+    def __init__(self, module: str, *, longest: float = LONGEST) -> None:
+        self.module, self.longest = module, longest
+        self._change = threading.Condition()
+        self._done: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[str, str] = {}  # the newest errand of each function: older ones nobody wants any more
+        self._running: str | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: threading.Thread | None = None
+
+    def ask(self, function: str, **words: Any) -> dict[str, Any] | None:
+        """What a function of the module returns for these words, once it is known; None while it is under way."""
+        errand = json.dumps({"module": self.module, "function": function, "words": words}, sort_keys=True)
+        with self._change:
+            if errand not in self._done and errand != self._running:
+                self._waiting[function] = errand
+                self._change.notify_all()
+                self._begin()
+            self._change.wait_for(lambda: errand in self._done, PATIENCE)
+            outcome = self._done.get(errand)
+            if outcome is not None and "result" not in outcome:
+                del self._done[errand]  # said once; asked again, it is tried again
+        if outcome is None:
+            return None
+        if "result" not in outcome:
+            raise (InputError if outcome["input"] else CouldNotFindOut)(outcome["error"])
+        found: dict[str, Any] = outcome["result"]
+        return found
+
+    def close(self) -> None:
+        """End the process; the next errand starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            atexit.unregister(self.close)
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting)
+                self._running = self._waiting.pop(next(iter(self._waiting)))
+            outcome = self._outcome(self._running)
+            with self._change:
+                self._done[self._running], self._running = outcome, None
+                while len(self._done) > KEPT:
+                    del self._done[next(iter(self._done))]
+                self._change.notify_all()
+
+    def _outcome(self, errand: str) -> dict[str, Any]:
+        self._process = self._process or self._started()
+        watchdog = threading.Timer(self.longest, self._process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        line = _exchange(self._process, errand)
+        watchdog.cancel()
+        if line:
+            outcome: dict[str, Any] = json.loads(line)
+            return outcome
+        self.close()
+        why = f"It took more than {self.longest:g} seconds, or its process was stopped"
+        return {"error": f"{why}; the lines below do the same without a limit.", "input": False}
+
+    def _started(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-m", "regard.lab.background"]  # -P: nothing is imported from where we stand
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, encoding="utf-8")
+        atexit.register(self.close)
+        return process
+
+
+def _exchange(process: subprocess.Popen[str], line: str) -> str:
+    """What the process answers to a line; nothing where it has ended."""
+    if process.stdin is None or process.stdout is None:
+        return ""
+    try:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except (OSError, ValueError):  # ended, or closed by us
+        return ""
+
+
+# in the process ------------------------------------------------------------------------------------------------------
+
+
+def echo(**words: Any) -> dict[str, Any]:
+    """The words themselves."""
+    return words
+
+
+def outcome_of(line: str) -> dict[str, Any]:
+    """Do one errand.
+
+    >>> outcome_of('{"module": "regard.lab.background", "function": "echo", "words": {"n": 2}}')
+    {'result': {'n': 2}}
+    """
+    errand = json.loads(line)
+    try:
+        function = getattr(importlib.import_module(errand["module"]), errand["function"])
+        return {"result": plain(function(**errand["words"]))}
+    except RegardError as error:
+        return {"error": str(error), "input": isinstance(error, InputError)}
+    except Exception as error:  # a process that dies says nothing; this says what
+        return {"error": f"This went wrong: {type(error).__name__}: {error}.", "input": False}
+
+
+def serve(errands: IO[str], outcomes: IO[str]) -> None:
+    """Do errands until there are no more; where the lab has gone, in the middle of one."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in errands:
+            lines.put(line)
+        os._exit(0)  # the other end is closed: whatever is under way, nobody will hear of it
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        outcomes.write(json.dumps(outcome_of(lines.get()), ensure_ascii=False) + "\n")
+        outcomes.flush()
+
+
+if __name__ == "__main__":
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints must not look like an outcome
+    sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    if hasattr(os, "nice"):
+        os.nice(5)  # the pages come first
+    serve(sys.stdin, answers)

@@ -1,0 +1,173 @@
+"""The bench of the page on copying: keys, a query, the chosen keys, and what a hand can do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.array_types import Float
+from regard.errors import CouldNotFindOut, InputError
+from regard.lab.projection import QUERY, Plane, Scene, Sphere, direction
+from regard.lab.state import State, shortest_text, written
+
+if TYPE_CHECKING:
+    from regard.design import Design
+
+MOST = 10  # keys: as many as can be told apart in the drawing, and asked about while one drags
+STARTS = {  # where the keys are, their rows, the query, the chosen keys
+    "square": ("plane", "1,1; -1,1; -1,-1; 1,-1; 1.6,0.2", "3,2", "4"),
+    "triangle": ("plane", "-1.2,-0.8; 1.4,-0.8; 0,1.4; 0.1,-0.8; 0,0", "0,4", "2"),
+    "hexagon": ("plane", "1,0; 0.5,0.87; -0.5,0.87; -1,0; -0.5,-0.87; 0.5,-0.87", "3,2", "0,1"),
+    "two axes": ("plane", "1,0; 0,1", "3,1", "0"),
+    "three axes": ("sphere", "0,0; 90,0; 0,90", "30,20,4", "0"),
+    "six directions": ("sphere", "0,0; 90,0; 180,0; -90,0; 0,90; 0,-90", "40,25,4", "0,1"),
+}
+START = dict(zip(("space", "keys", "q", "to"), STARTS["square"], strict=True)) | {
+    "eps": "0.01",
+    "view": "25,20",
+    "do": "",
+}
+
+
+@dataclass
+class Bench:
+    """What the user has set up; `rows` and `query` are the words of the address, `keys` and `vector` what they mean."""
+
+    space: str
+    rows: list[list[float]]
+    query: list[float]
+    chosen: list[int]
+    eps: float
+    view: list[float]
+
+    @property
+    def scene(self) -> Scene:
+        return Plane() if self.space == "plane" else Sphere(*self.view)
+
+    @property
+    def keys(self) -> Float:
+        return self.scene.keys(self.rows)
+
+    @property
+    def vector(self) -> Float:
+        return self.scene.query(self.query)
+
+    @property
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.vector))
+
+    def words(self) -> dict[str, str]:
+        """The bench as words of the address."""
+        return {
+            "space": self.space,
+            "keys": written(self.rows),
+            "q": written([self.query]),
+            "to": ",".join(map(str, self.chosen)),
+            "eps": shortest_text(self.eps),
+            "view": written([self.view]),
+        }
+
+    def design(self) -> Design | str | None:
+        """The shortest query for the chosen keys; why it could not be found out; None where no key is chosen."""
+        from regard import design
+
+        try:
+            if len(self.chosen) == 1:
+                return design.copy(self.keys, self.chosen[0], eps=self.eps)
+            return design.share(self.keys, self.chosen, eps=self.eps) if self.chosen else None
+        except CouldNotFindOut as error:
+            return str(error)
+
+
+def read(state: State) -> Bench:
+    """The bench that the words of an address describe."""
+    space = state.one_of("space", ("plane", "sphere"))
+    rows = state.rows("keys", width=2, most=MOST, size=360)
+    return Bench(
+        space=space,
+        rows=rows,
+        query=state.numbers("q", count=2 if space == "plane" else 3, size=1e4),
+        chosen=state.indices("to", below=len(rows)),
+        eps=state.number("eps", least=1e-9, most=1e3),
+        view=state.numbers("view", count=2, size=360),
+    )
+
+
+def act(bench: Bench, deed: str) -> Bench:
+    """The bench after one deed: move, nudge, choose, start, use, norm, turn, add, remove; or none.
+
+    >>> act(read(State({}, start=START)), "choose 0").chosen
+    [0, 4]
+    """
+    match deed.split():
+        case []:
+            pass
+        case ["start", *name] if " ".join(name) in STARTS:
+            space, keys, query, chosen = STARTS[" ".join(name)]
+            return read(State({"space": space, "keys": keys, "q": query, "to": chosen}, start=START))
+        case ["move", item, x, y]:
+            _put(bench, item, lambda old: bench.scene.put(old, _number(x), _number(y)))
+        case ["nudge", item, word]:
+            _put(bench, item, lambda old: bench.scene.step(old, *direction(word)))
+        case ["choose", index]:
+            bench.chosen = sorted(set(bench.chosen) ^ {_index(bench, index)})
+        case ["use", "shortest"]:
+            _use_shortest(bench)
+        case ["norm", size]:
+            _rescale(bench, _number(size))
+        case ["turn", across, upwards]:
+            bench.view = Sphere(0, 0).step(bench.view, round(_number(across)), round(_number(upwards)))
+        case ["add"]:
+            _add(bench)
+        case ["remove"] if len(bench.rows) > 1:
+            bench.rows.pop()
+            bench.chosen = [i for i in bench.chosen if i < len(bench.rows)]
+        case _:
+            raise InputError(f"The page cannot do {deed!r} here.")
+    return bench
+
+
+def _put(bench: Bench, item: str, change: Callable[[list[float]], list[float]]) -> None:
+    """Change the place of a point: q, the query, or a key's number. In the plane a query is drawn at a fifth."""
+    if item != "q":
+        index = _index(bench, item)
+        bench.rows[index] = change(bench.rows[index])
+    elif bench.space == "plane":
+        bench.query = [round(x / QUERY, 2) for x in change([QUERY * x for x in bench.query])]
+    else:
+        bench.query = change(bench.query)
+
+
+def _use_shortest(bench: Bench) -> None:
+    found = bench.design()
+    if found is None or isinstance(found, str) or found.query is None:
+        raise InputError("There is no shortest query to take: choose keys that a query can serve.")
+    bench.query = bench.scene.words(found.query)
+
+
+def _rescale(bench: Bench, size: float) -> None:
+    if bench.space == "sphere":
+        bench.query = [*bench.query[:2], size]
+    elif bench.norm > 0:
+        bench.query = [round(size * x / bench.norm, 4) for x in bench.vector.tolist()]
+    else:
+        bench.query = [size, 0.0]
+
+
+def _add(bench: Bench) -> None:
+    if len(bench.rows) >= MOST:
+        raise InputError(f"The drawing has room for {MOST} keys; take one away first.")
+    bench.rows.append([0.0, 0.0] if bench.space == "plane" else [round(x, 1) for x in bench.view])
+
+
+def _index(bench: Bench, word: str) -> int:
+    if not (word.isdecimal() and int(word) < len(bench.rows)):
+        raise InputError(f"There is no key {word}; keys are counted from 0 to {len(bench.rows) - 1}.")
+    return int(word)
+
+
+def _number(word: str) -> float:
+    return State({"place": word}, start={"place": ""}).number("place", least=-1e4, most=1e4)

@@ -1,0 +1,81 @@
+"""The law of a weight averaged over two heads whose noise is independent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from regard.noise.law_transform import Transform, TransformLaw
+from regard.noise.model import Array
+from regard.noise.values import Value, logit
+
+
+@dataclass(frozen=True, eq=False)
+class TwoHeadsLaw:
+    """The mean of the same key's weight in two heads with independent noise.
+
+    P(A + B > 2t) = P(A > 2t) + int f(x) P(B > 2t - sigmoid(x)) dx over the logit x of A. Near the point x_0 where the
+    bracket reaches 0 or 1 the integrand lives on a logarithmic scale, so x = x_0 -+ ln(1 + e^v) and the trapezoid rule
+    in v, once with half the step for the error estimate.
+    """
+
+    first: TransformLaw
+    second: TransformLaw
+    method: str = "two heads"
+
+    def above(self, share: float) -> Value:
+        """P(mean weight > share)."""
+        fine, coarse = (self._integral(share, rough, density=False) for rough in (False, True))
+        alone = self.first.above(2 * share) if share < 0.5 else Value(0.0, 0.0)
+        return Value(float(np.clip(alone.value + fine, 0, 1)), abs(fine - coarse) + alone.accuracy + 1e-10)
+
+    def sketch(self, share: float) -> float:
+        """P(mean weight > share) by the coarse rule alone: a third of the work, no error estimate; for pictures."""
+        alone = self.first.above(2 * share).value if share < 0.5 else 0.0
+        return float(np.clip(alone + self._integral(share, rough=True, density=False), 0, 1))
+
+    def density(self, share: float) -> Value:
+        """The density of the mean weight."""
+        fine, coarse = (2 * self._integral(share, rough, density=True) for rough in (False, True))
+        return Value(max(fine, 0.0), abs(fine - coarse) + 1e-10 * (1 + fine))
+
+    def _integral(self, share: float, rough: bool, *, density: bool) -> float:
+        A, B = (law.coarse if rough else law.fine for law in (self.first, self.second))
+        step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
+        low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0
+        v = step * np.arange(int(low / step), int(high / step) + 1)
+        x, log_b, log_rest, jacobian = _partner(share, v)
+        inside = (x > A.low) & (x < A.high)
+        x, log_b, log_rest, jacobian = x[inside], log_b[inside], log_rest[inside], jacobian[inside]
+        y = log_b - log_rest
+        if density:  # f_B(b) = f(logit b) / (b (1 - b)): the 1/b meets the Jacobian, so both are taken as logs
+            rate = np.exp(np.log(jacobian) - log_b - log_rest)
+            return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=True) * rate))
+        return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=False) * jacobian))
+
+
+def _within(law: Transform, y: Array, *, density: bool) -> Array:
+    """P(logit > y), or the density at y, which are known beyond the ends of the law."""
+    clipped = np.clip(y, law.low, law.high)
+    if density:
+        return np.where(y == clipped, np.maximum(law.density_table(clipped), 0.0), 0.0)
+    return np.where(y == clipped, np.clip(law.above_table(clipped), 0.0, 1.0), (y < clipped).astype(float))
+
+
+def _partner(share: float, v: Array) -> tuple[Array, Array, Array, Array]:
+    """x over the logits of A, ln b and ln(1-b) of b = 2 share - sigmoid(x) in (0, 1), and dx/dv."""
+    if share == 0.5:
+        return v, log_expit(-v), log_expit(v), np.ones_like(v)
+    soft = np.logaddexp(0.0, v)
+    if share < 0.5:
+        edge = logit(2 * share)
+        x = edge - soft
+        # sigmoid(edge) - sigmoid(x) = sigmoid(edge) (1 - sigmoid(x)) (1 - e^{x - edge})
+        log_b = log_expit(edge) + log_expit(-x) + np.log(-np.expm1(-soft))
+        return x, log_b, np.log1p(-np.exp(log_b)), expit(v)
+    edge = logit(2 * share - 1)
+    x = edge + soft
+    log_rest = log_expit(x) + log_expit(-edge) + np.log(-np.expm1(-soft))
+    return x, np.log1p(-np.exp(log_rest)), log_rest, expit(v)

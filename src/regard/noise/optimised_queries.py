@@ -1,0 +1,310 @@
+"""Better queries for random keys: minimise E||c - target||^2 over H queries under a norm budget.
+
+The problem is not convex. Descent runs on a surrogate, the mean over fixed Sobol points of the scores, whose gradient
+is exact (through the Cholesky factor of every key's score covariance); what is reported is the surrogate's winner,
+evaluated again by the exact methods, beside the designed queries evaluated the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard.errors import InputError
+from regard.noise.draws import seeded, sobol_points, softmax
+from regard.noise.model import Array, NoiseModel
+from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
+from regard.noise.scores import score_laws
+from regard.noise.weights import weight_moments
+from regard.progress import Progress
+from regard.results import Result
+
+JITTER = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OptimisedQueries(Result):
+    """The best queries found: a local optimum of a non-convex problem, never worse than the designed ones."""
+
+    queries: Array
+    norms: Array
+    scores: Array  # q_h . mu_l, H x n
+    max_norm: float
+    error: float
+    bias_squared: float
+    variance: float
+    error_accuracy: float
+    method: str
+    designed_queries: Array
+    designed_error: float
+    found_from: str
+    starts: dict[str, float]  # what descent reached from every start, on the surrogate
+    target: tuple[int, ...]
+
+    def __str__(self) -> str:
+        heads = len(self.queries)
+        gain = self.designed_error / self.error if self.error > 0 else np.inf
+        what = "one query" if heads == 1 else f"{heads} queries"
+        norms = ", ".join(f"{norm:.4g}" for norm in self.norms)
+        return "\n".join(
+            [
+                f"{what[0].upper()}{what[1:]} of norm at most {self.max_norm:g}: E||c - target||^2 = {self.error:.8g} "
+                f"({self.bias_squared:.3g} bias^2 + {self.variance:.8g} variance; by {self.method}, accurate to "
+                f"{self.error_accuracy:.1g}).",
+                f"The designed queries at their best scale reach {self.designed_error:.8g}: {gain:.3g} times as much.",
+                f"Norms used: {norms}. Found by '{self.found_from}' of {len(self.starts)} descents, whose values on "
+                "sample points (four times as many for the refined ones) only roughly compare: "
+                + ", ".join(f"{name} {value:.5f}" for name, value in self.starts.items())
+                + ".",
+                "This is a local optimum: the problem is not convex, and nothing proves that no better queries exist.",
+            ]
+        )
+
+    def figure(self) -> Any:
+        """The picture as a matplotlib figure (needs ``regard[plots]``)."""
+        from regard.noise.pictures import optimised_figure
+
+        return optimised_figure(self)
+
+
+def optimise(
+    model: NoiseModel,
+    *,
+    heads: int = 1,
+    max_norm: float = 20.0,
+    target: Sequence[int] = (0, 1),
+    values: ArrayLike | None = None,
+    starts: int = 4,
+    points: int = 2**11,
+    seed: int | np.random.Generator = 0,
+    progress: Progress | None = None,
+) -> OptimisedQueries:
+    """Queries q_1..q_H with ||q_h|| <= max_norm that make E||c - target||^2 small; a local optimum.
+
+    Starts: the designed queries at their best scale and at the full norm, the same with all other means pushed away,
+    and ``starts`` random ones. Weak for many heads: each pair that shares noise costs a double integral at the end.
+
+    >>> from regard.noise.coursework_settings import gaussian_setting
+    >>> found = optimise(gaussian_setting(3), heads=2, max_norm=6.0, starts=1, points=256)
+    >>> found.error <= found.designed_error
+    True
+    """
+    if heads < 1:
+        raise InputError(f"heads must be at least 1, not {heads}.")
+    if not (np.isfinite(max_norm) and max_norm > 0):
+        raise InputError(f"max_norm must be a positive number, not {max_norm:g}.")
+    if starts < 0 or points < 2:
+        raise InputError(f"starts must be at least 0 and points at least 2, not {starts} and {points}.")
+    chosen, V = check_target(target, model.keys), check_values(values, model.keys)
+    generator = seeded(seed)
+    surrogate = Surrogate(model, heads, V, chosen, points, generator)
+    designed = best_designed(model, heads, max_norm, V, chosen)
+    begin = {
+        **_designed_starts(model, heads, max_norm, chosen, designed),
+        **_random_starts(model, heads, max_norm, starts, generator),
+    }
+    ends = {}
+    for done, (name, start) in enumerate(begin.items()):
+        ends[name] = _descend(surrogate, start, max_norm)
+        if progress is not None:
+            progress(done + 1, len(begin) + 1)
+    finer = Surrogate(model, heads, V, chosen, 4 * points, generator)
+    for name in _best_basins(ends):  # few points flatter: the best basins again, on more
+        ends[f"{name}, refined"] = _descend(finer, ends[name][1], max_norm)
+    return _best(model, V, chosen, max_norm, designed, ends, seed)
+
+
+def _best_basins(ends: dict[str, tuple[float, Array]], most: int = 3) -> list[str]:
+    """The starts that reached the lowest values, one for each value."""
+    chosen: list[str] = []
+    for name in sorted(ends, key=lambda name: ends[name][0]):
+        if all(ends[name][0] > 1.0001 * ends[other][0] for other in chosen):
+            chosen.append(name)
+    return chosen[:most]
+
+
+def _best(
+    model: NoiseModel,
+    V: Array,
+    target: tuple[int, ...],
+    max_norm: float,
+    designed: Array,
+    ends: dict[str, tuple[float, Array]],
+    seed: int | np.random.Generator,
+) -> OptimisedQueries:
+    rivals = {name: Q for name, (_, Q) in ends.items() if name.endswith("refined")}
+    rivals["designed"] = designed
+    exact = {name: weight_moments(score_laws(model, Q), seed=seed) for name, Q in rivals.items()}
+    errors = {name: expected_error(moments, V, target) for name, moments in exact.items()}
+    winner = min(errors, key=lambda name: sum(errors[name]))
+    return OptimisedQueries(
+        queries=rivals[winner],
+        norms=np.linalg.norm(rivals[winner], axis=1),
+        scores=rivals[winner] @ model.means.T,
+        max_norm=max_norm,
+        error=sum(errors[winner]),
+        bias_squared=errors[winner][0],
+        variance=errors[winner][1],
+        error_accuracy=exact[winner].accuracy * error_sensitivity(V, target),
+        method=exact[winner].method,
+        designed_queries=designed,
+        designed_error=sum(errors["designed"]),
+        found_from=winner,
+        starts={name: value for name, (value, _) in ends.items()},
+        target=target,
+    )
+
+
+def designed_queries(model: NoiseModel, heads: int, target: Sequence[int]) -> Array:
+    """One head: the sum of the target means; more: head h asks for target h mod |target|. To be scaled."""
+    means = model.means[list(target)]
+    out: Array = means.sum(axis=0, keepdims=True) if heads == 1 else means[np.arange(heads) % len(target)]
+    return out
+
+
+def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Array, target: tuple[int, ...]) -> Array:
+    """The designed queries at the scale that does best within the budget, from 24 scales and a refinement."""
+    from scipy.optimize import minimize_scalar
+
+    base = designed_queries(model, heads, target)
+    largest = max_norm / float(np.linalg.norm(base, axis=1).max()) if base.any() else 1.0
+
+    def error(scale: float) -> float:
+        return sum(expected_error(weight_moments(score_laws(model, scale * base), points=2**10), V, target))
+
+    grid = largest * np.linspace(1 / 24, 1.0, 24)
+    found = [error(scale) for scale in grid]
+    k = int(np.argmin(found))
+    if k == len(grid) - 1:
+        return largest * base
+    low = grid[k - 1] if k else 0.0
+    fine = minimize_scalar(error, bounds=(low, grid[k + 1]), method="bounded", options={"xatol": 1e-5 * largest})
+    return float(fine.x if fine.fun <= found[k] else grid[k]) * base
+
+
+def _designed_starts(
+    model: NoiseModel, heads: int, max_norm: float, target: tuple[int, ...], designed: Array
+) -> dict[str, Array]:
+    base = designed_queries(model, heads, target)
+    rest = [k for k in range(model.keys) if k not in target]
+    away = base - model.means[rest].sum(axis=0) * 0.5 if rest else base
+    return {
+        "designed": designed,
+        "designed, full norm": _to_norm(base, max_norm),
+        "others pushed away": _to_norm(away, max_norm),
+    }
+
+
+def _random_starts(
+    model: NoiseModel, heads: int, max_norm: float, starts: int, generator: np.random.Generator
+) -> dict[str, Array]:
+    mix = generator.standard_normal((starts, heads, model.keys))
+    sizes = generator.uniform(0.2, 0.9, starts)
+    return {f"random {k}": _to_norm(mix[k] @ model.means, sizes[k] * max_norm) for k in range(starts)}
+
+
+def _to_norm(Q: Array, norm: float) -> Array:
+    lengths = np.linalg.norm(Q, axis=1, keepdims=True)
+    return norm * Q / np.where(lengths > 0, lengths, 1.0)
+
+
+def _descend(surrogate: Surrogate, start: Array, max_norm: float) -> tuple[float, Array]:
+    """Sequential quadratic programming from one start, in units of the budget; the end is put back into the ball."""
+    from scipy.optimize import minimize
+
+    shape = start.shape
+
+    def value(x: Array) -> tuple[float, Array]:
+        error, slope = surrogate(max_norm * x.reshape(shape))
+        return error, max_norm * slope.ravel()
+
+    def room(x: Array) -> Array:
+        left: Array = 1 - np.sum(x.reshape(shape) ** 2, axis=1)
+        return left
+
+    def room_slope(x: Array) -> Array:
+        out = np.zeros((shape[0], *shape))
+        out[np.arange(shape[0]), np.arange(shape[0])] = -2 * x.reshape(shape)
+        return out.reshape(shape[0], -1)
+
+    ball = {"type": "ineq", "fun": room, "jac": room_slope}
+    options = {"maxiter": 200, "ftol": 1e-9}
+    end = minimize(value, start.ravel() / max_norm, jac=True, method="SLSQP", constraints=[ball], options=options)
+    Q = end.x.reshape(shape) if np.isfinite(end.x).all() else start / max_norm
+    Q = max_norm * Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), 1.0)
+    reached, before = surrogate(Q)[0], surrogate(start)[0]
+    return (reached, Q) if reached <= before else (before, start)
+
+
+class Surrogate:
+    """E||c - target||^2 as a mean over fixed Sobol points of the scores, with its gradient in the queries."""
+
+    def __init__(
+        self,
+        model: NoiseModel,
+        heads: int,
+        values: Array,
+        target: tuple[int, ...],
+        points: int,
+        generator: np.random.Generator,
+    ) -> None:
+        from scipy.special import ndtri
+
+        self.model, self.heads, self.values = model, heads, values
+        self.goal = values[list(target)].mean(axis=0)
+        n = model.keys
+        several = [k for k in range(n) if len(model.magnitude(k)[0]) > 1]
+        cube = sobol_points(n * heads + len(several), max(int(np.log2(points)), 1), generator)
+        self.normals = ndtri(cube[:, : n * heads])
+        self.lengths = np.ones((len(cube), n))
+        for column, k in enumerate(several):
+            lengths, chances = model.magnitude(k)
+            pick = np.searchsorted(np.cumsum(chances)[:-1], cube[:, n * heads + column], side="right")
+            self.lengths[:, k] = lengths[pick]
+        for k in set(range(n)) - set(several):
+            self.lengths[:, k] = model.magnitude(k)[0][0]
+        self.full = model.full_covariance() if model.joint is not None else None
+
+    def __call__(self, Q: Array) -> tuple[float, Array]:
+        """The error at H x d queries, and its gradient."""
+        n, H = self.model.keys, self.heads
+        means = self.model.means @ Q.T  # n x H
+        C, spread = self._covariance(Q)
+        L = np.linalg.cholesky(C + JITTER * (1 + np.trace(C, axis1=-2, axis2=-1))[:, None, None] * np.eye(C.shape[-1]))
+        x = self.normals.reshape(len(self.normals), len(L), -1)
+        noise = np.einsum("bij,rbj->rbi", L, x).reshape(-1, n, H)
+        alpha = softmax((self.lengths[:, :, None] * means + noise).transpose(0, 2, 1))  # r x H x n
+        miss = alpha.mean(axis=1) @ self.values - self.goal
+        error = float(np.mean(np.sum(miss**2, axis=1)))
+        by_weight = 2 * (miss @ self.values.T) / (len(miss) * H)
+        by_score = alpha * (by_weight[:, None] - np.sum(alpha * by_weight[:, None], axis=2, keepdims=True))
+        slope = np.einsum("rhn,rn->hn", by_score, self.lengths) @ self.model.means
+        flat = by_score.transpose(0, 2, 1).reshape(len(x), len(L), -1)
+        by_L = np.tril(np.einsum("rbi,rbj->bij", flat, x))
+        return error, slope + spread(_cholesky_slope(L, by_L))
+
+    def _covariance(self, Q: Array):  # type: ignore[no-untyped-def]
+        """Blocks of the score covariance (n of H x H, or one of n H x n H), and how a slope in them reaches Q."""
+        n, d, H = self.model.keys, self.model.dimension, self.heads
+        if self.full is None:
+            half = np.stack([self.model.times_covariance(Q, k) for k in range(n)])  # n x H x d
+            return half @ Q.T, lambda by_C: 2 * np.einsum("bgh,bhd->gd", by_C, half)
+        blocks = self.full.reshape(n, d, n, d)
+        half = np.einsum("idje,he->idjh", blocks, Q)
+        C = np.einsum("gd,idjh->igjh", Q, half).reshape(1, n * H, n * H)
+        return C, lambda by_C: 2 * np.einsum("igjh,idjh->gd", by_C.reshape(n, H, n, H), half)
+
+
+def _cholesky_slope(L: Array, by_L: Array) -> Array:
+    """The slope in C = L L^T (symmetric) from the slope in L: L^-T sym(tril-half(L^T by_L)) L^-1."""
+    P = np.tril(np.swapaxes(L, 1, 2) @ by_L)
+    index = np.arange(L.shape[-1])
+    P[:, index, index] /= 2
+    inverse = np.linalg.inv(L)
+    S = np.swapaxes(inverse, 1, 2) @ P @ inverse
+    out: Array = (S + np.swapaxes(S, 1, 2)) / 2
+    return out

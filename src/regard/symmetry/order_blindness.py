@@ -1,0 +1,196 @@
+"""The verb: is a map order-blind, how far from it, which swap shows it best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from regard.array_types import Array, Float
+from regard.errors import InputError
+from regard.progress import Progress
+from regard.results import Result
+from regard.symmetry.maps import DTYPES, Map, prepare
+from regard.symmetry.rounding import factor, row_noise
+from regard.symmetry.swaps import Permutation, best_swap, involution
+
+KINDS = ("equivariant", "invariant")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Symmetry(Result):
+    """What was found; rows are counted from 0. ``permutation[i]`` is the row that moved to place i."""
+
+    order_blind: bool
+    kind: str
+    name: str
+    length: int
+    dim: int
+    dtype: str
+    library: str
+    seed: int
+    permutations: int  # tried
+    gap: float  # |map(PX) - P map(X)| (invariant: |map(PX) - map(X)|) where it exceeds rounding most
+    size: float  # root mean square of map(X), to compare the gap with
+    tolerance: float  # what rounding explains
+    excess: float  # largest gap / tolerance over all permutations tried
+    permutation: tuple[int, ...]  # the one with that excess
+    swap: tuple[int, int] | None  # the swap that shows it best, if broken
+    swap_gap: float | None
+    swap_excess: float | None
+    swap_of_all: bool  # every swap was tried
+    _rows: dict[str, Float] = field(default_factory=dict)  # differences row by row, for the picture
+
+    @property
+    def answer(self) -> bool:
+        return self.order_blind
+
+    def __str__(self) -> str:
+        law = "map(PX) = P map(X)" if self.kind == "equivariant" else "map(PX) = map(X)"
+        where = f"{self.length} x {self.dim}, {self.dtype}, {self.library}"
+        numbers = f"Largest difference {self.gap:.3g}, tolerance for rounding {self.tolerance:.3g}"
+        if self.order_blind:
+            return (
+                f"{self.name} ({where}): {law} was not refuted in {self.permutations:,} permutations "
+                f"(no proof: one input, seed {self.seed}). {numbers} (estimated from the map's own noise)."
+            )
+        share = f", {self.gap / self.size:.2g} of the output's size" if self.size else ""
+        return (
+            f"{self.name} ({where}) is not order-blind: {law} fails. {numbers}{share} (input seed {self.seed}). "
+            f"{self._swap_words()}"
+        )
+
+    def figure(self) -> Any:
+        """What each row does when its neighbours change places, as a matplotlib figure."""
+        from regard.symmetry.pictures import sketch
+
+        return sketch(self, self._rows)
+
+    def _swap_words(self) -> str:
+        if self.swap is None or self.swap_gap is None or self.swap_excess is None:
+            return ""
+        i, j = self.swap
+        among = "of all swaps" if self.swap_of_all else "found"
+        if self.swap_excess <= 1:
+            return f"No single swap {among} exceeds rounding; the largest is rows {i} and {j}, {self.swap_gap:.3g}."
+        return f"The best swap {among}: rows {i} and {j} (from 0), difference {self.swap_gap:.3g}."
+
+
+def symmetry(
+    map: Any,
+    *,
+    length: int = 128,
+    dim: int = 16,
+    dtype: str = "float64",
+    kind: str = "equivariant",
+    trials: int = 100,
+    seed: int = 0,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> Symmetry:
+    """Is map(PX) = P map(X) for every permutation P of the rows of X?
+
+    X is one normal sample (length x dim). A difference beyond rounding refutes, with its witness; none in
+    ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
+    (:mod:`regard.symmetry.rounding`), an estimate.
+
+    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
+    ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32.
+
+    >>> symmetry(lambda X: np.maximum(X, 0), length=7, dim=3).order_blind
+    True
+    >>> broken = symmetry(lambda X: X + 1e-3 * np.arange(7)[:, None], length=7, dim=3)
+    >>> broken.order_blind, broken.swap, round(broken.swap_gap, 6)
+    (False, (0, 6), 0.006)
+    """
+    _check(length, dim, dtype, kind, trials, seed)
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((length, dim)).astype(dtype)
+    label = name or str(getattr(map, "__name__", type(map).__name__))
+    run, library = prepare(map, x, name=label, rows=kind == "equivariant")
+    test = _Test(run, x, kind == "equivariant", label, rng)
+    tried = []
+    for done, p in enumerate(_permutations(length, trials, rng)):
+        gaps = test.gaps(p)
+        over = test.over(gaps, p)
+        row = int(over.argmax())
+        tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row])))
+        if progress is not None:
+            progress(done + 1, trials)
+    excess, worst, gap = max(tried)
+    broken = excess > 1
+    swap = best_swap(test.excess, length, progress=progress) if broken else None
+    rows = {"the permutation that shows most": test.gaps(np.array(worst))}
+    if swap is not None:
+        rows[f"only rows {swap.rows[0]} and {swap.rows[1]} swapped"] = test.gaps(involution([swap.rows], length))
+    return Symmetry(
+        order_blind=not broken,
+        kind=kind,
+        name=label,
+        length=length,
+        dim=dim,
+        dtype=dtype,
+        library=library,
+        seed=seed,
+        permutations=len(tried),
+        gap=gap,
+        size=float(np.sqrt(np.mean(test.z**2))),
+        tolerance=gap / excess if excess else float(test.tolerance.min()),
+        excess=excess,
+        permutation=worst,
+        swap=None if swap is None else swap.rows,
+        swap_gap=None if swap is None else float(list(rows.values())[1].max()),
+        swap_excess=None if swap is None else swap.excess,
+        swap_of_all=swap is not None and swap.of_all,
+        _rows=rows,
+    )
+
+
+class _Test:
+    """One map at one input: differences under permutations, measured in tolerances."""
+
+    def __init__(self, run: Map, x: Array, equivariant: bool, name: str, rng: np.random.Generator) -> None:
+        self.run, self.x, self.equivariant = run, x, equivariant
+        self.z = run(x)
+        again = float(np.abs(run(x) - self.z).max(initial=0))
+        if again > 1024 * np.finfo(x.dtype).eps * np.abs(self.z).max(initial=0):
+            raise InputError(
+                f"{name} gave two answers for one input, {again:.2g} apart: it is random (dropout?); switch that off, "
+                "with .eval() for a torch module, or fix its seed inside."
+            )
+        # A map without noise, one that only moves numbers, must be exact: the floor just avoids 0/0.
+        floor = 1e-30 * max(float(np.abs(self.z).max(initial=0)), 1e-200)
+        self.tolerance = np.maximum(factor(len(x)) * row_noise(run, x, rng=rng), floor)
+
+    def gaps(self, p: Permutation) -> Float:
+        """The largest difference in each row (invariant: of the whole output, where it has no rows)."""
+        target = self.z[p] if self.equivariant else self.z
+        difference = np.abs(self.run(self.x[p]) - target)
+        return np.asarray(difference.reshape(len(self.tolerance), -1).max(axis=1, initial=0))
+
+    def over(self, gaps: Float, p: Permutation) -> Float:
+        """Gaps in units of what rounding explains."""
+        aligned = self.equivariant and len(self.tolerance) > 1
+        return gaps / (self.tolerance[p] if aligned else self.tolerance)
+
+    def excess(self, p: Permutation) -> Float:
+        return self.over(self.gaps(p), p)
+
+
+def _permutations(length: int, trials: int, rng: np.random.Generator) -> Iterator[Permutation]:
+    """Reversal and shift, which order-aware maps mind most, then random ones."""
+    first = [np.arange(length)[::-1], np.roll(np.arange(length), 1)][:trials]
+    yield from first
+    for _ in range(trials - len(first)):
+        yield rng.permutation(length)
+
+
+def _check(length: int, dim: int, dtype: str, kind: str, trials: int, seed: int) -> None:
+    for name, value, least in (("length", length, 2), ("dim", dim, 1), ("trials", trials, 1), ("seed", seed, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name} is {value!r}; it must be a whole number, {least} or more.")
+    for name, word, known in (("dtype", dtype, DTYPES), ("kind", kind, KINDS)):
+        if word not in known:
+            raise InputError(f"{name} is {word!r}, which is not known; choose {' or '.join(known)}.")

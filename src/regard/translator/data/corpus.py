@@ -1,0 +1,224 @@
+"""The sentence pairs a translator learns from: loaded, cleaned, checked for leaks, counted and fingerprinted.
+
+| you write | you get |
+|---|---|
+| ``DIR`` | its ``train.de`` and ``train.en``, ``val.*`` (valid, validation, dev) and ``test*.*``, plain or ``.gz`` |
+| ``FILE.tsv`` | a table: source, tab, target; a header may name the languages, ``split`` and ``phenomena`` |
+| ``builtin`` | our own German-English sentences (:mod:`~regard.translator.data.builtin`), all labelled |
+| ``hf:NAME`` or ``hf:NAME:CONFIGURATION`` | a Hugging Face dataset, through the ``datasets`` library |
+| ``{"train": (FILE, FILE), ...}`` | explicit file pairs (from Python) |
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.translator.data.builtin import SIZE, from_builtin
+from regard.translator.data.sources import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Found,
+    Pairs,
+    from_files,
+    from_folder,
+    from_hub,
+    from_table,
+    read_pairs,
+)
+from regard.translator.data.statistics import CorpusReport, find_leaks, fingerprint, split_statistics
+from regard.translator.data.vocabulary import split_words
+
+__all__ = ["Corpus", "CorpusReport", "Pairs", "clean", "find_leaks", "fingerprint", "load_corpus", "read_pairs"]
+
+# Seen or not by accident of copying, never part of the sentence: soft hyphen, zero-width space, stray byte-order mark.
+_INVISIBLE = {0x00AD: None, 0x200B: None, 0xFEFF: None, 0x0000: None}
+_HELD_OUT = 20  # a table without splits gives every 20th source sentence to validation, and as many to the test
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Clean sentence pairs in splits, and the report on them."""
+
+    train: Pairs
+    validation: Pairs
+    test: Pairs | None
+    source_language: str
+    target_language: str
+    name: str
+    report: CorpusReport
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of every pair of every split, in order: equal exactly when the data is equal."""
+        return self.report.fingerprint
+
+    @property
+    def splits(self) -> dict[str, Pairs]:
+        """The splits by name, in the order train, validation, test."""
+        parts = {TRAIN: self.train, VALIDATION: self.validation}
+        return parts if self.test is None else {**parts, TEST: self.test}
+
+
+def load_corpus(
+    data: str | Path | Mapping[str, Sequence[str | Path]],
+    *,
+    source: str = "de",
+    target: str = "en",
+    maximum_tokens: int | None = None,
+    filtered: Sequence[str] = (TRAIN, VALIDATION),
+    remove_leaks: bool = False,
+    test: str | None = None,
+    seed: int = 0,
+    size: int = SIZE,
+) -> Corpus:
+    """Load, clean and check a corpus; the table at the top of this module says what ``data`` can be.
+
+    Cleaning: Unicode NFC, white space to single blanks, invisible characters removed, pairs with an empty side
+    dropped. ``maximum_tokens`` (words and marks, the coursework's is 18) drops longer pairs from the splits named
+    in ``filtered``; a test set is kept whole unless it is named. ``remove_leaks`` drops training pairs whose
+    source is in another split. ``test`` names one of several test sets in a folder. ``size`` (training pairs) is for
+    ``builtin``; ``seed`` picks the held-out rows of a table that has no splits.
+
+    >>> corpus = load_corpus("builtin", size=200)
+    >>> len(corpus.train), corpus.report.leaks, len(corpus.fingerprint)
+    (200, [], 64)
+    """
+    if source == target:
+        raise InputError(f"source and target are both {source!r}; give two languages.")
+    found = _find(data, source, target, test=test, seed=seed, size=size)
+    name = _name(data)
+    _hold_out(found, seed)
+    splits, dropped = _cleaned(found.splits, maximum_tokens, filtered)
+    if remove_leaks and TRAIN in splits:
+        _remove_leaks(splits, found.notes)
+    _check_splits(splits, name, maximum_tokens)
+    report = CorpusReport(
+        name=name,
+        source_language=source,
+        target_language=target,
+        splits={key: split_statistics(pairs, *dropped[key]) for key, pairs in splits.items()},
+        leaks=find_leaks(splits),
+        maximum_tokens=maximum_tokens,
+        notes=found.notes,
+        fingerprint=fingerprint(splits),
+    )
+    return Corpus(
+        train=splits[TRAIN],
+        validation=splits[VALIDATION],
+        test=splits.get(TEST),
+        source_language=source,
+        target_language=target,
+        name=name,
+        report=report,
+    )
+
+
+def clean(sentence: str) -> str:
+    """A sentence without accidents of typing: NFC, single blanks, nothing invisible.
+
+    >>> clean("  Ein\\u00a0Ma\\u0308dchen \\t lacht. ")
+    'Ein Mädchen lacht.'
+    """
+    return " ".join(unicodedata.normalize("NFC", sentence.translate(_INVISIBLE)).split())
+
+
+def _find(
+    data: str | Path | Mapping[str, Sequence[str | Path]],
+    source: str,
+    target: str,
+    *,
+    test: str | None,
+    seed: int,
+    size: int,
+) -> Found:
+    if isinstance(data, Mapping):
+        return from_files(data)
+    if str(data) == "builtin":
+        return from_builtin(source, target, size=size, seed=seed)
+    if str(data).startswith("hf:"):
+        name, _, configuration = str(data).removeprefix("hf:").partition(":")
+        return from_hub(name, source, target, configuration=configuration or None)
+    path = Path(data)
+    if path.is_dir():
+        return from_folder(path, source, target, test=test)
+    if path.is_file():
+        return from_table(path, source, target)
+    raise InputError(
+        f"There is no corpus {str(data)!r}: give a folder of paired files, a .tsv file, 'builtin' or 'hf:NAME'."
+    )
+
+
+def _name(data: str | Path | Mapping[str, Sequence[str | Path]]) -> str:
+    if isinstance(data, Mapping):
+        return "files"
+    return str(data) if str(data).startswith("hf:") else Path(data).resolve().name
+
+
+def _hold_out(found: Found, seed: int) -> None:
+    """Give a source that has only training pairs a validation and a test set, equal sources staying together."""
+    if not found.divisible:
+        return
+    pairs = found.splits[TRAIN]
+    sources = sorted({clean(s) for s in pairs.source} - {""})
+    if len(sources) < 3:
+        raise InputError(f"One table needs 3 different source sentences or more to be split, not {len(sources)}.")
+    order = np.random.default_rng(seed).permutation(len(sources))
+    held = max(1, len(sources) // _HELD_OUT)
+    where = {sources[i]: VALIDATION if k < held else TEST if k < 2 * held else TRAIN for k, i in enumerate(order)}
+    rows: dict[str, list[int]] = {TRAIN: [], VALIDATION: [], TEST: []}
+    for i, s in enumerate(pairs.source):
+        rows[where.get(clean(s), TRAIN)].append(i)
+    found.splits = {name: pairs.keep(chosen) for name, chosen in rows.items()}
+    found.notes.append(f"The data has no splits: {held} source sentences each were held out for validation and test.")
+
+
+def _cleaned(
+    splits: Mapping[str, Pairs], maximum_tokens: int | None, filtered: Sequence[str]
+) -> tuple[dict[str, Pairs], dict[str, tuple[int, int]]]:
+    if maximum_tokens is not None and maximum_tokens < 1:
+        raise InputError(f"maximum_tokens must be 1 or more, not {maximum_tokens}; the coursework's is 18.")
+    unknown = set(filtered) - {TRAIN, VALIDATION, TEST}
+    if unknown:
+        raise InputError(f"filtered names splits among train, validation and test, not {sorted(unknown)[0]!r}.")
+    kept: dict[str, Pairs] = {}
+    dropped: dict[str, tuple[int, int]] = {}
+    for name in (n for n in (TRAIN, VALIDATION, TEST) if n in splits):
+        pairs = splits[name]
+        tidy = Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target], pairs.labels)
+        full = _kept(tidy, lambda s, t: bool(s and t))
+        short = full if maximum_tokens is None or name not in filtered else _kept(full, _short_enough(maximum_tokens))
+        kept[name], dropped[name] = short, (len(pairs) - len(full), len(full) - len(short))
+    return kept, dropped
+
+
+def _short_enough(maximum: int) -> Callable[[str, str], bool]:
+    return lambda s, t: len(split_words(s)) <= maximum and len(split_words(t)) <= maximum
+
+
+def _kept(pairs: Pairs, wanted: Callable[[str, str], bool]) -> Pairs:
+    return pairs.keep(i for i, (s, t) in enumerate(zip(pairs.source, pairs.target, strict=True)) if wanted(s, t))
+
+
+def _remove_leaks(splits: dict[str, Pairs], notes: list[str]) -> None:
+    elsewhere = {s for name, pairs in splits.items() if name != TRAIN for s in pairs.source}
+    train = splits[TRAIN]
+    splits[TRAIN] = _kept(train, lambda s, t: s not in elsewhere)
+    removed = len(train) - len(splits[TRAIN])
+    notes.append(f"{removed} training pairs whose source sentence is in another split were removed.")
+
+
+def _check_splits(splits: Mapping[str, Pairs], name: str, maximum_tokens: int | None) -> None:
+    for needed in (TRAIN, VALIDATION):
+        if needed not in splits:
+            raise InputError(f"{name} has no {needed} split; it has {', '.join(splits) or 'none'}: add one.")
+    for split, pairs in splits.items():
+        if not len(pairs):
+            longer = f" and the limit of {maximum_tokens} tokens" if maximum_tokens else ""
+            raise InputError(f"{name}: no pair of the {split} split is left after cleaning{longer}.")

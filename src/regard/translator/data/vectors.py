@@ -1,0 +1,303 @@
+"""Word vectors from files (GloVe text, word2vec text and binary, a BERT checkpoint), or trained by gensim.
+
+Files are streamed, plain or gzip, and only the wanted words are kept, so a file of millions costs little memory.
+
+| format | a record |
+|---|---|
+| GloVe text | a word and its numbers, separated by blanks; no header (one is accepted) |
+| word2vec text | the same after a header line: how many words, how many numbers each |
+| word2vec binary | the same header; then word, blank, float32 numbers, little-endian |
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.errors import InputError
+from regard.extras import require
+
+Vector = npt.NDArray[np.float32]
+Found = dict[str, Vector]
+_LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
+
+
+def read_glove(path: str | Path, wanted: set[str]) -> Found:
+    """The vectors of the ``wanted`` words in a GloVe text file."""
+    path = Path(path)
+    with _opened(path) as stream:
+        first = stream.readline()
+        header = _header(first)
+        return _read_text(path, stream, wanted, header, None if header else first)
+
+
+def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
+    """The vectors of the ``wanted`` words in a word2vec file; text or binary is told from its first record."""
+    path = Path(path)
+    with _opened(path) as stream:
+        header = _header(stream.readline(_LONGEST_WORD))
+        if header is None:
+            raise InputError(
+                f"{path} does not start with a word2vec header (two whole numbers: words and width); "
+                "a file without one is read with glove:FILE."
+            )
+        first = stream.read(_LONGEST_WORD + 64 * header[1])
+        rest = _Ahead(first, stream)
+        if _looks_like_text(first):
+            return _read_text(path, rest, wanted, header, None)
+        return _read_binary(path, rest, wanted, header)
+
+
+def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
+    """The mean of the input-embedding rows of each word's WordPieces; words that need [UNK] are left out.
+
+    ``folder`` holds ``model.safetensors`` and ``tokenizer.json`` or ``vocab.txt``. A word that starts with ``##`` is
+    taken for one piece that continues a word.
+    """
+    folder = Path(folder)
+    table = _bert_table(folder)
+    pieces, row = _wordpiece(folder)
+    found: Found = {}
+    for word in sorted(set(words)):  # in order, so that a message is the same in every process
+        rows = [row(word)] if word.startswith("##") else [row(piece) for piece in pieces(word)]
+        known = [r for r in rows if r is not None]
+        if rows and len(known) == len(rows):
+            if max(known) >= len(table):
+                raise InputError(
+                    f"{folder}: the vocabulary numbers a piece {max(known)} but the embedding has {len(table)} rows; "
+                    "they are not of the same checkpoint."
+                )
+            found[word] = table[known].mean(axis=0, dtype=np.float32)
+    return found
+
+
+def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> Found:
+    """Skip-gram vectors (Mikolov et al., 2013) of every token of ``texts``, by gensim in one thread."""
+    require("word2vec:train", "gensim")
+    from gensim.models import Word2Vec
+
+    if not any(texts):
+        raise InputError("word2vec:train needs sentences to learn from, and there are none.")
+    model = Word2Vec(
+        texts,
+        vector_size=width,
+        window=5,
+        min_count=1,
+        sg=1,
+        epochs=epochs,
+        seed=seed,
+        workers=1,  # two threads would race
+        hashfxn=lambda word: zlib.crc32(str(word).encode()),  # Python's own hash differs between processes
+    )
+    return {word: model.wv[word].copy() for word in model.wv.index_to_key}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked; what goes wrong on the way is said in one sentence."""
+    try:
+        with path.open("rb") as plain:
+            packed = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            if not packed and not plain.read(1):
+                raise InputError(f"{path} is empty; give a file of word vectors.")
+            plain.seek(0)
+            yield gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[misc]
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file ({error}); copy or download it again.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path.") from error
+
+
+class _Ahead:
+    """A stream whose beginning was read already."""
+
+    def __init__(self, first: bytes, stream: IO[bytes]) -> None:
+        self._first, self._stream = first, stream
+
+    def read(self, size: int) -> bytes:
+        head, self._first = self._first[:size], self._first[size:]
+        return head if len(head) == size else head + self._stream.read(size - len(head))
+
+    def __iter__(self) -> Iterator[bytes]:
+        *whole, rest = self._first.split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        last = rest + self._stream.readline()
+        if last:
+            yield last
+        yield from self._stream
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    fields = line.split()
+    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
+
+
+def _looks_like_text(first: bytes) -> bool:
+    """Whether the beginning of a file is UTF-8 without control characters; float32 numbers hardly ever are."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(first)  # a last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return all(line.strip("\r\t").replace("\t", " ").isprintable() for line in text.split("\n"))
+
+
+def _read_text(
+    path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None, first: bytes | None
+) -> Found:
+    found: Found = {}
+    width = header[1] if header else None
+    number, offset = 0, 1 + (header is not None)
+    for line in _chain(first, lines):
+        if not line.strip():
+            continue
+        word, values = _fields(path, line, number + offset, width, header is not None and number == 0)
+        width = len(values)
+        number += 1
+        if word in wanted and word not in found:
+            found[word] = _numbers(path, word, values, number + offset - 1)
+    if not number:
+        raise InputError(f"{path} has no word vectors in it.")
+    if header and header[0] != number:
+        raise InputError(f"{path}: its header says {header[0]} words, but {number} follow; the file is cut or damaged.")
+    return found
+
+
+def _chain(first: bytes | None, lines: Iterable[bytes]) -> Iterator[bytes]:
+    if first is not None:
+        yield first
+    yield from lines
+
+
+def _fields(path: Path, line: bytes, number: int, width: int | None, promised: bool) -> tuple[str, list[bytes]]:
+    """The word and its numbers; a word may contain blanks, as a few of GloVe's do, but no numbers after the first."""
+    fields = line.rstrip(b"\r\n ").split(b" ")
+    width = len(fields) - 1 if width is None else width
+    uneven = len(fields) - 1 < width or any(_is_number(f) for f in fields[1:-width]) if width else True
+    if uneven:
+        rule = f"its header says {width}" if promised else f"the lines before have {width}"
+        reason = "no numbers after the word" if width == 0 else f"{len(fields) - 1} numbers where {rule}"
+        raise InputError(f"{path}: line {number} has {reason}; every word needs as many numbers.")
+    try:
+        return b" ".join(fields[:-width]).decode("utf-8"), fields[-width:]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: line {number} is not UTF-8 (byte {error.start} of the line); convert it.") from error
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Vector:
+    try:
+        with np.errstate(over="ignore"):  # too large for float32 is found not finite below
+            vector = np.array([float(v) for v in values], dtype=np.float32)
+    except ValueError as error:
+        raise InputError(f"{path}: line {number}: {error} among the numbers of {word!r}.") from error
+    return _finite(path, word, vector)
+
+
+def _finite(path: Path, word: str, vector: Vector) -> Vector:
+    if not np.isfinite(vector).all():
+        raise InputError(f"{path}: the vector of {word!r} has a number that is not finite; repair or remove the word.")
+    return vector
+
+
+def _read_binary(path: Path, stream: _Ahead, wanted: set[str], header: tuple[int, int]) -> Found:
+    count, width = header
+    if not count or not width:
+        raise InputError(f"{path}: its header says {count} words of {width} numbers; there is nothing to read.")
+    found: Found = {}
+    for number in range(count):
+        name = _binary_word(path, stream, number, count)
+        raw = stream.read(4 * width)
+        if len(raw) < 4 * width:
+            raise InputError(f"{path} ends inside word {number + 1} of the {count} its header says; copy it again.")
+        word = name.decode("utf-8", errors="replace")  # the original tool cuts long words mid-character
+        if word in wanted and word not in found:
+            found[word] = _finite(path, word, np.frombuffer(raw, dtype="<f4").astype(np.float32))
+    if stream.read(64).strip():
+        raise InputError(f"{path}: its header says {count} words of {width} numbers, but more bytes follow.")
+    return found
+
+
+def _binary_word(path: Path, stream: _Ahead, number: int, count: int) -> bytes:
+    name = bytearray()
+    while (byte := stream.read(1)) != b" ":
+        if not byte:
+            raise InputError(f"{path} ends after {number} of the {count} words its header says; copy it again.")
+        if byte != b"\n" or name:
+            name += byte
+        if len(name) > _LONGEST_WORD:
+            raise InputError(f"{path}: no word ends where word {number + 1} should; the header's width is wrong.")
+    return bytes(name)
+
+
+def _bert_table(folder: Path) -> Vector:
+    from safetensors import SafetensorError, safe_open
+
+    file = folder / "model.safetensors"
+    if not file.is_file():
+        raise InputError(f"{folder} has no model.safetensors; give the folder of a BERT checkpoint.")
+    try:
+        with safe_open(str(file), framework="numpy") as tensors:
+            names = [name for name in tensors.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+            if len(names) != 1:
+                raise InputError(f"{file} needs one tensor named ...word_embeddings.weight; it has {len(names)}.")
+            table = np.asarray(tensors.get_tensor(names[0]))
+    except (SafetensorError, OSError, TypeError) as error:
+        raise InputError(f"{file} cannot be read as safetensors ({error}); copy or download it again.") from error
+    if table.ndim != 2 or not np.isfinite(table).all():
+        raise InputError(f"{file}: {names[0]} must be a matrix of finite numbers; it is {table.dtype} {table.shape}.")
+    return table.astype(np.float32)
+
+
+def _wordpiece(folder: Path) -> tuple[Callable[[str], list[str]], Callable[[str], int | None]]:
+    """How words are cut, and the row of a piece (None for [UNK]); the checkpoint's own normalisation is used."""
+    require("A BERT checkpoint", "tokenizers")
+    from tokenizers import Tokenizer
+
+    if (folder / "tokenizer.json").is_file():
+        tokenizer = _tokenizer_from(folder / "tokenizer.json", lambda file: Tokenizer.from_file(str(file)))
+    elif (folder / "vocab.txt").is_file():
+        tokenizer = _tokenizer_from(folder / "vocab.txt", _from_vocabulary)
+    else:
+        raise InputError(f"{folder} has neither tokenizer.json nor vocab.txt; words cannot be cut into pieces.")
+    ids: dict[str, int] = tokenizer.get_vocab()
+
+    def pieces(word: str) -> list[str]:
+        return list(tokenizer.encode(word, add_special_tokens=False).tokens)
+
+    return pieces, lambda piece: None if piece == "[UNK]" else ids.get(piece)
+
+
+def _tokenizer_from(file: Path, read: Callable[[Path], Any]) -> Any:
+    try:
+        tokenizer = read(file)
+    except Exception as error:  # the library raises bare Exception
+        raise InputError(f"{file} cannot be read as a WordPiece tokenizer ({error}); copy it again.") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _from_vocabulary(file: Path) -> Any:
+    import json
+
+    from tokenizers import BertWordPieceTokenizer
+
+    settings = file.parent / "tokenizer_config.json"
+    lowercase = json.loads(settings.read_text("utf-8")).get("do_lower_case", True) if settings.is_file() else True
+    return BertWordPieceTokenizer(str(file), lowercase=bool(lowercase))

@@ -1,0 +1,293 @@
+"""Tokens and their ids: words, or byte-pair pieces; built from the training text, saved with the run as JSON.
+
+A **word** is a run of letters, digits, underscores and combining marks, with hyphens kept inside ("T-Shirt");
+an apostrophe inside a word starts a token of its own ("man's" is "man", "'s"); a number keeps its inner points,
+commas and colons ("1,000.5", "8:30"); dots in a row are one token; any other character that is not white space
+is a token by itself. Umlauts and ß are letters like any other.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, Self
+
+from regard.errors import InputError
+from regard.extras import require
+
+PAD, UNK, SOS, EOS = 0, 1, 2, 3
+MARKERS = ("<pad>", "<unk>", "<sos>", "<eos>")
+
+_LETTER = r"[\w\u0300-\u036f]"  # NFC leaves a few marks uncombined; they belong to their letter
+_WORD = re.compile(
+    rf"\d+(?:[.,:]\d+)+"  # 1,000.5 and 8:30
+    rf"|(?<={_LETTER})['’]{_LETTER}+"  # 's, 't, 'll
+    rf"|{_LETTER}+(?:[-‐]{_LETTER}+)*"  # hund, t-shirt
+    r"|\.{2,}"
+    r"|\S"
+)
+_CLITIC = re.compile(rf"['’]{_LETTER}+")
+_CLOSING = frozenset(".,;:!?%)]}»”…") | frozenset({"..", "...", "...."})
+_OPENING = frozenset("([{«„“¿¡#$€£")
+_SPACE = "▁"  # what the piece vocabulary writes for the blank before a word
+
+
+class Vocabulary(Protocol):
+    """What the translator needs from a vocabulary; ids 0-3 are padding, unknown, start and end."""
+
+    words: list[str]
+    kind: str
+
+    def __len__(self) -> int: ...
+    def tokens(self, sentence: str) -> list[str]: ...
+    def encode(self, sentence: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def split_words(sentence: str) -> list[str]:
+    """The words and punctuation marks of a sentence, by the rule at the top of this module.
+
+    >>> split_words("Der Hund's T-Shirt kostet 1,50 € (heute)...")
+    ['Der', 'Hund', "'s", 'T-Shirt', 'kostet', '1,50', '€', '(', 'heute', ')', '...']
+    """
+    return _WORD.findall(sentence)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words back to a sentence: no blank before closing marks and clitics, none after opening marks.
+
+    Straight quotes open and close in turn. Nothing can tell "a - b" from "a-b"; a lone hyphen keeps its blanks.
+
+    >>> join_words(["the", "man", "'s", '"', "dog", '"', "barks", ",", "loudly", "(", "twice", ")", "."])
+    'the man\\'s "dog" barks, loudly (twice).'
+    """
+    text, glue, inside = "", True, False
+    for word in words:
+        closes = word in _CLOSING or (word == '"' and inside) or _CLITIC.fullmatch(word) is not None
+        text += word if glue or closes else " " + word
+        inside ^= word == '"'
+        glue = word in _OPENING or (word == '"' and inside)
+    return text
+
+
+class WordVocabulary:
+    """Whole words, most frequent first (equal counts by alphabet); rarer words are unknown.
+
+    The coursework's: lower-cased, minimum frequency 2, built from the training sentences alone.
+
+    >>> v = WordVocabulary.build(["Der Hund schläft.", "Der Hund bellt."])
+    >>> v.words
+    ['<pad>', '<unk>', '<sos>', '<eos>', '.', 'der', 'hund']
+    >>> v.encode("Der Hund lacht.")
+    [5, 6, 1, 4]
+    >>> v.decode([2, 5, 6, 1, 4, 3, 0])
+    'der hund <unk>.'
+    """
+
+    kind = "words"
+
+    def __init__(self, words: Sequence[str], *, lowercase: bool = True) -> None:
+        self.words = _checked_words(words)
+        self.lowercase = lowercase
+        self._ids = {word: i for i, word in enumerate(self.words)}
+
+    @classmethod
+    def build(
+        cls,
+        sentences: Iterable[str],
+        *,
+        lowercase: bool = True,
+        minimum_frequency: int = 2,
+        size: int | None = None,
+    ) -> Self:
+        """Count the words of ``sentences``; keep those seen often enough, at most ``size`` of them with markers."""
+        if minimum_frequency < 1:
+            raise InputError(f"minimum_frequency must be 1 or more, not {minimum_frequency}; 2 is the coursework's.")
+        if size is not None and size < 5:
+            raise InputError(f"size must leave room for the 4 markers and a word, so 5 or more, not {size}.")
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            counts.update(split_words(_plain(sentence, lowercase)))
+        kept = sorted((w for w, n in counts.items() if n >= minimum_frequency), key=lambda w: (-counts[w], w))
+        if not kept:
+            raise InputError(
+                f"No word occurs {minimum_frequency} times or more in the {len(counts)} words of the training text; "
+                "give more text or a lower minimum frequency."
+            )
+        return cls([*MARKERS, *(kept if size is None else kept[: size - len(MARKERS)])], lowercase=lowercase)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The words of a sentence as this vocabulary writes them, known or not."""
+        return split_words(_plain(sentence, self.lowercase))
+
+    def encode(self, sentence: str) -> list[int]:
+        """Ids of the words, without start and end; unknown words become 1."""
+        ids = self._ids
+        return [ids.get(word, UNK) for word in self.tokens(sentence)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The sentence that ``ids`` spell; padding, start and end are dropped, an unknown word shows as <unk>."""
+        return join_words([self.words[i] for i in ids if i not in (PAD, SOS, EOS)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything needed to build it again, as JSON values."""
+        return {"kind": self.kind, "lowercase": self.lowercase, "words": list(self.words)}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """The vocabulary that :meth:`to_dict` saved."""
+        _check_saved(saved, cls.kind, {"words": list, "lowercase": bool})
+        return cls(saved["words"], lowercase=saved["lowercase"])
+
+
+class BPEVocabulary:
+    """Byte-pair pieces (Sennrich et al., 2016) learnt by the ``tokenizers`` library; one for both languages or each.
+
+    Pieces never cross a blank or a punctuation mark; ``▁`` starts a word, so text comes back exactly (up to
+    the kind of white space). Only characters never seen in training are unknown. For a joint vocabulary,
+    build it from the sentences of both languages.
+
+    >>> v = BPEVocabulary.build(["der hund bellt", "der hund schläft"] * 9, size=29)
+    >>> v.tokens("Der Hund hebt"), len(v)
+    (['▁', '<unk>', 'e', 'r', '▁', '<unk>', 'u', 'nd', '▁', 'h', 'e', 'b', 't'], 29)
+    >>> v.decode(v.encode("der hund hebt"))
+    'der hund hebt'
+    """
+
+    kind = "bpe"
+
+    def __init__(self, words: Sequence[str], merges: Sequence[Sequence[str]], *, lowercase: bool = False) -> None:
+        self.words = _checked_words(words)
+        self.merges = _checked_merges(merges, set(self.words))
+        self.lowercase = lowercase
+        self._tokenizer = _piece_tokenizer(self.words, self.merges)
+
+    @classmethod
+    def build(
+        cls,
+        sentences: Iterable[str],
+        *,
+        size: int = 4000,
+        lowercase: bool = False,
+        minimum_frequency: int = 2,
+    ) -> Self:
+        """Merge the most frequent neighbouring pieces until there are ``size`` tokens, or none is frequent enough."""
+        require("A vocabulary of pieces (bpe)", "tokenizers")
+        from tokenizers import trainers
+
+        texts = [_plain(s, lowercase) for s in sentences]
+        alphabet = {c for text in texts for c in text if not c.isspace()} | {_SPACE}
+        smallest = len(alphabet) + len(MARKERS)
+        if size < smallest:
+            raise InputError(
+                f"size must be at least {smallest}, the characters of this text and the 4 markers, not {size}."
+            )
+        blank = _piece_tokenizer([*MARKERS], [])
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=minimum_frequency,
+            special_tokens=[*MARKERS],
+            show_progress=False,
+            initial_alphabet=sorted(alphabet),
+        )
+        blank.train_from_iterator(texts, trainer)
+        return cls(*_learnt(blank), lowercase=lowercase)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The pieces of a sentence; a character never seen in training shows as <unk>."""
+        return [self.words[i] for i in self.encode(sentence)]
+
+    def encode(self, sentence: str) -> list[int]:
+        """Ids of the pieces, without start and end."""
+        ids: list[int] = self._tokenizer.encode(_plain(sentence, self.lowercase)).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that ``ids`` spell; padding, start and end are dropped."""
+        pieces = "".join(self.words[i] for i in ids if i not in (PAD, SOS, EOS))
+        return " ".join(pieces.replace(_SPACE, " ").split())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything needed to build it again, as JSON values."""
+        merges = [list(pair) for pair in self.merges]
+        return {"kind": self.kind, "lowercase": self.lowercase, "words": list(self.words), "merges": merges}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """The vocabulary that :meth:`to_dict` saved."""
+        _check_saved(saved, cls.kind, {"words": list, "merges": list, "lowercase": bool})
+        return cls(saved["words"], saved["merges"], lowercase=saved["lowercase"])
+
+
+def vocabulary_from_dict(saved: dict[str, Any]) -> WordVocabulary | BPEVocabulary:
+    """The vocabulary a run saved, whichever kind it is.
+
+    >>> vocabulary_from_dict({"kind": "words", "lowercase": True, "words": [*MARKERS, "hund"]}).encode("Hund")
+    [4]
+    """
+    kind = saved.get("kind") if isinstance(saved, dict) else None
+    if kind == "words":
+        return WordVocabulary.from_dict(saved)
+    if kind == "bpe":
+        return BPEVocabulary.from_dict(saved)
+    raise InputError(f"A saved vocabulary must say its kind, 'words' or 'bpe'; this one says {kind!r}.")
+
+
+def _plain(sentence: str, lowercase: bool) -> str:
+    text = unicodedata.normalize("NFC", sentence)
+    return text.lower() if lowercase else text
+
+
+def _checked_words(words: Sequence[str]) -> list[str]:
+    if not all(isinstance(word, str) for word in words) or tuple(words[:4]) != MARKERS:
+        raise InputError(f"A vocabulary is a list of words that starts with {', '.join(MARKERS)}.")
+    twice = [word for word, count in Counter(words).items() if count > 1]
+    if twice:
+        raise InputError(f"A vocabulary has every word once, but {twice[0]!r} is in it more often; remove the others.")
+    return list(words)
+
+
+def _checked_merges(merges: Sequence[Sequence[str]], known: set[str]) -> list[tuple[str, str]]:
+    for pair in merges:
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= known:
+            raise InputError(f"A merge joins two pieces of the vocabulary into a third, but {list(pair)} does not.")
+    return [(left, right) for left, right in merges]
+
+
+def _check_saved(saved: dict[str, Any], kind: str, fields: dict[str, type]) -> None:
+    wrong = [name for name, wanted in fields.items() if not isinstance(saved.get(name), wanted)]
+    if saved.get("kind") != kind or wrong:
+        raise InputError(
+            f"A saved vocabulary of kind {kind!r} needs {', '.join(fields)}; "
+            f"this one has kind {saved.get('kind')!r} and lacks {', '.join(wrong) or 'nothing else'}."
+        )
+
+
+def _piece_tokenizer(words: Sequence[str], merges: list[tuple[str, str]]) -> Any:
+    """The library's tokenizer, told of no special tokens: "<eos>" in a text is five characters, never the marker."""
+    require("A vocabulary of pieces (bpe)", "tokenizers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    model = models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=merges, unk_token=MARKERS[UNK])
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    )
+    return tokenizer
+
+
+def _learnt(tokenizer: Any) -> tuple[list[str], list[tuple[str, str]]]:
+    import json
+
+    model = json.loads(tokenizer.to_str())["model"]
+    words = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    return words, [tuple(pair) for pair in model["merges"]]

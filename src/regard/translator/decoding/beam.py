@@ -1,0 +1,135 @@
+"""Search for a good sentence, token by token, in a model that says what may come next.
+
+Greedy takes the best token at every place. A beam keeps the ``beam`` best beginnings of every sentence and gives
+
+    argmax over sentences found of  log p(sentence) / (tokens with <eos>) ** power
+
+since log-probabilities alone favour short sentences. Padding, <sos> and <unk> are never written, and a sentence has at
+most ``longest`` tokens: where it has so many, <eos> follows. A sentence that has ended leaves the batch.
+
+Greedy is exact only for the first token; a beam is exact when it is as wide as there are beginnings. The tests
+compare both with trying every sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
+
+POWER = 1.0  # of the length; 0 = the most probable sentence found, which is often too short
+
+
+class Writes(Protocol):
+    """Sentences being written: what may come next, and which hypotheses to go on with."""
+
+    sentences: int
+
+    def next(self, tokens: Tensor) -> Tensor:
+        """Scores (sentences, hypotheses, words) after the newest tokens (sentences, hypotheses)."""
+
+    def keep(self, sentences: Tensor | None, hypotheses: Tensor) -> None:
+        """Go on with these rows (None: all sentences); hypotheses are counted through all sentences."""
+
+
+Found = list[tuple[list[int], float]]  # ids without markers and their log-probability, a sentence each
+
+
+def greedy(writing: Writes, *, longest: int) -> Found:
+    """The best token at every place, up to <eos>."""
+    count = writing.sentences
+    written = torch.full((count, longest + 1), EOS)
+    values = torch.zeros(count)
+    alive, tokens = torch.arange(count), torch.full((count, 1), SOS)
+    for place in range(longest + 1):
+        value, tokens = _log_p(writing.next(tokens), last=place == longest).max(dim=2)
+        values[alive] += value.squeeze(1)
+        written[alive, place] = tokens.squeeze(1)
+        going = (tokens.squeeze(1) != EOS).nonzero().flatten()
+        if not len(going):
+            break
+        if len(going) < len(alive):
+            writing.keep(going, going)
+            alive, tokens = alive[going], tokens[going]
+    return [(ids[: ids.index(EOS)], value) for ids, value in zip(written.tolist(), values.tolist(), strict=True)]
+
+
+def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWER) -> Found:
+    """The best finished sentence of a beam; a sentence is done when ``beam`` hypotheses of it are."""
+    count = writing.sentences
+    best = [_Finished() for _ in range(count)]
+    alive = list(range(count))
+    tokens, written = torch.full((count, beam), SOS), torch.empty(count, beam, 0, dtype=torch.long)
+    values = torch.full((count, beam), -torch.inf)
+    values[:, 0] = 0  # all hypotheses are equal at first: one is enough
+    for place in range(longest + 1):
+        log_p = _log_p(writing.next(tokens), last=place == longest)
+        values, parents, tokens = _candidates(values, log_p, 2 * beam)
+        _collect(best, alive, values[:, :beam], tokens[:, :beam], parents, written, power)
+        values, parents, tokens = _going_on(values, parents, tokens, beam)
+        going = [i for i, row in enumerate(alive) if best[row].count < beam and bool(values[i, 0] > -torch.inf)]
+        if not going:
+            break
+        rows = torch.tensor(going)
+        alive = [alive[i] for i in going]
+        values, parents, tokens, written = (t.index_select(0, rows) for t in (values, parents, tokens, written))
+        writing.keep(rows, (rows[:, None] * beam + parents).flatten())
+        written = torch.cat([written.gather(1, parents[..., None].expand(-1, -1, place)), tokens[..., None]], dim=2)
+    return [(found.ids, found.value) for found in best]
+
+
+class _Finished:
+    """The best finished hypothesis of a sentence, and how many there were."""
+
+    def __init__(self) -> None:
+        self.count, self.score, self.value, self.ids = 0, float("-inf"), float("-inf"), list[int]()
+
+    def add(self, ids: list[int], value: float, power: float) -> None:
+        self.count += 1
+        score = value / (len(ids) + 1) ** power
+        if score > self.score:
+            self.score, self.value, self.ids = score, value, ids
+
+
+def _log_p(scores: Tensor, *, last: bool) -> Tensor:
+    """Log-probabilities, minus infinity for what may not be written; at the ``last`` place that is all but <eos>."""
+    log_p = torch.log_softmax(scores, dim=-1)
+    if last:
+        end = log_p[..., EOS].clone()
+        log_p.fill_(-torch.inf)
+        log_p[..., EOS] = end
+    log_p[..., [PAD, SOS, UNK]] = -torch.inf
+    return log_p
+
+
+def _candidates(values: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The ``count`` best continuations of each sentence, best first: value, which hypothesis, which token."""
+    words = log_p.shape[2]
+    values, places = (values[..., None] + log_p).flatten(1).topk(count, dim=1)
+    return values, places // words, places % words
+
+
+def _collect(
+    best: list[_Finished],
+    alive: list[int],
+    values: Tensor,
+    tokens: Tensor,
+    parents: Tensor,
+    written: Tensor,
+    power: float,
+) -> None:
+    """Note the candidates that end here."""
+    ended = (tokens == EOS) & (values > -torch.inf)
+    for row, rank in ended.nonzero().tolist():
+        ids = written[row, parents[row, rank]].tolist()
+        best[alive[row]].add(ids, float(values[row, rank]), power)
+
+
+def _going_on(values: Tensor, parents: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The ``beam`` best candidates that do not end here, best first."""
+    values = values.masked_fill(tokens == EOS, -torch.inf)
+    values, order = values.topk(beam, dim=1)
+    return values, parents.gather(1, order), tokens.gather(1, order)

@@ -1,0 +1,234 @@
+"""One HTML page about runs, comparisons and studies: it asks nothing of the network and prints cleanly.
+
+Everything is in the one file: pictures are SVG text, styles are inside, there is no script.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.errors import InputError
+from regard.files import write_file
+from regard.progress import Say, unheard
+from regard.results import Result
+from regard.translator.data.corpus import Corpus
+from regard.translator.models.run import load_run
+from regard.translator.reports import tables
+from regard.translator.reports.about_comparisons import comparison_section
+from regard.translator.reports.about_runs import Scored, run_section, scores_of
+from regard.translator.reports.about_studies import study_section
+from regard.translator.runs.files import RUN
+from regard.translator.runs.records import Record, check_comparable, read_record
+from regard.translator.runs.settings import Settings
+from regard.translator.scoring.scores import score
+from regard.translator.studies.comparison import bootstrap_of, group_by_seed, held_out
+from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
+from regard.translator.studies.search_record import STUDY, read_study
+from regard.translator.studies.summary import summarise
+from regard.translator.training.preparation import load_data
+
+_IN_FULL = 6  # more plain runs than these get a row in the table, not a section each
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report(Result):
+    """What :func:`report` wrote."""
+
+    page: str
+    size: int
+    runs: list[str]
+    comparisons: list[str]
+    studies: list[str]
+    notes: list[str]
+
+    def __str__(self) -> str:
+        counts = [(len(self.runs), "run"), (len(self.comparisons), "comparison"), (len(self.studies), "study")]
+        named = [f"{n} {w}{'' if n == 1 else 's'}".replace("studys", "studies") for n, w in counts if n]
+        return "\n".join([f"{self.page}: {', '.join(named)}, {self.size / 1000:,.0f} kB, one file.", *self.notes])
+
+
+def report(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    replace: bool = False,
+    say: Say | None = None,
+    command: str = "",
+) -> Report:
+    """Write one page about ``folders`` (of runs, comparisons, studies) to the file ``out``.
+
+    Runs of the same data and vocabulary are compared too; where they are not, the page says why. A page that is
+    there already is kept, unless ``replace``.
+    """
+    out = Path(out)
+    if out.exists() and not replace:
+        raise InputError(f"{out} is there already; give another --out, or --replace to write over it.")
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"{out} cannot be written: give a file in a folder that exists.")
+    kinds = _sorted(folders)
+    page = _Page(say or unheard, command)
+    for folder in kinds["study"]:
+        page.study(folder)
+    for folder in kinds["comparison"]:
+        page.comparison(folder)
+    page.runs([read_record(folder) for folder in kinds["run"]])
+    text = page.html()
+    write_file(out, text.encode())
+    return Report(
+        page=str(out),
+        size=len(text.encode()),
+        runs=[str(f) for f in kinds["run"]],
+        comparisons=[str(f) for f in kinds["comparison"]],
+        studies=[str(f) for f in kinds["study"]],
+        notes=page.notes,
+    )
+
+
+class _Page:
+    """The sections so far, and the corpora they needed."""
+
+    def __init__(self, say: Say, command: str) -> None:
+        self.say, self.command = say, command
+        self.sections: list[str] = []
+        self.contents: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+        self.corpora: dict[Any, Corpus] = {}
+
+    def study(self, folder: Path) -> None:
+        self.say(f"reading the study {folder}")
+        found = read_study(folder)
+        anchor = self._add(f"Search {folder}")
+        self.sections.append(study_section(found, anchor=anchor, first=self._first()))
+        if found.confirmation is not None:
+            self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
+
+    def comparison(self, folder: Path, title: str = "", *, numbers: bool = True) -> None:
+        self.say(f"reading the comparison {folder}")
+        found, results = read_comparison(folder), comparison_results(folder)
+        title = title or f"Comparison {folder}"
+        pairs, why_not = None, ""
+        try:
+            record = next(iter(results.values()))[0][0]
+            pairs = held_out(self._corpus(record))[0]
+        except InputError as error:
+            why_not = str(error)
+            self.notes.append(f"{folder}: no translations shown. {error}")
+        anchor = self._add(title)
+        self.sections.append(
+            comparison_section(
+                found, results, pairs, why_not, title=title, anchor=anchor, first=self._first(), numbers=numbers
+            )
+        )
+
+    def runs(self, records: Sequence[Record]) -> None:
+        scored = [self._scored(record) for record in records]
+        if len(records) > 1:
+            self._together(scored)
+        for run in scored[:_IN_FULL]:
+            anchor = self._add(f"Run {run.record.folder}")
+            self.sections.append(run_section(run, anchor, first=self._first()))
+        if len(scored) > _IN_FULL:
+            self.notes.append(
+                f"{len(scored) - _IN_FULL} of {len(scored)} runs are in the table only; give fewer for more."
+            )
+
+    def html(self) -> str:
+        style = (resources.files("regard.translator.reports") / "style.css").read_text(encoding="utf-8")
+        links = "".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for anchor, name in self.contents)
+        nav = f"<nav><ul>{links}</ul></nav>" if len(self.contents) > 1 else ""
+        notes = "".join(tables.paragraph(note, "warn") for note in self.notes)
+        made = f"Made by regard {__version__}" + (f" with: {html.escape(self.command)}" if self.command else "")
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>Translator report</title><style>{style}</style></head><body>"
+            f"<h1>Translator report</h1>{nav}{notes}{''.join(self.sections)}<footer>{made}</footer></body></html>\n"
+        )
+
+    def _together(self, scored: Sequence[Scored]) -> None:
+        """A comparison of plain runs, where one is possible; a table and the reason where it is not."""
+        records = [s.record for s in scored]
+        anchor = self._add("All runs")
+        try:
+            check_comparable(records)
+            groups = group_by_seed(records)
+            if any(s.scores is None for s in scored):
+                raise InputError("Not every run could be scored, so the runs are not compared.")
+            by_folder = {s.record.folder: s for s in scored}
+            results = {name: [(r, by_folder[r.folder].scores or {}) for r in group] for name, group in groups.items()}
+            seeds = sorted({r.settings.training.seed for r in records})
+            pairs, lowercase = scored[0].pairs, records[0].settings.vocabulary.lowercase
+            found = summarise(results, seeds, folder="", scored_on=scored[0].scored_on, notes=[])
+            if pairs is not None:
+                self.say("drawing test sentences anew")
+                found = replace(found, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
+            self.sections.append(
+                comparison_section(found, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
+            )
+        except InputError as error:
+            self.sections.append(_listing(scored, str(error), anchor, first=self._first()))
+
+    def _scored(self, record: Record) -> Scored:
+        _ = record.best  # a run without an epoch has nothing to show
+        self.say(f"scoring {record.folder}")
+        run = load_run(record.folder)  # a damaged run is refused; data that has moved is only noted
+        try:
+            pairs, scored_on = held_out(self._corpus(record))
+        except InputError as error:
+            self.notes.append(f"{record.folder}: not scored. {error}")
+            return Scored(record=record, scores=None, pairs=None, scored_on="", why_not=str(error))
+        found = score(run, pairs).to_dict()
+        return Scored(record=record, scores=found, pairs=pairs, scored_on=scored_on)
+
+    def _corpus(self, record: Record) -> Corpus:
+        settings = Settings(data=record.settings.data)
+        if settings not in self.corpora:
+            self.corpora[settings] = load_data(settings)
+        scores_of(record, self.corpora[settings])
+        return self.corpora[settings]
+
+    def _add(self, name: str) -> str:
+        anchor = f"part{len(self.contents)}"
+        self.contents.append((anchor, name))
+        return anchor
+
+    def _first(self) -> bool:
+        return not self.sections
+
+
+def _sorted(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
+    """The folders by what they are."""
+    if not folders:
+        raise InputError("There is nothing to report on; give folders that train, compare or tune wrote.")
+    kinds: dict[str, list[Path]] = {"run": [], "comparison": [], "study": []}
+    for folder in map(Path, folders):
+        if not folder.exists():
+            raise InputError(f"There is no {folder}; give folders that train, compare or tune wrote.")
+        files = {RUN: "run", PLAN: "comparison", STUDY: "study"}
+        kind = next((kind for name, kind in files.items() if (folder / name).exists()), None)
+        if kind is None:
+            state = "is empty" if folder.is_dir() and not any(folder.iterdir()) else "is not a folder of ours"
+            raise InputError(f"{folder} {state}; give folders that train, compare or tune wrote.")
+        kinds[kind].append(folder)
+    return kinds
+
+
+def _listing(scored: Sequence[Scored], reason: str, anchor: str, *, first: bool) -> str:
+    rows = [
+        [html.escape(str(s.record.folder)), f"{s.record.best.perplexity:.2f}",
+         "-" if s.scores is None else f"{s.scores['all']['bleu']:.1f}", f"{s.record.about.get('parameters', 0):,}"]
+        for s in scored
+    ]  # fmt: skip
+    return "".join(
+        [
+            tables.heading(2, "All runs", anchor, "first" if first else ""),
+            tables.paragraph(f"Not compared: {reason}", "warn"),
+            tables.table(["run", "best validation perplexity", "BLEU", "weights"], rows),
+        ]
+    )

@@ -1,0 +1,115 @@
+"""Pieces of HTML: tables, boxes of facts, settings, and marked sample translations."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from regard.translator.data.sources import Pairs
+from regard.translator.data.vocabulary import split_words
+from regard.translator.reports.word_marks import as_html, mark
+from regard.translator.runs.settings import Settings
+from regard.translator.scoring.intervals import Interval
+
+SAMPLES = 10
+_SHORT = 14  # rows that stay on one printed page
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 1, chosen: int | None = None) -> str:
+    """A table; columns from ``numbers`` on are numbers. Cells are HTML already, heads are text."""
+    kinds = ["" if i < numbers else ' class="n"' for i in range(len(head))]
+    top = "".join(f"<th{k}>{html.escape(h)}</th>" for h, k in zip(head, kinds, strict=True))
+    body = "".join(
+        ('<tr class="chosen">' if r == chosen else "<tr>")
+        + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(row, kinds, strict=True))
+        + "</tr>"
+        for r, row in enumerate(rows)
+    )
+    kind = ' class="short"' if len(rows) <= _SHORT else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Boxes with a big number and what it is."""
+    boxes = "".join(f"<div><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>" for v, k in pairs)
+    return f'<div class="facts">{boxes}</div>'
+
+
+def interval(found: Interval, digits: int = 2) -> str:
+    """A mean and, smaller, its interval."""
+    if found.low is None or found.high is None:
+        return f"{found.mean:.{digits}f}"
+    return f"{found.mean:.{digits}f} <small>({found.low:.{digits}f} to {found.high:.{digits}f})</small>"
+
+
+def figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    return (f'<p class="{kind}">' if kind else "<p>") + f"{html.escape(text)}</p>"
+
+
+def heading(level: int, text: str, anchor: str = "", kind: str = "") -> str:
+    attributes = (f' id="{anchor}"' if anchor else "") + (f' class="{kind}"' if kind else "")
+    return f"<h{level}{attributes}>{html.escape(text)}</h{level}>"
+
+
+def commands(lines: Sequence[str]) -> str:
+    return f"<pre>{html.escape(chr(10).join(line for line in lines if line))}</pre>"
+
+
+def settings_table(settings: Settings) -> str:
+    """Every setting, section by section; what differs from the coursework's defaults is bold."""
+    default = Settings().to_dict()
+    parts = []
+    for section, content in settings.to_dict().items():
+        rows = "".join(_setting(key, value, default[section][key]) for key, value in content.items())
+        parts.append(f"<div><b>[{section}]</b><table><tbody>{rows}</tbody></table></div>")
+    return f'<div class="settings">{"".join(parts)}</div>'
+
+
+def samples(pairs: Pairs, translations: dict[str, Sequence[str]], *, lowercase: bool, count: int = SAMPLES) -> str:
+    """Sentences from the best translated to the worst, at even distances, with errors marked; nothing is hand-picked.
+
+    The first of ``translations`` orders them.
+    """
+    first = next(iter(translations.values()))
+    words = [_words(t, lowercase) for t in pairs.target]
+    quality = [mark(_words(said, lowercase), meant).share for said, meant in zip(first, words, strict=True)]
+    order = sorted(range(len(first)), key=lambda i: (-quality[i], i))
+    count = min(count, len(order))
+    chosen = [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
+    return "".join(_sample(pairs, i, words[i], translations, lowercase) for i in dict.fromkeys(chosen))
+
+
+def legend() -> str:
+    return (
+        '<p><span class="wrong">wrong word</span> &nbsp; <span class="moved">right word, elsewhere</span> &nbsp; '
+        '<span class="missing"><span class="wrong">missing from the translation</span></span> (in the reference)</p>'
+    )
+
+
+def _sample(pairs: Pairs, i: int, meant: list[str], translations: dict[str, Sequence[str]], lowercase: bool) -> str:
+    marked = {name: mark(_words(said[i], lowercase), meant) for name, said in translations.items()}
+    only = next(iter(marked.values()))
+    labels = f" &nbsp; <small>({', '.join(sorted(pairs.labels[i]))})</small>" if pairs.labels else ""
+    lines = [("source", html.escape(pairs.source[i]) + labels)]
+    if len(marked) == 1:
+        lines.append(("reference", f'<span class="missing">{as_html(only.reference)}</span>'))
+        lines.append(("translation", as_html(only.translation)))
+    else:
+        lines.append(("reference", html.escape(" ".join(meant))))
+        lines += [(name, as_html(m.translation)) for name, m in marked.items()]
+    body = "".join(f"<dt>{html.escape(name)}</dt><dd>{text}</dd>" for name, text in lines)
+    return f'<div class="sample"><dl>{body}</dl></div>'
+
+
+def _setting(key: str, value: Any, default: Any) -> str:
+    shown = html.escape(str(value).lower() if isinstance(value, bool) else str(value) or "(empty)")
+    return f"<tr><td>{key}</td><td>{f'<b>{shown}</b>' if value != default else shown}</td></tr>"
+
+
+def _words(sentence: str, lowercase: bool) -> list[str]:
+    return split_words(sentence.lower() if lowercase else sentence)

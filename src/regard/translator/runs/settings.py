@@ -1,0 +1,391 @@
+"""Every setting of a run, in one commented TOML file; all mistakes in it are reported at once.
+
+A setting is declared once, below: its default, its rule and the comment that appears above it in the file.
+The defaults are the coursework's. ``--set section.key=value`` overrides one; the section may be left out where
+the key has only one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from regard.errors import InputError
+from regard.toml import read_toml
+
+
+def _setting(default: Any, about: str, **rule: Any) -> Any:
+    """A field with its comment and its rule: ``least``, ``most``, ``below``, ``choices`` or ``pattern``."""
+    return field(default=default, metadata={"about": about, **rule})
+
+
+_FAST_IS_GONE = (
+    "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
+    'lengths write batching = "mixed" in [training].'
+)
+_LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
+_SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """What is translated into what."""
+
+    path: str = _setting(
+        "builtin", "a folder of train.de, train.en, val.de, ... (.gz too), a .tsv file, hf:NAME, or builtin"
+    )
+    source: str = _setting("de", "the language translated from: the ending of its files", pattern=r"[A-Za-z_-]+")
+    target: str = _setting("en", "the language translated into", pattern=r"[A-Za-z_-]+")
+    test: str = _setting("", "which test set, where the folder has several; empty = the only one")
+    longest: int = _setting(18, "pairs with more tokens on either side are dropped (two markers come on top)", least=1)
+    remove_leaks: bool = _setting(False, "drop training pairs whose source sentence is in another split")
+    size: int = _setting(20000, "training pairs to take (built-in corpus only, which has 20,000)", least=10, most=10**6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings:
+    """How sentences become token ids. Perplexities compare only where all of this is equal."""
+
+    kind: str = _setting("words", "words, or bpe (byte-pair pieces)", choices=("words", "bpe"))
+    lowercase: bool = _setting(True, "lower-case both sides")
+    minimum_frequency: int = _setting(2, "rarer words become <unk>", least=1)
+    size: int = _setting(0, "the largest vocabulary, markers included; 0 = no limit for words, 4000 for bpe", least=0)
+    joint: bool = _setting(False, "one vocabulary for both languages")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingSettings:
+    """Where word vectors come from: learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR."""
+
+    source: str = _setting("learned", "vectors of the source words", pattern=_SPEC.pattern)
+    target: str = _setting("learned", "vectors of the target words (the output layer)", pattern=_SPEC.pattern)
+    frozen: bool = _setting(False, "keep pretrained vectors as they are; false = train them on")
+    positions: str = _setting(
+        "learned",
+        "learned (BERT-style), sinusoidal, rotary, or none",
+        choices=("learned", "sinusoidal", "rotary", "none"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """The network. Its kind names a class of regard.translator."""
+
+    kind: str = _setting(
+        "encoder",
+        "encoder (one layer, padding never read), reads-padding (as the coursework: padded to the longest, no mask), "
+        "encoder-decoder, or ctc",
+        choices=("encoder", "reads-padding", "encoder-decoder", "ctc"),
+    )
+    layers: int = _setting(1, "encoder layers; encoder and reads-padding have one", least=1)
+    decoder_layers: int = _setting(
+        0,
+        "layers of the decoder, or of ctc after its states were doubled; 0 for encoder and reads-padding",
+        least=0,
+    )
+    tied: bool = _setting(
+        False, "one matrix for source, target and output (encoder-decoder and ctc; needs vocabulary.joint)"
+    )
+    width: int = _setting(128, "the hidden width", least=1)
+    heads: int = _setting(2, "attention heads", least=1)
+    head_width: int = _setting(96, "width of the keys, queries and values of one head", least=1)
+    feed_forward: int = _setting(2048, "width inside the feed-forward part", least=1)
+    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How it is trained."""
+
+    epochs: int = _setting(10, "passes over the training pairs", least=1)
+    batch: int = _setting(128, "sentence pairs in a batch", least=1)
+    batch_tokens: int = _setting(0, "target tokens in a batch, about; 0 = count sentence pairs instead", least=0)
+    batching: str = _setting(
+        "mixed",
+        "mixed (any sentences together), or equal-length (one source length a batch, as many tokens in each)",
+        choices=("mixed", "equal-length"),
+    )
+    learning_rate: float = _setting(1e-3, "Adam's step size, at its highest", above=0.0)
+    schedule: str = _setting(
+        "constant",
+        "what the rate does after the warm-up: constant, linear (to 0) or cosine (to 0)",
+        choices=("constant", "linear", "cosine"),
+    )
+    warmup: int = _setting(0, "steps over which the rate rises from 0", least=0)
+    beta2: float = _setting(
+        0.999, "how slowly Adam's second moment forgets (0.98: about the last 50 steps)", least=0.0, below=1.0
+    )
+    weight_decay: float = _setting(0.0, "decoupled weight decay (AdamW)", least=0.0)
+    clip: float = _setting(0.0, "the longest gradient, as a norm over all weights; 0 = no limit", least=0.0)
+    smoothing: float = _setting(
+        0.0, "label smoothing of the training loss; never of a perplexity", least=0.0, below=1.0
+    )
+    average: float = _setting(
+        0.0,
+        "how slowly the averaged weights, the ones kept and used, follow the trained ones (0.995: about the last 200 "
+        "steps); 0 = no average",
+        least=0.0,
+        below=1.0,
+    )
+    seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
+    threads: int = _setting(
+        1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
+    )
+    save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings of a run; the defaults are the coursework's.
+
+    >>> changed = Settings().with_changes(["width=64", "training.seed=3"])
+    >>> changed.model.width, changed.training.seed, changed.training.batch
+    (64, 3, 128)
+    """
+
+    data: DataSettings = DataSettings()
+    vocabulary: VocabularySettings = VocabularySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+
+    def with_changes(self, changes: Sequence[str]) -> Settings:
+        """A copy with every ``key=value`` of ``changes`` applied; raises InputError naming every mistake."""
+        return _build(self.to_dict(), changes, "The settings")
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Sections of plain values."""
+        return dataclasses.asdict(self)
+
+    def to_toml(self) -> str:
+        """The commented file that reads back as these settings."""
+        parts = []
+        for name, section in ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self)):
+            parts.append(f"[{name}]  # {_first_line(section)}")
+            for f in dataclasses.fields(section):
+                parts += [f"# {f.metadata['about']}", f"{f.name} = {_toml(getattr(section, f.name))}"]
+            parts.append("")
+        return "\n".join(parts)
+
+    def differences(self, other: Settings) -> list[str]:
+        """What differs, each as ``section.key: ours, theirs``."""
+        ours, theirs = _flat(self.to_dict()), _flat(other.to_dict())
+        return [f"{key}: {ours[key]!r}, {theirs[key]!r}" for key in ours if ours[key] != theirs[key]]
+
+
+def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = ()) -> Settings:
+    """Settings from a TOML file, a built-in configuration by its name, or (None) the defaults, then ``changes``.
+
+    What the file leaves out keeps its default.
+
+    >>> load_settings("coursework") == Settings()
+    True
+    >>> load_settings(changes=["widht=7", "training.batch=many"])
+    Traceback (most recent call last):
+        ...
+    regard.errors.InputError: The settings have 2 mistakes:
+    - there is no setting 'widht'; did you mean 'width'?
+    - training.batch must be a whole number, not 'many'.
+    """
+    if config is None:
+        return _build({}, changes, "The settings")
+    return _build(_up_to_date(_read(config), Path(config)), changes, str(config))
+
+
+def builtin_configs() -> dict[str, str]:
+    """The configurations that come with the package: name and text."""
+    folder = resources.files("regard") / "configs"
+    found = {item.name.removesuffix(".toml"): item for item in folder.iterdir() if item.name.endswith(".toml")}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+
+
+def _read(config: str | Path) -> dict[str, Any]:
+    path = Path(config)
+    if not path.exists() and str(config) in (known := builtin_configs()):
+        return tomllib.loads(known[str(config)])
+    try:
+        return read_toml(path, like="configs/coursework.toml")
+    except FileNotFoundError:
+        names = ", ".join(builtin_configs())
+        raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
+
+
+def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings of a run from when [fast] had switches, all of them on: what is always so now."""
+    switches = values.get("fast", {})
+    of_a_run = (path.parent / "run.json").is_file()  # written by us, and nobody should have to repair it
+    if of_a_run and isinstance(switches, Mapping) and all(value is True for value in switches.values()):
+        return {name: section for name, section in values.items() if name != "fast"}
+    return values
+
+
+def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Settings:
+    """Check everything, complain once."""
+    mistakes: list[str] = []
+    flat = _flattened(values, mistakes)
+    for change in changes:
+        _apply(change, flat, mistakes)
+    checked = {key: _checked(key, value, mistakes) for key, value in flat.items()}
+    if not mistakes:
+        settings = _assembled(checked)
+        mistakes += _conflicts(settings)
+    if mistakes := list(dict.fromkeys(mistakes)):  # what several keys do wrong together is said once
+        verb = "has" if thing != "The settings" else "have"
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        raise InputError("\n- ".join([f"{thing} {verb} {count}:", *mistakes]))
+    return settings
+
+
+def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for section, content in values.items():
+        if section == "fast":
+            mistakes.append(_FAST_IS_GONE)
+        elif section not in _SECTIONS:
+            mistakes.append(f"there is no section [{section}]{_meant(section, list(_SECTIONS))}")
+        elif not isinstance(content, Mapping):
+            mistakes.append(f"{section} must be a section: write [{section}] on a line of its own.")
+        else:
+            flat |= {f"{section}.{key}": value for key, value in content.items()}
+    return flat
+
+
+def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
+    key, equals, text = change.partition("=")
+    key = key.strip()
+    matches = [name for name in _FIELDS if name == key or name.endswith(f".{key}")]
+    if not equals:
+        mistakes.append(f"--set takes key=value, not {change!r}.")
+    elif key.startswith("fast."):
+        mistakes.append(_FAST_IS_GONE)
+    elif len(matches) > 1 and key not in matches:
+        mistakes.append(f"{key!r} could be {' or '.join(matches)}; write the section too.")
+    elif matches:
+        flat[key if key in matches else matches[0]] = _value(text.strip())
+    else:
+        flat[key] = _value(text.strip())  # reported as unknown, with the nearest name
+
+
+def _value(text: str) -> Any:
+    """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
+    if key not in _FIELDS:
+        short = key.rpartition(".")[2]
+        names = list(_FIELDS) if "." in key else [name.rpartition(".")[2] for name in _FIELDS]
+        known = _meant(key, names) if "." in key else _meant(short, names)
+        mistakes.append(f"there is no setting {key!r}{known}")
+        return value
+    kind, rule = _FIELDS[key]
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < 10**308 else math.inf
+    if type(value) is not kind:
+        mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
+    elif problem := _broken(value, rule):
+        mistakes.append(f"{key} {problem}, not {value!r}.")
+    return value
+
+
+def _broken(value: Any, rule: Mapping[str, Any]) -> str:
+    """What the rule asks, where the value does not do it; else nothing."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "must be a finite number"
+    if "choices" in rule and value not in rule["choices"]:
+        return f"must be one of {', '.join(rule['choices'])}"
+    if "pattern" in rule and not re.fullmatch(rule["pattern"], value):
+        options = "learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR"
+        return f"must be {options}" if rule["pattern"] == _SPEC.pattern else "must be a language like de or en"
+    if "least" in rule and value < rule["least"]:
+        return f"must be {rule['least']} or more"
+    if "above" in rule and value <= rule["above"]:
+        return f"must be above {rule['above']:g}"
+    if "below" in rule and value >= rule["below"]:
+        return f"must be below {rule['below']:g}"
+    most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
+    if not isinstance(value, str) and value > most:
+        return f"must be {most} or less"
+    return ""
+
+
+def _conflicts(settings: Settings) -> list[str]:
+    """Settings that are each fine and do not fit together."""
+    found = []
+    if settings.data.source == settings.data.target:
+        found.append(f"data.source and data.target are both {settings.data.source!r}; give two languages.")
+    if settings.embedding.positions == "rotary" and settings.model.head_width % 2:
+        found.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
+    if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
+        found.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
+    return found + _model_conflicts(settings)
+
+
+def _model_conflicts(settings: Settings) -> list[str]:
+    model, found = settings.model, []
+    if model.kind in ("encoder", "reads-padding"):
+        if model.layers != 1 or model.decoder_layers:
+            found.append(
+                f"model.kind {model.kind} has one layer and no decoder, not model.layers {model.layers} and "
+                f"model.decoder_layers {model.decoder_layers}; use model.kind encoder-decoder or ctc."
+            )
+        if model.tied:
+            found.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false.")
+    elif not model.decoder_layers:
+        found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+    if model.tied and not settings.vocabulary.joint:
+        found.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
+    if model.tied and settings.embedding.source != settings.embedding.target:
+        found.append(
+            f"model.tied has one matrix, but embedding.source is {settings.embedding.source!r} and embedding.target "
+            f"{settings.embedding.target!r}; make them equal."
+        )
+    return found
+
+
+def _assembled(flat: Mapping[str, Any]) -> Settings:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
+    for key, value in flat.items():
+        section, _, name = key.partition(".")
+        sections[section][name] = value
+    return Settings(**{name: _SECTIONS[name](**content) for name, content in sections.items()})
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(set(names)))}."
+
+
+def _flat(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {f"{section}.{key}": value for section, content in values.items() for key, value in content.items()}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # a TOML basic string is a JSON string
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _first_line(section: Any) -> str:
+    return (type(section).__doc__ or "").splitlines()[0]
+
+
+_SECTIONS: dict[str, Any] = {f.name: type(f.default) for f in dataclasses.fields(Settings)}
+_FIELDS: dict[str, tuple[type, Mapping[str, Any]]] = {
+    f"{name}.{f.name}": (get_type_hints(kind)[f.name], f.metadata)
+    for name, kind in _SECTIONS.items()
+    for f in dataclasses.fields(kind)
+}
+_KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

@@ -1,0 +1,1 @@
+"""How good a translator is, and whether a difference would survive other sentences or seeds."""

@@ -1,0 +1,1 @@
+"""Many runs with a question: embeddings compared, settings searched."""

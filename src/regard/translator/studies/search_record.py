@@ -1,0 +1,255 @@
+"""A study as it is written down: its folder, its trials wherever they are kept, and what it found."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import InputError
+from regard.files import Lock, create_folder
+from regard.progress import duration
+from regard.results import Result
+from regard.tables import aligned
+from regard.translator.runs.files import json_file, read_json
+from regard.translator.runs.log import read_log
+from regard.translator.runs.settings import Settings
+from regard.translator.studies.comparison_record import read_comparison
+from regard.translator.studies.importance import Importance, importances
+from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
+from regard.translator.studies.space import Range, Space, change
+from regard.translator.studies.storage import open_storage
+from regard.translator.studies.summary import Comparison
+
+if TYPE_CHECKING:
+    import optuna
+
+STUDY, START, TRIALS, CONFIRM = "study.json", "settings.toml", "trials", "confirm"
+_OF_THE_MACHINE = ("data.path", "training.threads", "training.save_every")  # may differ between workers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One try; ``perplexity`` is the best validation perplexity it reached, counting <sos>.
+
+    ``expected`` is the same, but for a pruned trial what it would have reached had it gained, after the epoch it was
+    stopped at, as much as the complete trials did on average: what pictures and importance use.
+    """
+
+    number: int
+    state: str  # complete, pruned, failed or unfinished
+    perplexity: float | None
+    expected: float | None
+    curve: list[float]  # validation perplexity, epoch by epoch
+    changes: dict[str, Any]
+    cpu_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tuning(Result):
+    """What :func:`tune` returns."""
+
+    folder: str
+    space: str
+    trials: list[Trial]
+    default: Trial | None  # the settings it started from, where the space has them
+    best: Trial
+    importance: list[Importance]
+    confirmation: Comparison | None
+    command: str  # that trains the best settings
+    cpu_seconds: float
+    searched_by: str = ""  # the command of the search itself
+
+    def __str__(self) -> str:
+        counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
+        states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+        lines = [
+            f"{len(self.trials)} trials ({states}) in {duration(self.cpu_seconds)} of CPU time, judged by "
+            "validation perplexity counting <sos>.",
+            _best_line(self),
+            f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
+        ]
+        if self.importance:
+            lines += [
+                "",
+                "What mattered (share of the scatter of ln perplexity that is lost without it, 90 % of resamples):",
+            ]
+            lines += [_importance_table(self.importance)]
+        if self.confirmation is not None:
+            lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
+        return "\n".join([*lines, "", f"Train it: {self.command}"])
+
+
+def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
+    """The study in a folder, finished or not: from its files alone, or from the storage that it says it is kept in.
+
+    ``storage`` is that storage's address with a password, where it needs one that PGPASSWORD or ~/.pgpass do not give.
+    """
+    folder = Path(folder)
+    about = read_about(folder)
+    settings = _saved_settings(about)
+    space = _saved_space(about)
+    with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():
+        found = read_trials(folder, shared.open())
+    judged = [t for t in found if t.perplexity is not None]
+    best = best_trial(found, folder)
+    defaults = space.defaults(settings)
+    confirmation = read_comparison(folder / CONFIRM) if is_confirmed(folder) else None
+    return Tuning(
+        folder=str(folder),
+        space=about["name"],
+        trials=found,
+        default=next((t for t in judged if t.state == "complete" and t.changes == defaults), None),
+        best=best,
+        importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
+        confirmation=confirmation,
+        command=_train_command(folder, best),
+        cpu_seconds=sum(t.cpu_seconds for t in found),
+        searched_by=str(about.get("command", "")),
+    )
+
+
+def check_folder(folder: Path, identity: dict[str, Any]) -> None:
+    """Raise InputError where a folder has anything but this study, before minutes of reading."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another --out.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    theirs = read_about(folder)
+    if different := difference(theirs, json.loads(json.dumps(identity))):
+        raise InputError(f"{folder} holds a study with {different}; give another --out.")
+    if theirs.get("storage", "") != identity["storage"]:
+        kept = f"in {theirs['storage']}" if theirs.get("storage") else "in the folder's own journal"
+        raise InputError(f"{folder} holds a study whose trials are kept {kept}; give that storage, or another --out.")
+
+
+def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """What a study differs in, or nothing."""
+    named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
+    named |= {"seed": "another seed", "fingerprint": "other data than there is now"}
+    return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
+
+
+def portable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without those that may differ from machine to machine."""
+    return {
+        section: {k: v for k, v in content.items() if f"{section}.{k}" not in _OF_THE_MACHINE}
+        for section, content in settings.items()
+    }
+
+
+def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None:
+    """Make the folder unless it is there; workers that begin at the same moment take turns."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
+    with Lock(folder.parent):
+        if not folder.exists() or not any(folder.iterdir()):
+            create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
+            (folder / TRIALS).mkdir(exist_ok=True)
+    check_folder(folder, about)
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    if not (folder / STUDY).exists():
+        raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
+    about = read_json(folder / STUDY, otherwise="give another --out")
+    wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
+    if not isinstance(about, dict) or not wanted <= about.keys():
+        raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
+    return about
+
+
+def _saved_settings(about: dict[str, Any]) -> Settings:
+    changes = [change(f"{s}.{k}", v) for s, content in about["settings"].items() for k, v in content.items()]
+    return Settings().with_changes(changes)
+
+
+def _saved_space(about: dict[str, Any]) -> Space:
+    entries = {k: v if isinstance(v, list) else Range(**v) for k, v in about["space"].items()}
+    return Space(name=about["name"], entries=entries)
+
+
+def is_confirmed(folder: Path) -> bool:
+    """Whether a score of the test set exists."""
+    return any((folder / CONFIRM / "scores").glob("*.json"))
+
+
+def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
+    """Every trial that was begun; one that was tried again once, under its last number."""
+    trials = study.get_trials(deepcopy=False)
+    again = replaced(trials)
+    begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
+    found = [_trial(folder, frozen) for frozen in begun]
+    complete = [t for t in found if t.state == "complete"]
+    return [replace(t, expected=_expected(t, complete)) for t in found]
+
+
+def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
+    """The perplexity of a complete trial; of a pruned one, times what complete trials still gained after its epoch."""
+    if trial.perplexity is None or trial.state == "complete" or not complete:
+        return trial.perplexity
+    done = len(trial.curve)
+    gains = [math.log(min(t.curve) / min(t.curve[:done])) for t in complete]
+    return trial.perplexity * math.exp(sum(gains) / len(gains))
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """The run folder of a trial."""
+    return folder / TRIALS / f"{number:04d}"
+
+
+def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
+    complete = [t for t in trials if t.state == "complete"]
+    if not complete:
+        raise InputError(f"The study in {folder} has no finished trial yet; give its tune command again.")
+    return min(complete, key=lambda t: t.perplexity or 0.0)
+
+
+def _trial(folder: Path, frozen: Any) -> Trial:
+    epochs = read_log(trial_folder(folder, frozen.number)).epochs
+    curve = [frozen.intermediate_values[e] for e in sorted(frozen.intermediate_values)]
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    return Trial(
+        number=frozen.number,
+        state="unfinished" if is_interrupted(frozen) else states.get(frozen.state.name, "unfinished"),
+        perplexity=min(curve) if curve and frozen.state.name in ("COMPLETE", "PRUNED") else None,
+        expected=None,
+        curve=curve,
+        changes={k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in frozen.params.items()},
+        cpu_seconds=frozen.user_attrs.get("cpu_seconds") or (epochs[-1].cpu_seconds if epochs else 0.0),
+        reason=str(frozen.user_attrs.get(REASON, "")),
+    )
+
+
+def _train_command(folder: Path, best: Trial) -> str:
+    """Trains the best settings: from the trial's own file or, where that is on another machine, from what differs."""
+    own = trial_folder(folder, best.number) / "settings.toml"
+    given = [str(own)]
+    if not own.exists() and (folder / START).exists():
+        given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]
+    return shlex.join(["regard", "translator", "train", *given, "--out", "runs/best"])
+
+
+def _best_line(found: Tuning) -> str:
+    best = found.best.perplexity or 0.0
+    text = f"Best: trial {found.best.number}, validation perplexity {best:.2f}"
+    if found.default is None or found.default.perplexity is None:
+        return text + "."
+    before = found.default.perplexity
+    return f"{text}; the settings it started from have {before:.2f} ({best / before - 1:+.1%})."
+
+
+def _importance_table(found: Sequence[Importance]) -> str:
+    rows = [
+        [i.name, f"{i.mean:.0%}", f"({i.low:.0%} to {i.high:.0%})", "" if i.low > 0 else "not shown to matter"]
+        for i in found
+    ]
+    return aligned(rows)

@@ -1,0 +1,123 @@
+"""What is compared: ways to embed, written in one line each.
+
+| written | means |
+|---|---|
+| ``learned`` | both sides from random numbers |
+| ``word2vec:train``, ``bert:DIR`` | both sides |
+| ``glove:FILE``, ``word2vec:FILE`` | a file is in one language: the side it covers better; both if the model is tied |
+| ``source=SPEC``, ``target=SPEC``, ``both=SPEC`` | that side, whatever the coverage |
+| ``...+frozen=true``, ``...+positions=none`` | and more of the settings' [embedding] section |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.translator.models.embeddings import initial_vectors
+from regard.translator.runs.settings import Settings
+from regard.translator.training.preparation import Prepared
+
+_START = r"(?:learned\b|glove:|word2vec:|bert:|(?:source|target|both|frozen|positions)=)"
+_KEYS = ("source", "target", "frozen", "positions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way to do it: a name, the settings of it, and what was decided on the way."""
+
+    name: str
+    settings: Settings
+    note: str = ""
+
+    @property
+    def slug(self) -> str:
+        """The name as a file name."""
+        return re.sub(r"[^\w.=-]+", "-", self.name).strip("-.")
+
+
+def split_variants(text: str) -> list[str]:
+    """The variants of ``--with``: commas part them, but a comma inside a file name does not.
+
+    >>> split_variants("learned,target=glove:a,b.txt,positions=none+source=learned")
+    ['learned', 'target=glove:a,b.txt', 'positions=none+source=learned']
+    """
+    return [part.strip() for part in re.split(rf",\s*(?={_START})", text.strip()) if part.strip()]
+
+
+def read_variants(texts: Sequence[str], settings: Settings, data: Prepared) -> list[Variant]:
+    """The variants that ``texts`` describe, on top of ``settings``; ``data`` decides the side of a file."""
+    if not texts:
+        raise InputError("There is nothing to compare; give for instance learned,word2vec:train.")
+    found = [_variant(text, settings, data) for text in texts]
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            if one.settings == other.settings:
+                raise InputError(f"{texts[i]!r} is the same embedding as {other.name!r}; name every one once.")
+            if one.slug == other.slug:
+                found[i] = one = Variant(name=f"{one.name} ({i + 1})", settings=one.settings, note=one.note)
+    return found
+
+
+def _variant(text: str, settings: Settings, data: Prepared) -> Variant:
+    parts = re.split(rf"\+(?={_START})", text)
+    changes: dict[str, str] = {}
+    note = ""
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not re.fullmatch(_START, f"{key}="):
+            sides, note = _sides(part, settings, data)
+            changes |= dict.fromkeys(sides, part)
+        elif key == "both":
+            changes |= {"source": value, "target": value}
+        else:
+            changes[key] = value
+    changed = settings.with_changes([f"embedding.{key}={_value(key, value)}" for key, value in changes.items()])
+    return Variant(name="+".join(_short(part) for part in parts), settings=changed, note=note)
+
+
+def _sides(spec: str, settings: Settings, data: Prepared) -> tuple[list[str], str]:
+    """Which sides a spec without a side is for, and why."""
+    both = [f"embedding.{side}={json.dumps(spec)}" for side in ("source", "target")]
+    settings.with_changes(both)  # is it a spec at all?
+    kind, _, where = spec.partition(":")
+    if settings.model.tied or kind in ("learned", "bert") or where == "train":
+        return ["source", "target"], ""
+    covered = {side: _coverage(spec, side, settings, data) for side in ("source", "target")}
+    best = max(covered, key=lambda side: covered[side])
+    if not covered[best]:
+        raise InputError(f"{spec} has a vector for no word of either side; wrong file?")
+    shares = " and ".join(f"{covered[side]:.1%} of the {side}'s" for side in covered)
+    return [best], f"{_short(spec)} has vectors for {shares} running words: it is used for the {best} side."
+
+
+def _coverage(spec: str, side: str, settings: Settings, data: Prepared) -> float:
+    words, text = getattr(data, side), getattr(data.corpus.train, side)
+    try:
+        found = initial_vectors(spec, words, text, seed=settings.training.seed, width=settings.model.width)
+    except InputError as error:
+        if "has a vector for none" in str(error):
+            return 0.0
+        raise
+    return found.tokens_covered / max(1, found.tokens)
+
+
+def _value(key: str, value: str) -> str:
+    return value if key == "frozen" else json.dumps(value, ensure_ascii=False)
+
+
+def _short(part: str) -> str:
+    """A file by its last name only.
+
+    >>> _short("target=glove:vectors/glove.6B.100d.txt.gz")
+    'target=glove:glove.6B.100d'
+    """
+    head, colon, where = part.rpartition(":")
+    if not colon or where == "train":
+        return part
+    stem = re.sub(r"[.](txt|bin|vec|gz)\b", "", Path(where).name)
+    return f"{head}:{stem}"

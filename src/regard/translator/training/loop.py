@@ -1,0 +1,409 @@
+"""Training: a run is a function of its settings and its data, can stop at any moment, and goes on from there.
+
+Everything random is drawn from the seed and the step (:func:`regard.translator.data.batches.plan`,
+:func:`regard.translator.models.encoder.seed_dropout`), so a checkpoint needs no random state and a resumed run ends
+with exactly the weights of an uninterrupted one: on one machine, with the same library versions and number of threads.
+Several processes share the work as :mod:`regard.translator.training.parallel` says; without it, a team has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import CouldNotFindOut, InputError
+from regard.files import create_folder
+from regard.progress import Say, unheard
+from regard.results import Result
+from regard.translator.data.batches import Batch, Rows, epoch_plan
+from regard.translator.decoding.greedy import TranslationModel
+from regard.translator.models.encoder import build_model, seed_dropout
+from regard.translator.models.run import first_files, holds_unfinished, parameters
+from regard.translator.models.size import check_size
+from regard.translator.runs.checkpoint_files import Header, unchecked
+from regard.translator.runs.files import BEST, LAST, locked
+from regard.translator.runs.log import (
+    LOG,
+    Epoch,
+    append_log,
+    epoch_entry,
+    perplexity_of,
+    read_log,
+    real,
+    rewind_log,
+    whole,
+)
+from regard.translator.runs.settings import Settings, TrainingSettings
+from regard.translator.scoring.scores import perplexity
+from regard.translator.training.averaging import Average
+from regard.translator.training.checkpoints import model_tensors, optimiser_tensors, restore, write_weights
+from regard.translator.training.parallel import Team
+from regard.translator.training.preparation import Prepared, prepare
+
+_LOG_EVERY = 50  # steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """How far the run is, after a step; shown to whoever watches."""
+
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float
+    rate: float  # target tokens per CPU-second, of this process
+    seconds_left: float
+
+
+Watch = Callable[[Step | Epoch], None]  # told every step and every epoch; an exception it raises stops the run
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training(Result):
+    """What :func:`train` returns; the best epoch is the one with the lowest validation perplexity."""
+
+    folder: str
+    epochs: list[Epoch]
+    best: Epoch
+    parameters: int
+    target_tokens: int  # of one epoch
+    cpu_seconds: float
+    wall_seconds: float
+    rate: float  # target tokens per CPU-second
+    fingerprint: str
+    left_out: int  # training pairs whose target the model cannot say, whatever its weights
+
+    def __str__(self) -> str:
+        b = self.best
+        left_out = f"{self.left_out:,} training pairs were left out: the model cannot say their targets.\n"
+        return (
+            f"Trained {len(self.epochs)} epochs of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
+            f"in {self.cpu_seconds:.0f} CPU-seconds, {self.wall_seconds:.0f} s by the clock: {self.rate:,.0f} tokens "
+            f"per CPU-second.\nBest validation perplexity: {b.perplexity:.2f} counting <sos>, "
+            f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"
+            f"{left_out if self.left_out else ''}"
+            f"The run is in {self.folder}: try  regard translator score {self.folder}"
+        )
+
+
+@dataclass(kw_only=True)
+class _Position:
+    """Where a run is: between two steps."""
+
+    step: int = 0
+    epoch: int = 1
+    batch: int = 0  # batches of this epoch already done
+    loss_sum: float = 0.0
+    tokens: int = 0  # those that loss_sum is over
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    best: float = math.inf
+    finished: bool = False
+    started: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.monotonic()))
+
+    def clock(self) -> None:
+        """Add the time since the last look."""
+        now = (time.process_time(), time.monotonic())
+        self.cpu_seconds += now[0] - self.started[0]
+        self.wall_seconds += now[1] - self.started[1]
+        self.started = now
+
+    def facts(self) -> dict[str, Any]:
+        self.clock()
+        return {key: value for key, value in asdict(self).items() if key != "started"}
+
+
+def train(
+    settings: Settings,
+    out: str | Path,
+    *,
+    prepared: Prepared | None = None,
+    watch: Watch | None = None,
+    say: Say | None = None,
+    command: str = "",
+    team: Team | None = None,
+) -> Training:
+    """Train the model of ``settings`` into the folder ``out``, or go on with the unfinished run that is there.
+
+    A folder with another run, or a finished one, is refused and left as it is. ``watch`` is told every step and epoch;
+    an exception it raises stops the run, which can be resumed like any other. ``say`` is told what to know about the
+    data, line by line. ``team``: the processes to share it with.
+    """
+    folder, team, say = Path(out), team or Team(), say or unheard
+    team.check(settings)
+    here = {"processes": team.size}
+    team.first(lambda: holds_unfinished(settings, folder, None, **here))  # before minutes of reading, where it shows
+    data = prepared if prepared is not None else prepare(settings)
+    for line in data.remarks():
+        say(line)
+    with exactly_repeatable(settings.training.threads):
+        model = first_model(settings, data)
+        team.agree(settings, data.corpus.fingerprint, model)
+        with contextlib.ExitStack() as held:
+
+            def begin() -> None:
+                if not holds_unfinished(settings, folder, data.corpus.fingerprint, **here):
+                    create_folder(folder, first_files(settings, data, model, command, **here))
+                held.enter_context(locked(folder))
+
+            team.first(begin)
+            return _Trainer(settings, folder, data, model, watch, team).run(say)
+
+
+def first_model(settings: Settings, data: Prepared) -> TranslationModel:
+    """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
+    check_size(settings, len(data.source), len(data.target), copies=4)
+    return build_model(
+        settings,
+        len(data.source),
+        len(data.target),
+        source_vectors=data.source_vectors,
+        target_vectors=data.target_vectors,
+    )
+
+
+def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:
+    """The rate of ``step`` (counted from 0) of ``steps``: rising over the warm-up, then as the schedule says.
+
+    >>> s = TrainingSettings(learning_rate=1.0, warmup=2, schedule="linear")
+    >>> [round(learning_rate(i, 6, s), 3) for i in range(6)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < settings.warmup:
+        return settings.learning_rate * (step + 1) / settings.warmup
+    done = (step - settings.warmup) / max(1, steps - settings.warmup)
+    match settings.schedule:
+        case "linear":
+            return settings.learning_rate * (1 - done)
+        case "cosine":
+            return settings.learning_rate * (1 + math.cos(math.pi * done)) / 2
+    return settings.learning_rate
+
+
+class _Trainer:
+    """The loop, and what it keeps between steps."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, data: Prepared, model: TranslationModel, watch: Watch | None, team: Team
+    ) -> None:
+        self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
+        self.team = team
+        s = settings.training
+        self.optimiser = build_optimiser(settings, model)
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.average = Average(model, decay=s.average) if s.average else None
+        self.at = _Position()
+        self.steps = s.epochs * len(self._plan(1))
+        self.tokens_here = 0  # by this process, for the rate
+        self.began_here = team.clock = time.process_time()
+
+    def run(self, say: Say) -> Training:
+        with self.team.copy_of(self.folder / LAST) as last:
+            if last is not None:
+                self._go_on(last, say)
+        if self.team.leads:
+            rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
+        while self.at.epoch <= self.settings.training.epochs:
+            self._epoch()
+        return self.team.first(lambda: _result(self.folder, self.model, self.data))
+
+    def _go_on(self, last: Path, say: Say) -> None:
+        header = restore(last, self.model, self.optimiser, self.average)
+        self.at = _position(last, header)
+        ended = self.at.epoch > self.settings.training.epochs
+        if not ended and (self.at.batch > len(self._plan(self.at.epoch)) or (self.at.batch and not self.at.tokens)):
+            raise InputError(f"{last} says it is at batch {self.at.batch} of an epoch that has fewer; it is not ours.")
+        if not header.digest and self.team.leads:
+            say(unchecked(self.folder / LAST))
+
+    def _epoch(self) -> None:
+        batches = self._plan(self.at.epoch)
+        self.model.train()
+        for rows in batches[self.at.batch :]:
+            batch = self.data.train.batch(rows)
+            loss = self._step(batch)
+            self._after_step(batch, loss)
+        self._after_epoch()
+
+    def _step(self, batch: Batch) -> float:
+        s = self.settings.training
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.at.step, self.steps, s)
+        seed_dropout(self.model, s.seed, self.at.step, self.team.rank)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self._gradient(batch)
+        if s.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), s.clip)
+        self.optimiser.step()
+        if self.average is not None:
+            self.average.follow(step=self.at.step)
+        return loss
+
+    def _gradient(self, batch: Batch) -> float:
+        """The loss of a batch, and its gradient in the weights; of a team, each does its part."""
+        part, value = self.team.part(batch), 0.0
+        if part is not None:
+            loss = self.model.loss(part, smoothing=self.settings.training.smoothing)
+            if part is not batch:
+                loss = loss * (self.model.counted(part) / self.model.counted(batch))
+            loss.backward()  # type: ignore[no-untyped-call]
+            value = float(loss.detach())
+        value, others = self.team.sum_up(self.trained, value)
+        self.at.cpu_seconds += others
+        return value
+
+    def _after_step(self, batch: Batch, loss: float) -> None:
+        at, counted = self.at, self.model.counted(batch)
+        at.step, at.batch = at.step + 1, at.batch + 1
+        at.loss_sum, at.tokens = at.loss_sum + loss * counted, at.tokens + counted
+        self.tokens_here += len(batch.labels) // self.team.size
+        if not math.isfinite(loss):
+            raise CouldNotFindOut(
+                f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
+            )
+        if at.step % _LOG_EVERY == 0:
+            at.clock()
+            self._log({"event": "step", "step": at.step, "epoch": at.epoch, "loss": loss})
+        if at.step % self.settings.training.save_every == 0:
+            self._save()
+        if self.watch is not None:
+            self.watch(self._progress(loss))
+
+    def _after_epoch(self) -> None:
+        at, epoch = self.at, self._validated() if self.team.leads else None
+        at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
+        at.finished = at.epoch > self.settings.training.epochs
+        self._save()
+        if self.watch is not None and epoch is not None:
+            self.watch(epoch)
+
+    def _validated(self) -> Epoch:
+        """Validate, and keep what is best: the averaged weights where there are any."""
+        with self.average.in_place() if self.average is not None else contextlib.nullcontext():
+            epoch = self._judged()
+            self._log(epoch_entry(epoch))
+            if epoch.perplexity < self.at.best or epoch.epoch == 1:
+                self.at.best = epoch.perplexity
+                write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))
+        return epoch
+
+    def _judged(self) -> Epoch:
+        at = self.at
+        found = perplexity(self.model, self.data.validation)
+        at.clock()
+        return Epoch(
+            epoch=at.epoch,
+            step=at.step,
+            training_loss=at.loss_sum / at.tokens,
+            perplexity=found.counting_sos,
+            perplexity_without_sos=found.without_sos,
+            cpu_seconds=at.cpu_seconds,
+            wall_seconds=at.wall_seconds,
+        )
+
+    def _plan(self, epoch: int) -> list[Rows]:
+        return epoch_plan(self.data.train, self.settings, epoch)
+
+    def _progress(self, loss: float) -> Step:
+        at = self.at
+        spent = max(time.process_time() - self.began_here, 1e-9)
+        elapsed = at.wall_seconds + time.monotonic() - at.started[1]
+        return Step(
+            step=at.step,
+            steps=self.steps,
+            epoch=at.epoch,
+            epochs=self.settings.training.epochs,
+            loss=loss,
+            rate=self.tokens_here / spent,
+            seconds_left=elapsed / at.step * (self.steps - at.step),
+        )
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        if self.team.leads:
+            append_log(self.folder / LOG, entry)
+
+    def _save(self) -> None:
+        if not self.team.leads:
+            return
+        tensors = model_tensors(self.model) | optimiser_tensors(self.model, self.optimiser)
+        if self.average is not None:
+            tensors |= self.average.tensors()
+        write_weights(self.folder / LAST, tensors, self.at.facts())
+
+
+def build_optimiser(settings: Settings, model: torch.nn.Module) -> torch.optim.AdamW:
+    """AdamW on the trained weights."""
+    s = settings.training
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return torch.optim.AdamW(
+        trained,
+        lr=s.learning_rate,
+        betas=(0.9, s.beta2),
+        weight_decay=s.weight_decay,
+        fused=True,  # one pass over the weights, three times as fast as operation by operation
+    )
+
+
+def _position(path: Path, header: Header) -> _Position:
+    """How far the run is, from what its last checkpoint says."""
+    facts = header.facts
+    if set(facts) != set(_Position().facts()):
+        raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.")
+    try:
+        return _Position(
+            step=whole("step", facts["step"], least=0),
+            epoch=whole("epoch", facts["epoch"], least=1),
+            batch=whole("batch", facts["batch"], least=0),
+            loss_sum=real("loss_sum", facts["loss_sum"]),
+            tokens=whole("tokens", facts["tokens"], least=0),
+            cpu_seconds=real("cpu_seconds", facts["cpu_seconds"], least=0.0),
+            wall_seconds=real("wall_seconds", facts["wall_seconds"], least=0.0),
+            best=perplexity_of("best", facts["best"]),
+            finished=facts["finished"] is True,
+        )
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}); restore it from a copy, or train the run again.") from None
+
+
+@contextlib.contextmanager
+def exactly_repeatable(threads: int) -> Iterator[None]:
+    """One number of threads and deterministic algorithms inside; as it was afterwards."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    memory: Any = torch.utils.deterministic  # a module with a property, which type checkers do not see
+    fill = memory.fill_uninitialized_memory
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # costs time and hides nothing here
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])
+        memory.fill_uninitialized_memory = fill
+
+
+def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
+    epochs = list(read_log(folder).epochs)
+    if not epochs:
+        raise InputError(f"{folder / LOG} is empty, though the run has ended; restore it from a copy.")
+    last = epochs[-1]
+    return Training(
+        folder=str(folder),
+        epochs=epochs,
+        best=min(epochs, key=lambda e: e.perplexity),
+        parameters=parameters(model),
+        target_tokens=data.train.target_tokens,
+        cpu_seconds=last.cpu_seconds,
+        wall_seconds=last.wall_seconds,
+        rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
+        fingerprint=data.corpus.fingerprint,
+        left_out=model.cannot_say(data.train),
+    )

@@ -1,0 +1,194 @@
+"""Training in several processes at once, started by torchrun: each takes its part of every batch.
+
+With ``n_r`` target tokens in the part of process r, of ``n`` in the batch, and ``g_r`` the gradient of its mean loss,
+
+    g = sum over r of (n_r / n) g_r
+
+is the gradient of the whole batch: without dropout the run is the run of one process, but for rounding. All processes
+hold the same weights and take the same step; the first one alone validates, logs and writes checkpoints, and the others
+need no disk: what they must know when a run goes on, it sends them.
+
+The gradients travel in one piece, together with the loss and the CPU time, once a step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.translator.data.batches import Batch
+from regard.translator.runs.settings import Settings
+
+T = TypeVar("T")
+TIMEOUT = 600  # seconds; the others wait while the first validates. A process that dies is noticed at once.
+_FIRST_SPEAKS = 20.0  # seconds that the others leave the first to say what all of them found, and to end
+
+
+@dataclass(kw_only=True)
+class Team:
+    """The processes that train one model; ``rank`` counts them from 0."""
+
+    rank: int = 0
+    size: int = 1
+    clock: float = field(default_factory=time.process_time)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that validates, logs, writes and speaks."""
+        return self.rank == 0
+
+    @property
+    def prefix(self) -> str:
+        """What comes before a command that starts such a team on one machine."""
+        return "" if self.size == 1 else f"torchrun --nproc-per-node {self.size} -m "
+
+    def check(self, settings: Settings) -> None:
+        """Refuse a batch that the processes cannot share evenly."""
+        s = settings.training
+        name, size = ("batch_tokens", s.batch_tokens) if s.batch_tokens else ("batch", s.batch)
+        if size % self.size:
+            raise InputError(
+                f"training.{name} is {size}, which {self.size} processes cannot share evenly; make it a multiple of "
+                f"{self.size}, or start another number of processes."
+            )
+
+    def part(self, batch: Batch) -> Batch | None:
+        """The pairs of a batch that are this process's: every n-th, so that all have about as many tokens.
+
+        They stay as long as the batch, whose padding some models read. None: there are fewer pairs than processes.
+        """
+        if self.size == 1:
+            return batch
+        return batch.every(self.size, self.rank) if len(batch) > self.rank else None
+
+    def sum_up(self, weights: Sequence[Tensor], loss: float) -> tuple[float, float]:
+        """Put the sum over all processes into the gradients; the sum of their losses, and the others' CPU-seconds."""
+        if self.size == 1:
+            return loss, 0.0
+        now = time.process_time()
+        spent, self.clock = now - self.clock, now
+        gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor([loss, spent])])
+        with self._talking():
+            dist.all_reduce(flat)
+        summed = torch.split(flat[:-2], [w.numel() for w in weights])
+        for weight, gradient in zip(weights, summed, strict=True):
+            weight.grad = gradient.view_as(weight)
+        return float(flat[-2]), float(flat[-1]) - spent
+
+    def agree(self, settings: Settings, fingerprint: str, model: nn.Module) -> None:
+        """Refuse to go on where the processes do not have the same settings, data and first weights."""
+        if self.size == 1:
+            return
+        content = {s: {k: v for k, v in values.items() if k != "path"} for s, values in settings.to_dict().items()}
+        digest = hashlib.sha256(json.dumps([content, fingerprint]).encode())
+        for tensor in model.state_dict().values():
+            digest.update(tensor.contiguous().numpy().tobytes())
+        found: list[Any] = [None] * self.size
+        with self._talking():
+            dist.all_gather_object(found, digest.hexdigest())
+        if len(set(found)) > 1:
+            raise InputError(
+                "The processes of this run do not have the same settings, data and first weights; start all of them "
+                "with the same command, on copies of the same data, with the same versions."
+            )
+
+    def tell(self, what: Any) -> Any:
+        """What the first process has, for all of them."""
+        if self.size == 1:
+            return what
+        box = [what]
+        with self._talking():
+            dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def first(self, do: Callable[[], T]) -> T:
+        """What the first process finds when it does this, for all of them: its answer, or its error."""
+        if self.size == 1:
+            return do()
+        answer: tuple[Any, RegardError | None] = None, None
+        if self.leads:
+            try:
+                answer = do(), None
+            except RegardError as error:
+                answer = None, error
+        found, problem = self.tell(answer)
+        if problem is not None:
+            raise problem
+        return found  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def copy_of(self, path: Path) -> Iterator[Path | None]:
+        """The first process's file, if it has one; the others get a copy that lasts as long as the block."""
+        there = self.leads and path.exists()
+        data = self.tell(path.read_bytes() if there and self.size > 1 else None)
+        if self.leads or data is None:
+            yield path if there else None
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            copy.write_bytes(data)
+            yield copy
+
+    @contextlib.contextmanager
+    def _talking(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError:  # whatever torch raises when another process is gone
+            self.lost()
+
+    def lost(self) -> NoReturn:
+        raise LostError(
+            f"Process {self.rank} of {self.size} (counted from 0) stops, because another one ended or all were told "
+            "to; nothing that was saved is lost: give the same command again and it goes on from the last checkpoint."
+        )
+
+
+class LostError(CouldNotFindOut):
+    """The other processes are gone."""
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[Team]:
+    """The team that torchrun started this process in; a team of one without torchrun.
+
+    Of an error that all processes find, the first one speaks.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or not dist.is_torchelastic_launched():
+        yield Team()
+        return
+    team = Team(rank=int(os.environ["RANK"]), size=size)
+    signal.signal(signal.SIGTERM, lambda *_: team.lost())  # torchrun ends the others when one is gone
+    with team._talking():
+        dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT))
+    try:
+        yield team
+    except LostError:
+        raise
+    except RegardError:
+        if not team.leads:
+            _let_the_first_speak()
+        raise
+    dist.destroy_process_group()
+
+
+def _let_the_first_speak() -> None:
+    """Where the first process found the same error, torchrun ends this one meanwhile."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(2))
+    time.sleep(_FIRST_SPEAKS)

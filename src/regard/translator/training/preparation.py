@@ -1,0 +1,94 @@
+"""What comes before the first step: the corpus, the vocabularies, the pairs as ids, pretrained vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.translator.data.batches import Encoded, encode
+from regard.translator.data.corpus import Corpus, load_corpus
+from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
+from regard.translator.models.embeddings import Vectors, initial_vectors
+from regard.translator.runs.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """Everything a run needs before its first step; several runs on the same data may share it."""
+
+    corpus: Corpus
+    source: Vocabulary
+    target: Vocabulary
+    train: Encoded
+    validation: Encoded
+    source_vectors: Vectors | None
+    target_vectors: Vectors | None
+
+    def remarks(self) -> list[str]:
+        """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
+        vectors = {"Source": self.source_vectors, "Target": self.target_vectors}
+        return [
+            *str(self.corpus.report).splitlines(),
+            *(
+                f"{len(whole) - len(kept)} {name} pairs have too many tokens for data.longest and are left out."
+                for name, whole, kept in [
+                    ("training", self.corpus.train, self.train),
+                    ("validation", self.corpus.validation, self.validation),
+                ]
+                if len(kept) < len(whole)
+            ),
+            *(f"{side} {found}" for side, found in vectors.items() if found is not None),
+        ]
+
+
+def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
+    """Read the data, build the vocabularies from its training pairs, encode it, and read pretrained vectors."""
+    s = settings
+    corpus = load_data(settings) if corpus is None else corpus
+    source, target = _vocabularies(s, corpus)
+    both = [*corpus.train.source, *corpus.train.target] if s.model.tied else None  # one matrix: the text of both sides
+    vectors = [
+        None if spec == "learned" else initial_vectors(spec, words, texts, seed=s.training.seed, width=s.model.width)
+        for spec, words, texts in [
+            (s.embedding.source, source, both or corpus.train.source),
+            (s.embedding.target, target, both or corpus.train.target),
+        ]
+    ]
+    return Prepared(
+        corpus=corpus,
+        source=source,
+        target=target,
+        train=encode(corpus.train, source, target, longest=s.data.longest),
+        validation=encode(corpus.validation, source, target, longest=s.data.longest),
+        source_vectors=vectors[0],
+        target_vectors=vectors[1],
+    )
+
+
+def load_data(settings: Settings) -> Corpus:
+    """The corpus that the settings name."""
+    s = settings.data
+    return load_corpus(
+        s.path,
+        source=s.source,
+        target=s.target,
+        maximum_tokens=s.longest,
+        remove_leaks=s.remove_leaks,
+        test=s.test or None,
+        size=s.size,
+    )
+
+
+def _vocabularies(settings: Settings, corpus: Corpus) -> tuple[Vocabulary, Vocabulary]:
+    s = settings.vocabulary
+    sides = [corpus.train.source, corpus.train.target]
+    if s.joint:
+        sides = [[*sides[0], *sides[1]]]
+    built: list[Vocabulary] = [
+        WordVocabulary.build(text, lowercase=s.lowercase, minimum_frequency=s.minimum_frequency, size=s.size or None)
+        if s.kind == "words"
+        else BPEVocabulary.build(
+            text, lowercase=s.lowercase, minimum_frequency=s.minimum_frequency, size=s.size or 4000
+        )
+        for text in sides
+    ]
+    return built[0], built[-1]

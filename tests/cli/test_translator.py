@@ -1,0 +1,160 @@
+"""`regard translator`: what a person types, what comes back, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.cli import main
+from toy_translator import tiny, write_corpus
+
+torch.set_num_threads(1)  # tiny tensors: a second thread only costs
+
+
+def regard(monkeypatch, capsys, *words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    monkeypatch.setattr(sys, "argv", ["regard", "translator", *map(str, words)])
+    if stdin is not None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    with pytest.raises(SystemExit) as left:
+        main()
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    data = write_corpus(folder / "toy")
+    (folder / "toy.toml").write_text(tiny(data, "epochs=1", "save_every=1000").to_toml())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    from regard.translator.runs.settings import load_settings
+    from regard.translator.training.loop import train
+
+    train(load_settings(place / "toy.toml"), place / "run")
+    return place / "run"
+
+
+def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    command = ["train", "toy.toml", "--data", place / "toy", "--source", "de", "--target", "en", "--set", "seed=3"]
+    code, out, err = regard(monkeypatch, capsys, *command, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["folder"] == "runs/toy"
+    assert found["best"]["epoch"] == 1
+    assert "epoch 1: validation perplexity" in err
+    assert "note: train: 60 pairs, " in err
+    assert "note: Leak: " in err
+    assert json.loads((place / "runs/toy/run.json").read_text())["command"].startswith(
+        "regard translator train toy.toml"
+    )
+    code, out, err = regard(monkeypatch, capsys, *command)
+    assert (code, out) == (2, "")
+    assert err == "regard: The run in runs/toy is finished; score it, or give another --out to train again.\n"
+
+
+def test_all_mistakes_in_one_go(place, monkeypatch, capsys):
+    code, _, err = regard(monkeypatch, capsys, "train", place / "toy.toml", "--set", "widht=3", "--set", "heads=0")
+    assert code == 2
+    assert (
+        "has 2 mistakes:\n- model.heads must be 1 or more, not 0.\n- there is no setting 'widht'; did you mean" in err
+    )
+
+
+def test_score(run, place, monkeypatch, capsys):
+    code, out, _ = regard(monkeypatch, capsys, "score", run)
+    assert code == 0
+    assert "Perplexity" in out
+    assert "tok:13a" in out
+    files = place / "toy" / "val.de", place / "toy" / "val.en"
+    code, out, _ = regard(monkeypatch, capsys, "score", run, "--test", *files, "--weights", "last", "--json")
+    assert code == 0
+    assert json.loads(out)["all"]["pairs"] == 11
+
+
+def test_translate_a_sentence_a_file_and_standard_input(run, place, monkeypatch, capsys):
+    code, one, _ = regard(monkeypatch, capsys, "translate", run, "ein hund sieht")
+    assert code == 0
+    (place / "in.de").write_text("ein hund sieht\nder mann\n")
+    _, file, _ = regard(monkeypatch, capsys, "translate", run, place / "in.de")
+    assert file.splitlines()[0] == one.strip()
+    _, piped, _ = regard(monkeypatch, capsys, "translate", run, stdin=b"ein hund sieht\nder mann\n")
+    assert piped == file
+    _, out, _ = regard(monkeypatch, capsys, "translate", run, "der mann", "--json")
+    assert json.loads(out)["source"] == ["der mann"]
+    assert json.loads(out)["log_probability"][0] < 0
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "message"),
+    [
+        (["translate", "RUN", ""], None, "Sentence 1 is empty; give at least one word, or remove the line."),
+        (["translate", "RUN", "ein " * 7], None, "Sentence 1 has 7 tokens and this run reads at most 6; shorten it"),
+        (["translate", "RUN"], b"ein\n\nhund\n", "Sentence 2 is empty"),
+        (["translate", "RUN"], b"", "Standard input is empty; give one sentence on each line."),
+        (["translate", "RUN"], b"\xff\n", "Standard input is not UTF-8: the byte at offset 0 is 0xff."),
+        (["translate", "RUN", "nowhere.de"], None, "There is no file nowhere.de; give a file that exists"),
+        (["translate", "nowhere", "ein"], None, "There is no run folder nowhere; give the one that train wrote."),
+        (["score", "RUN", "--weights", "first"], None, "weights must be best or last, not 'first'."),
+        (["score", "RUN", "--test", "a.de", "b.en"], None, "a.de cannot be read: No such file or directory"),
+        (["train", "nowhere.toml"], None, "There is no settings file nowhere.toml; give a .toml file or one of:"),
+        (["train", "coursework", "--data", "nowhere"], None, "There is no corpus 'nowhere'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, capsys, words, stdin, message):
+    monkeypatch.chdir(tmp_path)
+    words = [str(run) if w == "RUN" else w for w in words]
+    code, out, err = regard(monkeypatch, capsys, *words, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"regard: {message}")
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["RUN", "RUN", "--source", "de"], "Run folders are compared as they are; --with, --data, --source"),
+        (["RUN", "RUN", "--target", "en"], "Run folders are compared as they are; --with, --data, --source"),
+        (["good", "--with", "learned", "--beam", "3"], "A beam of 3 is for run folders; embeddings are compared"),
+    ],
+)
+def test_options_of_compare_that_would_be_ignored_are_refused(run, monkeypatch, capsys, words, message):
+    words = [run if word == "RUN" else word for word in words]
+    code, out, err = regard(monkeypatch, capsys, "compare", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("verb", ["train", "compare", "tune"])
+def test_help_names_the_deeper_models(monkeypatch, capsys, verb):
+    code, out, _ = regard(monkeypatch, capsys, verb, "--help")
+    assert code == 0
+    assert "good" in out
+    assert "ctc" in out
+
+
+def test_overlong_sentences_can_be_cut(run, monkeypatch, capsys):
+    code, out, err = regard(monkeypatch, capsys, "translate", run, "ein " * 7, "--cut")
+    assert code == 0
+    assert out
+    assert err == "note: 1 of 1 sentences were too long; their beginning was translated.\n"
+
+
+def test_help_needs_no_torch():
+    check = "import sys; sys.argv = ['regard', 'translator', 'train', '--help']\n" + (
+        "from regard.cli import main\ntry: main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--set" in done.stdout

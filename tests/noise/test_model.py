@@ -1,0 +1,292 @@
+"""The noise model, its TOML form and the command line: every mistake named, all of them at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.errors import InputError, RegardError
+from regard.noise import EXAMPLE, Magnitude, NoiseModel, Spread, read_model, score_laws, study
+from regard.noise.draws import Sampler
+
+
+def test_the_parts_add() -> None:
+    C = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    joint = 0.1 * np.eye(6)
+    model = NoiseModel(
+        means=np.eye(2, 3),
+        isotropic=[0.3, 0.0],
+        spreads=[Spread(key=0, variance=0.5), Spread(key=0, variance=2.0, along=[0.0, 0.0, 1.0])],
+        covariances={0: C},
+        joint=joint,
+    )
+    expected = 0.3 * np.eye(3) + np.diag([0.5, 0, 2.0]) + C + 0.1 * np.eye(3)
+    np.testing.assert_allclose(model.covariance(0), expected)
+    np.testing.assert_allclose(model.covariance(1), 0.1 * np.eye(3))
+    Q = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 1.0]])
+    np.testing.assert_allclose(model.score_covariance(Q, 0), Q @ expected @ Q.T)
+    np.testing.assert_allclose(model.full_covariance()[:3, :3], expected)
+
+
+def test_draws_have_the_stated_covariance() -> None:
+    generator = np.random.default_rng(0)
+    A = generator.normal(size=(6, 6))
+    model = NoiseModel(means=generator.normal(size=(3, 2)), isotropic=0.2, joint=A @ A.T / 6)
+    Q = np.array([[1.0, 0.5], [-1.0, 2.0]])
+    scores = score_laws(model, Q)
+    s = Sampler(scores).random(200_000, generator)  # draws x heads x keys
+    flat = s.transpose(0, 2, 1).reshape(len(s), -1)
+    big = np.kron(np.eye(3), Q)
+    expected = big @ model.full_covariance() @ big.T
+    np.testing.assert_allclose(np.cov(flat.T), expected, atol=0.05 * np.abs(expected).max())
+    np.testing.assert_allclose(flat.mean(axis=0), (model.means @ Q.T).ravel(), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"means": [[1.0, 2.0], [3.0]]}, "means must be a matrix of numbers"),
+        ({"means": [1.0, 2.0]}, r"means must be a matrix with a row for every key, not of shape \(2,\)"),
+        ({"means": np.zeros((0, 3))}, r"not of shape \(0, 3\)"),
+        ({"means": [[1.0], [np.nan]]}, "means must be finite, but row 1 is not"),
+        ({"isotropic": -0.1}, "isotropic is a variance and must not be negative, but it is -0.1"),
+        ({"isotropic": [0.1, 0.2]}, "isotropic must be one finite number or 3, one for every key"),
+        ({"isotropic": "much"}, "isotropic must be one finite number or 3"),
+        ({"spreads": [Spread(key=3, variance=1.0)]}, "a spread names key 3, but keys are counted from 0 to 2"),
+        ({"spreads": [Spread(key=0, variance=-1.0)]}, "a spread's variance must be a number >= 0, not -1.0"),
+        ({"spreads": [Spread(key=0, variance=1.0, along="up")]}, "along a vector or \"mean\", not 'up'"),
+        ({"spreads": [Spread(key=0, variance=1.0, along=[1.0])]}, "a spread's direction needs 2 finite numbers"),
+        ({"magnitudes": [Magnitude(key=0, probabilities=(0.5, 0.6))]}, "sum to 1, but they sum to 1.1"),
+        ({"magnitudes": [Magnitude(key=0, values=(1.0,))]}, "as many finite values as probabilities"),
+        ({"magnitudes": [Magnitude(key=1), Magnitude(key=1)]}, "key 1 has two magnitudes"),
+        ({"magnitudes": [Magnitude(key=-1)]}, "a magnitude names key -1"),
+        (
+            {"covariances": {0: [[1, 2], [2, 1]]}},
+            "positive semidefinite, but its smallest eigenvalue is -1",
+        ),
+        ({"covariances": {0: [[1, 2], [0, 1]]}}, "the covariance of key 0 must be symmetric"),
+        ({"covariances": {5: np.eye(2)}}, "a covariance names key 5"),
+        ({"joint": np.eye(5)}, r"the joint covariance must be 6 x 6 and finite, not shape \(5, 5\)"),
+    ],
+)
+def test_every_mistake_in_a_model_is_named(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        NoiseModel(**{"means": np.ones((3, 2)), **given})  # type: ignore[arg-type]
+
+
+def test_all_mistakes_come_at_once() -> None:
+    with pytest.raises(InputError, match=r"has 3 mistakes: isotropic .*; a spread .*; the joint") as caught:
+        NoiseModel(means=np.eye(2), isotropic=-1.0, spreads=[Spread(key=7, variance=1.0)], joint=-np.eye(4))
+    assert str(caught.value).count(".") <= 2  # one sentence (and the point of a number)
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (np.zeros((0, 2)), r"at least one head, a row each, not shape \(0, 2\)"),
+        ([1.0, 2.0, 3.0], "the keys' length 2, but they have 3"),
+        ([np.inf, 0.0], "queries must be finite"),
+        ([["a", "b"]], "queries must be numbers"),
+    ],
+)
+def test_wrong_queries_are_named(queries: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        study(NoiseModel(means=np.eye(2)), queries)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": [0, 2]}, r"different keys from 0 to 1, not \[0, 2\]"),
+        ({"target": []}, "target must name different keys"),
+        ({"target": [1, 1]}, "target must name different keys"),
+        ({"values": np.eye(3)}, r"one row for each of the 2 keys, not shape \(3, 3\)"),
+        ({"values": [["x"], ["y"]]}, "values must be numbers"),
+        ({"share": 1.0}, "share must lie between 0 and 1, not 1"),
+        ({"quantiles": [0.5, 2.0]}, "quantile levels must lie between 0 and 1"),
+    ],
+)
+def test_wrong_options_of_a_study_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        study(NoiseModel(means=np.eye(2), isotropic=1.0), [1.0, 1.0], **options)  # type: ignore[arg-type]
+
+
+def test_values_carry_the_moments_of_the_weights() -> None:
+    generator = np.random.default_rng(1)
+    V = generator.normal(size=(5, 3))
+    model = NoiseModel(means=np.eye(5), isotropic=0.3)
+    result = study(model, generator.normal(size=(2, 5)), values=V, target=(1, 3, 4))
+    np.testing.assert_allclose(result.output_mean, result.weight_mean @ V)
+    np.testing.assert_allclose(result.output_covariance, V.T @ result.weight_covariance @ V)
+    goal = V[[1, 3, 4]].mean(axis=0)
+    assert result.bias_squared == pytest.approx(np.sum((result.output_mean - goal) ** 2))
+    assert result.variance == pytest.approx(np.trace(result.output_covariance))
+    assert json.loads(result.to_json())["heads"] == 2
+
+
+def test_a_single_key_takes_everything() -> None:
+    result = study(NoiseModel(means=[[1.0, 0.0]], isotropic=0.3), [2.0, 1.0], target=(0,))
+    assert result.weight_mean == pytest.approx([1.0])
+    assert result.share_probability.tolist() == [1.0]
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "model.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_example_file_is_the_coursework_setting(tmp_path: Path) -> None:
+    model = read_model(write(tmp_path, EXAMPLE))
+    assert model.means.shape == (10, 10)
+    assert model.covariance(0)[0, 0] == 0.51
+    uncommented = EXAMPLE.replace("# [[mag", "[[mag").replace("# key = 0", "key = 0").replace("# values", "values")
+    with_length = read_model(write(tmp_path, uncommented.replace("# prob", "prob")))
+    assert with_length.magnitude(0)[0].tolist() == [0.5, 1.5]
+
+
+def test_matrices_come_from_files_beside_the_model(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", np.eye(2))
+    np.save(tmp_path / "j.npy", 0.2 * np.eye(4))
+    text = 'means = "m.npy"\n[[covariance]]\nkey = 1\nmatrix = [[1.0, 0.0], [0.0, 2.0]]\n[joint]\nmatrix = "j.npy"\n'
+    model = read_model(write(tmp_path, text))
+    np.testing.assert_allclose(model.covariance(1), np.diag([1.2, 2.2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("means = [[1", "is not valid TOML"),
+        ("isotropic = 1.0", "it needs either means or orthonormal"),
+        ("orthonormal = 3\nmeans = [[1.0]]", "it needs either means or orthonormal"),
+        ("orthonormal = 0", "orthonormal must be a whole number from 1 to 10000, not 0"),
+        ("orthonormal = 3\nspraed = 1\niso = 2", "2 mistakes: unknown key 'spraed'; unknown key 'iso'"),
+        ("orthonormal = 3\n[spread]\nkey = 0", r"spread must be written \[\[spread\]\]"),
+        ("orthonormal = 3\njoint = 4", r"joint must be a table, written \[joint\]"),
+        ("orthonormal = 3\n[[spread]]\nkey = 0\nsize = 2", "unknown key 'size' in spread; spread lacks 'variance'"),
+        ("orthonormal = 3\nisotropic = -1\n[[spread]]\nkey = 9\nvariance = 1", "has 2 mistakes: isotropic"),
+        ('means = "nowhere.npy"', "nowhere.npy"),
+        ('spraed = 1\nmeans = "nowhere.npy"', "2 mistakes: unknown key 'spraed'; .*nowhere.npy"),
+        (
+            "orthonormal = 3\niso = 2\nisotropic = -1\n[[spread]]\nkey = 0\n[[spread]]\nkey = 9\nvariance = 1\nx = 1",
+            "has 5 mistakes: unknown key 'iso'; spread lacks 'variance'; unknown key 'x' in spread; "
+            "isotropic is a variance and must not be negative, but it is -1; a spread names key 9",
+        ),
+        (
+            "orthonormal = 1\n[[magnitude]]\nkey = [0]\nvalues = [1]\nprobabilities = [1]",
+            r"has a mistake: the key of a magnitude must be a whole number, not \[0\]",
+        ),
+        (
+            "orthonormal = 1\n" + 2 * "[[covariance]]\nkey = 0\nmatrix = [[1]]\n",
+            "key 0 has two covariances, write their sum",
+        ),
+        ('orthonormal = 2\nisotropic = "x"', "isotropic must be one finite number"),
+    ],
+)
+def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_model(write(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent.toml does not exist"):
+        read_model(tmp_path / "absent.toml")
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["noise", *words])
+    if isinstance(result.exception, RegardError):
+        return result.exception.exit_code, str(result.exception)
+    return result.exit_code, result.stdout
+
+
+def test_the_command_line_says_what_python_says(tmp_path: Path) -> None:
+    file = write(tmp_path, "orthonormal = 3\nisotropic = 0.1\n")
+    np.save(tmp_path / "q.npy", np.eye(2, 3) * 4)
+    words = ("study", str(file), "--queries", str(tmp_path / "q.npy"), "--quantiles", "0.1,0.9")
+    code, text = run(*words, "--json", "--plot", str(tmp_path / "p.svg"))
+    expected = study(read_model(file), np.eye(2, 3) * 4, quantiles=(0.1, 0.9))
+    assert code == 0
+    assert json.loads(text)["error"] == expected.error
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
+    code, text = run(*words)
+    assert code == 0
+    assert "error bound" in text
+    assert "10 %" in text
+
+
+def test_compare_and_example_from_the_command_line(tmp_path: Path) -> None:
+    files = [tmp_path / "a.png", tmp_path / "b.svg"]
+    code, text = run("compare", "--keys", "5", "--plot", str(files[0]), "--plot-keys", str(files[1]))
+    assert code == 0
+    assert "one head" in text
+    assert "P(k_0.mu_0 < 0)" in text
+    assert all(file.stat().st_size > 5000 for file in files)
+    assert run("example") == (0, EXAMPLE)
+
+
+def test_optimise_from_the_command_line(tmp_path: Path) -> None:
+    words = ("optimise", "--keys", "3", "--heads", "1", "--max-norm", "5", "--starts", "0", "--points", "128")
+    out, plot = tmp_path / "q.npy", tmp_path / "q.png"
+    code, text = run(*words, "--out", str(out), "--plot", str(plot))
+    assert code == 0
+    assert "local optimum" in text
+    assert np.load(out).shape == (1, 3)
+    assert plot.stat().st_size > 3000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compare", "--keys", "1"), "at least 2 keys, not 1"),
+        (("compare", "--spread", "-1"), "a spread's variance must be a number >= 0"),
+        (("compare", "--iso", "-1"), "isotropic is a variance"),
+        (("compare", "--scale", "0"), "scale must be a positive number, not 0"),
+        (("compare", "--share", "2"), "share must lie between 0 and 1"),
+        (("optimise", "--heads", "0"), "heads must be at least 1, not 0"),
+        (("optimise", "--max-norm", "-2"), "max_norm must be a positive number, not -2"),
+        (("optimise", "--keys", "3", "--target", "0;1"), "target must be numbers separated by commas"),
+        (("optimise", "--keys", "3", "--starts", "-1"), "starts must be at least 0"),
+        (("study", "absent.toml", "--queries", "1,0"), "absent.toml does not exist"),
+    ],
+)
+def test_bad_input_leaves_with_two(words: tuple[str, ...], message: str) -> None:
+    code, text = run(*words)
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("compare", ("--plot", "p.nope")),
+        ("compare", ("--plot-keys", "none/p.svg")),
+        ("study", ("--plot", "none/p.svg")),
+        ("optimise", ("--plot", "p.nope")),
+        ("optimise", ("--out", "q.txt")),
+    ],
+)
+def test_names_of_files_are_checked_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, verb: str, words: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(f"regard.noise.{verb}", lambda *_, **__: pytest.fail("the work was begun"))
+    needed = ("model.toml", "--queries", "1,0") if verb == "study" else ()
+    code, text = run(verb, *needed, *words)
+    assert code == 2
+    assert f"Cannot write '{words[1]}'" in text
+
+
+def test_a_whole_run_prints_one_sentence_and_no_traceback() -> None:
+    words = [sys.executable, "-m", "regard", "noise", "compare", "--keys", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "regard: The setting needs at least 2 keys, not 0.\n"

@@ -1,0 +1,196 @@
+"""Settings: the file and the declarations agree, and every mistake is named at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import InputError
+from regard.translator.runs.settings import Settings, builtin_configs, load_settings
+
+
+def test_the_coursework_file_is_the_defaults_with_every_key_commented():
+    text = builtin_configs()["coursework"]
+    assert text.endswith(Settings().to_toml())
+    lines = text.splitlines()
+    keys = [i for i, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    assert len(keys) == sum(len(section) for section in Settings().to_dict().values())
+    assert all(lines[i - 1].startswith("# ") for i in keys)
+
+
+def test_the_defaults_are_the_courseworks_facts():
+    s = Settings()
+    assert (s.model.width, s.model.heads, s.model.head_width, s.model.feed_forward) == (128, 2, 96, 2048)
+    assert (s.vocabulary.kind, s.vocabulary.lowercase, s.vocabulary.minimum_frequency) == ("words", True, 2)
+    assert (s.data.longest, s.training.batch, s.training.epochs, s.training.learning_rate) == (18, 128, 10, 1e-3)
+    assert (s.embedding.source, s.embedding.positions, s.training.schedule) == ("learned", "learned", "constant")
+
+
+@pytest.mark.parametrize("name", sorted(builtin_configs()))
+def test_every_built_in_configuration_loads(name):
+    assert load_settings(name).data.source == "de"
+
+
+@given(
+    st.integers(1, 999),
+    st.floats(0, 0.99, allow_nan=False),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20),
+)
+def test_settings_survive_the_file(width, dropout, path):
+    base = Settings()
+    settings = dataclasses.replace(
+        base,
+        model=dataclasses.replace(base.model, width=width, dropout=dropout),
+        data=dataclasses.replace(base.data, path=path),
+    )
+    sections = tomllib.loads(settings.to_toml())
+    assert sections == settings.to_dict()
+
+
+def test_a_file_names_only_what_differs(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[model]\nwidth = 64\n[training]\nlearning_rate = 1\n")
+    settings = load_settings(file, changes=["heads=4", "data.path=2016/x"])
+    assert (settings.model.width, settings.model.heads, settings.model.feed_forward) == (64, 4, 2048)
+    assert settings.data.path == "2016/x"
+    assert settings.training.learning_rate == 1.0
+    assert type(settings.training.learning_rate) is float
+
+
+def test_all_mistakes_at_once(tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text(
+        '[modle]\nwidth = 1\n[model]\nwidth = "wide"\nheads = 0\ndropout = 1.0\nkind = "decoder"\nlayers = true\n'
+        "[training]\nlearning_rate = 0\nseed = 2147483648\nclip = inf\nbatch = 1.5\n"
+        '[embedding]\nsource = "fasttext"\n[data]\nsource = ""\n'
+    )
+    with pytest.raises(InputError) as caught:
+        load_settings(file, changes=["epochs", "source=fr", "treads=2", "training.ephocs=3"])
+    message = str(caught.value)
+    assert message.startswith(f"{file} has 16 mistakes:")
+    for part in [
+        "there is no section [modle]; did you mean 'model'?",
+        "model.width must be a whole number, not 'wide'.",
+        "model.heads must be 1 or more, not 0.",
+        "model.dropout must be 0.996 or less, not 1.0.",
+        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, not 'decoder'.",
+        "model.layers must be a whole number, not True.",
+        "training.learning_rate must be above 0, not 0.0.",
+        "training.seed must be 2147483647 or less, not 2147483648.",
+        "training.clip must be a finite number, not inf.",
+        "training.batch must be a whole number, not 1.5.",
+        "embedding.source must be learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR, not 'fasttext'.",
+        "data.source must be a language like de or en, not ''.",
+        "--set takes key=value, not 'epochs'.",
+        "'source' could be data.source or embedding.source; write the section too.",
+        "there is no setting 'treads'; did you mean 'threads'?",
+    ]:
+        assert part in message
+    assert "'training.ephocs'; did you mean 'training.epochs'?" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["data.target=de"], "data.source and data.target are both 'de'; give two languages."),
+        (["positions=rotary", "head_width=5"], "rotary positions need an even model.head_width, not 5."),
+        (["vocabulary.size=3"], "vocabulary.size must leave room for 4 markers and a word"),
+        (["lowercase=1"], "vocabulary.lowercase must be true or false, not 1."),
+        (["heads=true"], "model.heads must be a whole number, not True."),
+        (
+            ["layers=2"],
+            "model.kind encoder has one layer and no decoder, not model.layers 2 and model.decoder_layers 0; "
+            "use model.kind encoder-decoder or ctc.",
+        ),
+        (["model.kind=reads-padding", "decoder_layers=1"], "model.kind reads-padding has one layer and no decoder"),
+        (["tied=true", "joint=true"], "model.kind encoder cannot be tied; use encoder-decoder or ctc"),
+        (["model.kind=encoder-decoder"], "encoder-decoder needs model.decoder_layers of 1 or more, not 0."),
+        (
+            ["model.kind=ctc", "decoder_layers=1", "tied=true"],
+            "model.tied needs one vocabulary for both languages; set vocabulary.joint=true.",
+        ),
+        (
+            ["model.kind=ctc", "decoder_layers=1", "tied=true", "joint=true", "embedding.target=glove:x"],
+            "model.tied has one matrix, but embedding.source is 'learned' and embedding.target 'glove:x'; make them",
+        ),
+        (["average=1"], "training.average must be below 1, not 1.0."),
+    ],
+)
+def test_a_single_mistake(changes, message):
+    with pytest.raises(InputError) as caught:
+        load_settings(changes=changes)
+    assert str(caught.value).startswith("The settings have a mistake:")
+    assert message in str(caught.value)
+
+
+def test_a_key_in_two_sections_needs_its_section():
+    assert load_settings(changes=["vocabulary.size=100"]).vocabulary.size == 100
+    with pytest.raises(InputError, match=r"'size' could be data\.size or vocabulary\.size; write the section too\."):
+        load_settings(changes=["size=100"])
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(InputError, match=r"There is no settings file nowhere\.toml; give a \.toml file or one of: "):
+        load_settings("nowhere.toml")
+    broken = tmp_path / "x.toml"
+    broken.write_text("[model\n")
+    with pytest.raises(InputError, match=r"x\.toml is not valid TOML"):
+        load_settings(broken)
+    broken.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"x\.toml is not valid TOML"):
+        load_settings(broken)
+    broken.write_text("model = 3\n")
+    with pytest.raises(InputError, match=r"model must be a section: write \[model\] on a line of its own\."):
+        load_settings(broken)
+    with pytest.raises(InputError, match=r"is a folder, not a file"):
+        load_settings(tmp_path)
+
+
+def test_differences_name_both_values():
+    theirs = Settings().with_changes(["width=64"])
+    assert Settings().differences(theirs) == ["model.width: 128, 64"]
+    assert Settings().differences(Settings()) == []
+
+
+GONE = r"the section \[fast\] is gone, since what it switched on is always on: leave it out, .* batching = \"mixed\""
+
+
+@pytest.mark.parametrize("text", ["[fast]\nfused_loss = true\n", "[fast]\nreal_places = false\n", "fast = 3\n"])
+def test_the_old_section_is_refused_in_one_sentence(tmp_path, text):
+    (tmp_path / "old.toml").write_text(text)
+    with pytest.raises(InputError, match=GONE) as error:
+        load_settings(tmp_path / "old.toml")
+    assert "has a mistake" in str(error.value)
+    with pytest.raises(InputError, match=GONE):
+        load_settings(changes=["fast.byte_dropout=false"])
+
+
+def test_a_run_from_when_the_section_was_there_still_opens(tmp_path):
+    """Its switches were on, as they always are now; one that was off made another run."""
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = true\nreal_places = true\n")
+    assert load_settings(tmp_path / "settings.toml") == Settings()
+    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = false\n")
+    with pytest.raises(InputError, match=GONE):
+        load_settings(tmp_path / "settings.toml")
+
+
+@pytest.mark.parametrize("text", ["[training]\nseed = " + "9" * 5000, "[data]\npath = " + "[" * 5000, "\x00", "\udcff"])
+def test_files_that_lie_are_one_sentence(tmp_path, text):
+    file = tmp_path / "bad.toml"
+    file.write_text(text, errors="surrogateescape")
+    with pytest.raises(InputError, match=r"bad\.toml is not valid TOML: ") as caught:
+        load_settings(file)
+    assert len(str(caught.value)) < 400
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        load_settings(tmp_path / "folder.toml")
+
+
+def test_a_change_of_thousands_of_digits_is_one_sentence():
+    with pytest.raises(InputError, match=r"training\.seed must be a whole number"):
+        load_settings(changes=["seed=" + "9" * 5000])

@@ -1,0 +1,69 @@
+"""The notebook runs from top to bottom, on a corpus so small that it takes seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from places import DOCS
+
+NOTEBOOK = DOCS / "notebooks" / "translator.ipynb"
+SMALL = "SIZE, EPOCHS, SEEDS, TRIALS = 200, 1, 2, 2"
+
+# Run in a process of its own: notebook kernels open sockets and threads that outlive them, and warn about it.
+RUN = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+parameters = next(i for i, c in enumerate(notebook.cells) if "parameters" in c.metadata.get("tags", []))
+notebook.cells.insert(parameters + 1, nbformat.v4.new_code_cell(sys.argv[2]))
+NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+nbformat.write(notebook, sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
+    pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")
+    out = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(out.parent), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(NOTEBOOK), SMALL, str(out)],
+        capture_output=True, text=True, timeout=300, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def said(notebook) -> str:
+    texts = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            texts.append("".join(output.get("text", [])) + "".join(output.get("data", {}).get("text/html", [])))
+    return "\n".join(texts)
+
+
+def test_it_runs_and_shows_what_the_prose_promises(executed):
+    text = said(executed)
+    assert "No source sentence is in two splits." in text
+    assert "outputs differ by at most" in text
+    assert "Best validation perplexity" in text
+    assert "Differences, paired by seed" in text
+    assert text.count("<svg") >= 5
+    assert "report.html: 1 run, 1 comparison, 1 study" in text
+
+
+def test_the_file_is_clean():
+    """No outputs, no counts: what is in the repository is what a person wrote."""
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert all(not c["outputs"] and c["execution_count"] is None for c in code)
+    assert sum("parameters" in c["metadata"].get("tags", []) for c in code) == 1
+    prose = [c for c in notebook["cells"] if c["cell_type"] == "markdown"]
+    assert sum("$$" in "".join(c["source"]) for c in prose) >= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sketch_effects(result: Effects) -> Any:
-    """A heat map: blue below zero, orange above, white nothing; the two differ for every kind of colour sight."""
+    """A heat map: purple below zero, orange above, white nothing; that pair differs for every colour sight."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -25,9 +26,16 @@ def sketch_effects(result: Effects) -> Any:
     drawn = axes.imshow(result.effects, cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto")
     axes.set(xlabel="head", ylabel="layer", xticks=range(columns), yticks=range(rows))
     axes.set_yticklabels([str(layer) for layer in result.layers])
-    axes.set_title(f"{result.name}: {result.what}", fontsize=10)
+    figure.suptitle(_folded(f"{result.name}: {result.what}", width=int(9 * figure.get_figwidth())), fontsize=10)
     figure.colorbar(drawn, ax=axes, label="effect")
     return figure
+
+
+def _folded(text: str, width: int) -> str:
+    """A title that stays inside its figure; of a path only the end."""
+    name, _, rest = text.rpartition(": ")
+    short = name if len(name) <= 40 else "..." + name[-37:]
+    return "\n".join(textwrap.wrap(f"{short}: {rest}", width=width))
 
 
 def draw_effects(result: Effects, file: str) -> None:

@@ -1,0 +1,1 @@
+"""Any torch model, ours or somebody's: looked into, measured, compared."""

@@ -108,6 +108,8 @@ class Dataflow:
         self._pass(event)
         if event.op == "native_layer_norm":
             self._layer_norm(order, event)
+        elif "batch_norm" in event.op:
+            self._batch_norm(order, event)
         elif event.op in ("add", "add_", "mul", "mul_", "sub", "addcmul", "div"):
             self._elementwise(order, event)
 
@@ -216,6 +218,13 @@ class Dataflow:
                 eps=float(event.plain[-1]),
             )
         )
+
+    def _batch_norm(self, order: int, event: Event) -> None:
+        learned = [i for i in event.inputs[1:] if self.nodes[i].parameters][:2]
+        values = [self.value(i).reshape(-1) for i in learned] + [None, None]
+        names = tuple(p for i in learned for p in self.nodes[i].parameters)
+        place = {"order": order, "line": event.line, "method": event.method}
+        self.norms.append(Norm(**place, gain=values[0], shift=values[1], parameters=names))  # type: ignore[arg-type]
 
     def _elementwise(self, order: int, event: Event) -> None:
         if len(event.inputs) < 2:

@@ -115,7 +115,7 @@ def diagnose(
     roles = find_roles(recording, whole="output" in stages)
     match = find(roles, recording, stages, limit=limit)
     findings = find_findings(recording, match, stages=stages)
-    named = [_named(one, roles) for one in match.mistakes if one.cost and one.name not in accepted]
+    named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]
     named += [_told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
     named += _padding(match, recording, padding)
     named = _without_echoes(named)
@@ -133,6 +133,10 @@ def diagnose(
         seconds=match.seconds,
         not_observable=("which of the two is called queries and which keys", "the order of the heads"),
     )
+
+
+def _counts(mistake: Mistake) -> bool:
+    return mistake.weight is not Weight.VARIATION
 
 
 def _named(mistake: Mistake, roles: Roles) -> Named:
@@ -185,8 +189,7 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[Named]:
 
 def _without_echoes(named: list[Named]) -> list[Named]:
     """One entry for one thing: a mask that NaN betrays, a head that two looks have seen."""
-    names = {one.name for one in named}
-    hidden = {"nan"} if names & {"mask-on-queries", "mask-inverted"} else set()
+    hidden = {"nan"} if any(one.name.startswith(("mask-", "softmax-")) for one in named) else set()
     kept: dict[str, Named] = {}
     for one in named:
         if one.name not in hidden:

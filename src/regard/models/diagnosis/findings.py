@@ -18,7 +18,7 @@ from regard.models.diagnosis.reference import NormChoice
 from regard.models.diagnosis.roles import Place, Roles
 from regard.models.diagnosis.search import Match, agrees
 
-THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division", "native_layer_norm": "norm"}
+THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division"}
 DROPOUT = {"bernoulli_", "bernoulli", "native_dropout"}
 NOWHERE = Place()
 
@@ -153,6 +153,8 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
     first, second = match.switches.get("first norm"), match.switches.get("second norm")
     if not isinstance(first, NormChoice) or not isinstance(second, NormChoice):
         return
+    if {match.switches.get("first sum"), match.switches.get("second sum")} & {"no norm", "neither"}:
+        return
     if first.norm is not None and second.norm is not None and first.norm.parameters == second.norm.parameters != ():
         yield Finding(
             name="norm-shared",
@@ -166,6 +168,8 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
 def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
     for number, switch in enumerate(("first norm", "second norm"), 1):
         choice = match.switches.get(switch)
+        if match.switches.get(switch.replace("norm", "sum")) in ("no norm", "neither"):
+            continue
         norm = choice.norm if isinstance(choice, NormChoice) else None
         if norm is not None and norm.gain is not None and norm.shift is None:
             yield Finding(
@@ -246,12 +250,6 @@ def _biases(recording: Recording, match: Match) -> Iterator[Finding]:
 
 def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
     run = recording.runs[0]
-    for event in run.events:
-        if "batch_norm" in event.op:
-            yield Finding(
-                name="batch-norm", said="a batch norm where a layer norm belongs", instead=NORM_INSTEAD, place=_place(event)
-            )
-            return
     if run.output is not None and np.isnan(run.output).any():
         yield Finding(
             name="nan",
@@ -264,7 +262,7 @@ def _odd_operations(recording: Recording, match: Match) -> Iterator[Finding]:
 
 def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     wrong = []
-    for slope in recording.slopes:
+    for slope in () if recording.unsteady else recording.slopes:
         allowed = slope.scale + 1e-4 * max(abs(slope.differences), abs(slope.backward or 0.0))
         if not abs((slope.backward or 0.0) - slope.differences) <= allowed and np.isfinite(slope.differences):
             wrong.append(slope)
@@ -273,7 +271,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     listed = ", ".join(slope.parameter for slope in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
     none = all(slope.backward is None or slope.backward == 0 for slope in wrong)
     yield Finding(
-        name="gradient-cut" if none else "gradient-wrong",
+        name="gradient-wrong",
         said=f"the scores depend on {listed}, but "
         + ("no gradient arrives there" if none else "the backward pass gives another slope than differences of forward"),
         instead="no .data, .detach(), .item(), numpy or torch.tensor(...) of something computed between input and output",
@@ -281,7 +279,7 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
 
 
 def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -> Iterator[Finding]:
-    if recording.runs[0].raised is not None:
+    if recording.runs[0].raised is not None or recording.unsteady:
         return
     for run in recording.fresh:
         shape = tuple(next(iter(run.inputs.values())).shape[:2])

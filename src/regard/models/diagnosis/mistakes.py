@@ -33,10 +33,11 @@ class Mistake:
     instead: str = ""
     at: tuple[str, ...] = ()  # places in the file, the best first
     weight: Weight = Weight.MISTAKE
+    echo: bool = False  # the same mistake once more, which costs nothing further
 
     @property
     def cost(self) -> int:
-        return 0 if self.weight is Weight.VARIATION else 1
+        return 0 if self.echo or self.weight is Weight.VARIATION else 1
 
 
 def _listed(
@@ -224,7 +225,6 @@ ATTENTION = (
             ("first head", "first-head-only", "the first head's output alone"),
             ("last head", "last-head-only", "the last head's output alone"),
             ("places and widths exchanged", "merge-wrong-axes", "heads merged with places and widths exchanged"),
-            ("as if transposed", "merge-as-if-transposed", "heads merged by a transpose that was not needed"),
         ],
         instead="transpose (N, heads, T, d) back to (N, T, heads, d), then flatten the last two",
     ),
@@ -235,6 +235,7 @@ ATTENTION = (
         [
             ("interleaved", "merge-interleaved", "heads merged column by column"),
             ("other order", "merge-other-order", "heads in the other order"),
+            ("as if transposed", "merge-as-if-transposed", "heads merged by a transpose that was not needed"),
         ],
         instead="",
         weight=Weight.VARIATION,
@@ -269,9 +270,7 @@ ATTENTION = (
         "mask, softmax, scores",
         [
             ("queries", "mask-on-queries", "the padding mask on the query axis instead of the keys"),
-            ("queries, NaN", "mask-on-queries", "the padding mask on the query axis instead of the keys (it gives NaN)"),
             ("inverted", "mask-inverted", "the padding mask inverted: only padding is read"),
-            ("inverted, NaN", "mask-inverted", "the padding mask inverted: only padding is read (it gives NaN)"),
             ("fill 1e-9", "mask-fill-1e-9", "a mask that fills with 1e-9 where -1e9 is meant: padding is still read"),
             ("fill 0", "mask-fill-0", "a mask that sets scores to 0: padding is still read"),
             ("fill +1e9", "mask-fill-positive", "a mask that fills with +1e9: only padding is read"),
@@ -452,6 +451,7 @@ NORM_KINDS = {
     "sentence, n - 1": ("norm-over-sentence", "a norm over places and width at once, with n - 1"),
     "batch and places": ("norm-over-batch-and-places", "a norm over batch and places instead of the width"),
     "everything": ("norm-over-everything", "a norm over everything at once"),
+    "running": ("batch-norm", "a batch norm where a layer norm belongs"),
     "mean not subtracted": ("norm-without-mean", "a norm that does not subtract the mean"),
     "only the mean": ("norm-without-variance", "a norm that does not divide by the deviation"),
     "variance for deviation": ("norm-by-variance", "a norm that divides by the variance instead of its root"),

@@ -24,7 +24,6 @@ from regard.models.diagnosis.recording import Array
 from regard.models.diagnosis.roles import Roles
 
 Switches = Mapping[str, Any]
-HIDDEN = -1e9  # far enough below every score that its weight is exactly 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,6 +89,8 @@ def positions_table(roles: Roles, switches: Switches, ids: Array, width: int) ->
     if formula is not None:
         longest = max(len(roles.tables[0]) if roles.tables else 0, ids.shape[1] + 1, ids.shape[0])
         return sinusoids(formula, longest, width)
+    if not roles.tables and switches.get("rows") != "none":
+        raise LookupError("no table of positions")
     if not roles.tables:
         return np.zeros((max(ids.shape) + 1, width))
     return roles.tables[min(switches.get("table", 0), len(roles.tables) - 1)]
@@ -139,7 +140,7 @@ def attention(roles: Roles, values: Values, switches: Switches) -> Array:
     scores = q @ k.swapaxes(-1, -2) * scale(switches, q.shape[-1], roles, values)
     forbidden = MASKS[switches.get("mask", "none")]
     real = None if values.pad is None else ~values.pad
-    scores, after = forbidden(scores, real, roles.heads)
+    scores, after = forbidden(scores, real, roles.heads, roles.hidden)
     weights = SOFTMAXES[switches.get("softmax", "keys")](scores)
     if after is not None:
         weights = weights * after
@@ -209,7 +210,7 @@ def scale(switches: Switches, width: int, roles: Roles, values: Values) -> float
             "floored": 1 / max(width**0.5 // 1, 1),
             "twice": 1 / width,
             "fourth root": width**-0.25,
-            "per head again": max(width // roles.heads, 1) ** -0.5,
+            "per head again": max(width // roles.asked_heads, 1) ** -0.5,
             "floored, all heads": 1 / max(whole**0.5 // 1, 1),
         }[kind]
     )
@@ -218,7 +219,7 @@ def scale(switches: Switches, width: int, roles: Roles, values: Values) -> float
 Masked = tuple[Array, Array | None]
 
 
-def _filled(scores: Array, hide: Array, fill: float = HIDDEN) -> Masked:
+def _filled(scores: Array, hide: Array, fill: float) -> Masked:
     return np.where(hide, fill, scores), None
 
 
@@ -236,37 +237,35 @@ def _rows_of(real: Array | None, scores: Array) -> Array:
     return real[:, None, :, None]
 
 
-def _mixed_up(real: Array | None, scores: Array, heads: int) -> Masked:
+def _mixed_up(real: Array | None, scores: Array, heads: int, fill: float) -> Masked:
     """The mask repeated head after head where the scores go sentence after sentence."""
     if real is None or scores.shape[:2] != (real.shape[0], heads):
         return scores, None
     order = np.arange(real.shape[0] * heads).reshape(-1, heads) % real.shape[0]
-    return _filled(scores, ~real[order][:, :, None, :])
+    return _filled(scores, ~real[order][:, :, None, :], fill)
 
 
 def _future(scores: Array) -> Array:
     return np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)
 
 
-MASKS: dict[str, Callable[[Array, Array | None, int], Masked]] = {
-    "none": lambda s, real, h: (s, None),
-    "keys": lambda s, real, h: _filled(s, ~_broadcast(real, s)),
-    "keys and queries": lambda s, real, h: _filled(s, ~(_broadcast(real, s) & _rows_of(real, s))),
-    "queries": lambda s, real, h: _filled(s, ~_rows_of(real, s)),
-    "queries, NaN": lambda s, real, h: _filled(s, ~_rows_of(real, s), -np.inf),
-    "inverted": lambda s, real, h: _filled(s, _broadcast(real, s)),
-    "inverted, NaN": lambda s, real, h: _filled(s, _broadcast(real, s), -np.inf),
-    "fill 1e-9": lambda s, real, h: _filled(s, ~_broadcast(real, s), 1e-9),
-    "fill 0": lambda s, real, h: _filled(s, ~_broadcast(real, s), 0.0),
-    "fill +1e9": lambda s, real, h: _filled(s, ~_broadcast(real, s), 1e9),
-    "added 1 at words": lambda s, real, h: (s + _broadcast(real, s), None),
-    "added 1 at padding": lambda s, real, h: (s + ~_broadcast(real, s), None),
-    "after the softmax": lambda s, real, h: (s, _broadcast(real, s).astype(np.float64)),
-    "heads and sentences mixed up": lambda s, real, h: _mixed_up(real, s, h),
-    "future": lambda s, real, h: _filled(s, _future(s)),
-    "future and padding": lambda s, real, h: _filled(s, _future(s) | ~_broadcast(real, s)),
-    "past": lambda s, real, h: _filled(s, ~_future(s)),
-    "not itself": lambda s, real, h: _filled(s, np.eye(*s.shape[-2:], dtype=bool)),
+MASKS: dict[str, Callable[[Array, Array | None, int, float], Masked]] = {
+    "none": lambda s, real, h, low: (s, None),
+    "keys": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), low),
+    "keys and queries": lambda s, real, h, low: _filled(s, ~(_broadcast(real, s) & _rows_of(real, s)), low),
+    "queries": lambda s, real, h, low: _filled(s, ~_rows_of(real, s), low),
+    "inverted": lambda s, real, h, low: _filled(s, _broadcast(real, s), low),
+    "fill 1e-9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e-9),
+    "fill 0": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 0.0),
+    "fill +1e9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e9),
+    "added 1 at words": lambda s, real, h, low: (s + _broadcast(real, s), None),
+    "added 1 at padding": lambda s, real, h, low: (s + ~_broadcast(real, s), None),
+    "after the softmax": lambda s, real, h, low: (s, _broadcast(real, s).astype(np.float64)),
+    "heads and sentences mixed up": lambda s, real, h, low: _mixed_up(real, s, h, low),
+    "future": lambda s, real, h, low: _filled(s, _future(s), low),
+    "future and padding": lambda s, real, h, low: _filled(s, _future(s) | ~_broadcast(real, s), low),
+    "past": lambda s, real, h, low: _filled(s, ~_future(s), low),
+    "not itself": lambda s, real, h, low: _filled(s, np.eye(*s.shape[-2:], dtype=bool), low),
 }
 
 
@@ -356,6 +355,8 @@ def normalised(x: Array, choice: NormChoice) -> Array:
         made = (x - mean) / size
     if choice.kind == "only the mean":
         made = x - mean
+    if choice.kind == "running":  # a batch norm that has seen nothing yet: mean 0, variance 1
+        made = x / np.sqrt(1 + choice.eps)
     if choice.norm is not None and choice.norm.gain is not None:
         made = made * choice.norm.gain
     if choice.norm is not None and choice.norm.shift is not None:
@@ -374,6 +375,7 @@ NORM_KINDS: dict[str, tuple[Any, bool, bool]] = {  # axes, n - 1 in the variance
     "batch and places": ((0, 1), False, False),
     "everything": ((0, 1, 2), False, False),
     "mean not subtracted": (-1, False, False),
+    "running": (-1, False, False),
     "only the mean": (-1, False, False),
     "variance for deviation": (-1, False, False),
     "places, n - 1": (1, True, False),

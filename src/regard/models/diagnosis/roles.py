@@ -80,7 +80,9 @@ class Roles:
     eps: tuple[float, ...] = USUAL_EPS
     places: dict[str, Place] = field(default_factory=dict)
     layers: int = 1
+    hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
     attends: bool = True
+    asked_heads: int = 1  # what the constructor was given
 
     def swapped(self) -> Roles:
         """Keys for queries and queries for keys."""
@@ -126,7 +128,9 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         eps=_eps(flow),
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
         layers=_layers(flow, scores, contexts),
+        hidden=_hidden(flow),
         attends=bool(contexts),
+        asked_heads=int(recording.sizes.get("heads", heads)),
     )
 
 
@@ -188,8 +192,7 @@ def _side(
     for triple in triples:
         linears = [i for i in sorted(triple[side], key=lambda i: flow.anchors[i].order) if flow.anchors[i].kind == "linear"]
         for index in linears:
-            shared = sum(index in other for other in triple) > 1
-            columns = _columns(flow, index, side, scores, contexts) if shared else None
+            columns = _columns(flow, index, side, scores, contexts, sharing=sum(index in other for other in triple))
             parts.append(_projection(flow.anchors[index], index, columns))
     return joined(parts)
 
@@ -215,7 +218,9 @@ def _projection(anchor: Anchor, index: int, columns: Array | None = None) -> Pro
     return Projection(weight=weight, bias=bias, parameters=anchor.parameters + anchor.bias_parameters, anchors=(index,))
 
 
-def _columns(flow: Dataflow, index: int, side: int, scores: list[int], contexts: list[int]) -> Array | None:
+def _columns(
+    flow: Dataflow, index: int, side: int, scores: list[int], contexts: list[int], *, sharing: int
+) -> Array | None:
     """Which columns of a packed linear are the queries', keys' or values': those whose numbers are found there."""
     anchor = flow.anchors[index]
     source = flow.value(anchor.left[0])
@@ -233,8 +238,9 @@ def _columns(flow: Dataflow, index: int, side: int, scores: list[int], contexts:
         found = np.array([contained(made[:, j] * factor, there) for j in range(made.shape[1])])
         if 0 < found.sum():
             return np.flatnonzero(found)
-    third = made.shape[1] // 3
-    return np.arange(side * third, (side + 1) * third)
+    part = made.shape[1] // max(sharing, 1)
+    first = side if sharing == 3 else max(side - 1, 0)
+    return np.arange(first * part, (first + 1) * part) if sharing > 1 else None
 
 
 def _values_node(flow: Dataflow, context: int, scores: list[int]) -> int:
@@ -316,7 +322,7 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
     names: list[str] = []
     for one in flow.applied:
         early = all(flow.anchors[a].kind == "tokens" or not flow.anchors[a].reads for a in one.to)
-        if one.op == "add" and early and one.value.ndim >= 2 and one.value.shape[-1] == width:
+        if one.op in ("add", "mul") and early and one.value.shape[-1] == width and (one.parameters or one.value.ndim >= 2):
             names += one.parameters
             found += _tables(one, recording, width)
     for anchor in flow.anchors:  # a table that is read by places computed from the ids
@@ -368,7 +374,8 @@ def _gains_and_shifts(flow: Dataflow) -> list[tuple[Applied, Applied | None]]:
     """Vectors that multiply, each with the vector that is added next."""
     vectors = [a for a in flow.applied if a.parameters and _is_vector(a.value)]
     after = [*vectors[1:], None]
-    return [(a, b if b is not None and b.op == "add" else None) for a, b in zip(vectors, after, strict=False) if a.op == "mul"]
+    pairs = [(a, b) for a, b in zip(vectors, after, strict=False) if a.op == "mul"]
+    return [(a, b if b is not None and b.op == "add" and b.to == a.to else None) for a, b in pairs]
 
 
 def _late_biases(flow: Dataflow) -> None:
@@ -398,6 +405,14 @@ def _eps(flow: Dataflow) -> tuple[float, ...]:
         if isinstance(p, float) and 0 < p < 1e-2
     ]
     return tuple(dict.fromkeys([*small, *USUAL_EPS]))
+
+
+def _hidden(flow: Dataflow) -> float:
+    """-inf where the model uses it: a row with everything forbidden is NaN then, and uniform otherwise."""
+    constants = [node.value for node in flow.nodes if not node.live and node.value is not None and node.value.dtype.kind == "f"]
+    plain = [p for event in flow.run.events for p in event.plain if isinstance(p, float)]
+    infinite = -np.inf in plain or any(np.isneginf(value).any() for value in constants)
+    return -np.inf if infinite else -1e9
 
 
 def _places(

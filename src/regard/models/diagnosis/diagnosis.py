@@ -213,7 +213,7 @@ def _parts(match: Match, named: list[Named], stages: tuple[str, ...], *, raised:
 def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[str]:
     notes = [one.said for one in match.mistakes if one.weight is Weight.VARIATION and one.name.startswith("positions")]
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
-    if match.complete and recording.pad is not None and "attention" in match.switches.get("whole", ("attention",)):
+    if match.complete and recording.pad is not None:
         hidden = match.switches.get("mask", "none") in ("keys", "keys and queries")
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
     if match.tolerance == SINGLE:

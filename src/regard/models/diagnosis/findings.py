@@ -37,10 +37,12 @@ class Finding:
 
 def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]) -> list[Finding]:
     """Everything that the structure says, in the order of the parts."""
-    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [
-        _unregistered, _random, _missing, _shared, _shared_norms, _half_norms, _unused, _thrown_away, _heads,
-        _biases, _odd_operations, _gradients,
-    ]  # fmt: skip
+    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_unregistered, _random, _thrown_away]
+    if "mixing" in stages:
+        looks += [_missing, _shared, _shared_norms, _half_norms, _unused, _heads]
+    if "feed-forward" in stages:
+        looks += [_feed_forward_missing, _biases]
+    looks += [_odd_operations, _gradients]
     found = [finding for look in looks for finding in look(recording, match)]
     return found + list(_other_shapes(recording, match, stages))
 
@@ -89,11 +91,15 @@ def _missing(recording: Recording, match: Match) -> Iterator[Finding]:
                 stage="attention",
                 place=roles.places.get("scores" if side != "values" else "context", NOWHERE),
             )
-    if recording.runs[0].raised is None and "output" in match.switches.get("whole", ("output",)):
-        if roles.inner is None:
-            yield Finding(name="feed-forward-missing", said="no feed-forward part", stage="feed-forward")
-        elif roles.outer is None:
-            yield Finding(name="outer-missing", said="a feed-forward part of one layer only", stage="feed-forward")
+
+
+def _feed_forward_missing(recording: Recording, match: Match) -> Iterator[Finding]:
+    if recording.runs[0].raised is not None:
+        return
+    if match.roles.inner is None:
+        yield Finding(name="feed-forward-missing", said="no feed-forward part", stage="feed-forward")
+    elif match.roles.outer is None:
+        yield Finding(name="outer-missing", said="a feed-forward part of one layer only", stage="feed-forward")
 
 
 def _shared(recording: Recording, match: Match) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,17 @@ STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct mode
 FIRST_WORD = 4  # ids below are markers in many vocabularies
 
 
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """How a model is asked: inputs of a shape (sentences, places), and the tensor wanted of what it returns."""
+
+    make: Callable[[tuple[int, int]], Inputs]
+    call: Callable[[Inputs], Tensor]
+
+
 def record_model(
     factory: Any, *, name: str = "", declared: Mapping[str, Any] | None = None, seed: int = 0, pad: int | None = None
 ) -> Recording:
@@ -37,22 +49,30 @@ def record_model(
         files = files_of(model) | files_of(factory)
         pad = declared.get("pad", pad)
         padding = known_padding(model, files) if pad is None else int(pad)
-        runs = [traced(model, ids(shape, padding), files) for shape in SHAPES]
-        if runs[1].raised is not None and runs[0].raised is None:  # it takes its full length only
-            runs[1] = traced(model, ids((SHAPES[1][0], PLACES), padding), files)
-        return Recording(
-            name=name or getattr(factory, "__name__", type(factory).__name__),
-            runs=tuple(runs),
-            fresh=tuple(evaluated(model, ids(shape, padding), files) for shape in FRESH),
-            parameters={key: array(value) for key, value in model.named_parameters()},
-            buffers={key: array(value) for key, value in model.named_buffers()},
-            slopes=() if runs[0].raised else slopes(model, ids(SHAPES[1], padding), seed),
-            unregistered=unregistered(model),
-            unsteady=unsteady(model, ids(SHAPES[0], padding)),
-            sizes=built.sizes,
-            pad=padding,
-            source=next(iter(files), ""),
-        )
+        asked = Asked(make=lambda shape: {"ids": ids(shape, padding)}, call=lambda given: scores(model, given["ids"]))
+        title = name or getattr(factory, "__name__", type(factory).__name__)
+        return recorded(built, asked, files=files, seed=seed, name=title, pad=padding)
+
+
+def recorded(built: Built, asked: Asked, *, files: frozenset[str], seed: int, **about: Any) -> Recording:
+    """Two traced runs, fresh shapes, slopes, and what hangs on the model."""
+    model = built.model
+    runs = [traced(model, asked, shape, files) for shape in SHAPES]
+    if runs[1].raised is not None and runs[0].raised is None:  # it takes its full length only
+        runs[1] = traced(model, asked, (SHAPES[1][0], PLACES), files)
+    module = model if isinstance(model, nn.Module) else nn.Module()
+    return Recording(
+        runs=tuple(runs),
+        fresh=tuple(evaluated(asked, shape, files) for shape in FRESH),
+        parameters={key: array(value) for key, value in module.named_parameters()},
+        buffers={key: array(value) for key, value in module.named_buffers()},
+        slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
+        unregistered=unregistered(module),
+        unsteady=unsteady(asked),
+        sizes=built.sizes,
+        source=next(iter(files), ""),
+        **about,
+    )
 
 
 @contextlib.contextmanager
@@ -107,7 +127,8 @@ def ids(shape: tuple[int, int], pad: int, words: int = SIZES["source_words"]) ->
 
 def known_padding(model: nn.Module, files: frozenset[str]) -> int:
     """The id that the model compares its input with, or its table's padding_idx; 0 where it has neither."""
-    run = traced(model, ids((2, PLACES), 0), files)
+    asked = Asked(make=lambda shape: {"ids": ids(shape, 0)}, call=lambda given: scores(model, given["ids"]))
+    run = traced(model, asked, (2, PLACES), files)
     for event in run.events:
         if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:
             return int(event.plain[0])
@@ -116,49 +137,54 @@ def known_padding(model: nn.Module, files: frozenset[str]) -> int:
     return 0
 
 
-def traced(model: nn.Module, given: Tensor, files: frozenset[str]) -> Run:
+def traced(model: Any, asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Run:
     """One run under the tracer."""
-    return trace(model, {"ids": given}, lambda: scores_in(model(given), given), files=files)
+    given = asked.make(shape)
+    return trace(model, given, lambda: asked.call(given), files=files)
 
 
-def evaluated(model: nn.Module, given: Tensor, files: frozenset[str]) -> Run:
+def evaluated(asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Run:
     """One run whose output alone is kept."""
+    given = asked.make(shape)
+    plain = {name: array(tensor) for name, tensor in given.items()}
     with torch.no_grad():
         try:
-            return Run(inputs={"ids": array(given)}, output=array(scores_in(model(given), given)))
+            return Run(inputs=plain, output=array(asked.call(given)))
         except Exception as error:
-            return Run(inputs={"ids": array(given)}, output=None, raised=raised_from(error, files))
+            return Run(inputs=plain, output=None, raised=raised_from(error, files))
 
 
-def scores_in(returned: Any, given: Tensor) -> Tensor:
-    """The scores among what the model returned: the first tensor with a row for every place."""
+def scores(model: Any, given: Tensor) -> Tensor:
+    """The scores among what the model returns: the first tensor with a row for every place."""
+    returned = model(given)
     found = [r for r in (returned if isinstance(returned, (tuple, list)) else (returned,)) if isinstance(r, Tensor)]
     for tensor in found:
-        if tensor.dim() == 3 and tensor.shape[:2] == given.shape:
+        if tensor.dim() == 3 and tensor.shape[:2] == given.shape[:2]:
             return tensor
     came = tuple(found[0].shape) if found else type(returned).__name__
-    raise ValueError(f"forward returned {came} for ids of shape {tuple(given.shape)}; scores (N, T, words) are wanted")
+    raise ValueError(f"forward returned {came} for an input of shape {tuple(given.shape)}; (N, T, ...) is wanted")
 
 
-def slopes(model: nn.Module, given: Tensor, seed: int) -> tuple[Slope, ...]:
+def slopes(model: nn.Module, asked: Asked, seed: int) -> tuple[Slope, ...]:
     """Each parameter's derivative along a random direction, by backward and by the model's own differences."""
     draw = torch.Generator().manual_seed(seed + 1)
+    given = asked.make(SHAPES[0])
     with torch.no_grad():
-        mix = torch.randn(scores_in(model(given), given).shape, generator=draw)
+        first = asked.call(given)
+        mix = torch.randn(first.shape, generator=draw, dtype=first.dtype)
+        # each number carries some tens of roundings, and the differences divide them by the step
+        rounding = float((first * mix).abs().sum()) * 2**-52 * 20 / STEP
 
     def value() -> Tensor:
-        return (scores_in(model(given), given) * mix).sum()
-
-    with torch.no_grad():  # each score carries some tens of roundings, and the differences divide them by the step
-        rounding = float((scores_in(model(given), given) * mix).abs().sum()) * 2**-52 * 20 / STEP
+        return (asked.call(given) * mix).sum()
 
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     gradients = _gradients(value, [p for _, p in trained])
-    silent = {id(m.weight): m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding) and m.padding_idx is not None}
+    silent = {id(m.weight): m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding)}
     found = []
     for (name, parameter), gradient in zip(trained, gradients, strict=True):
-        way = torch.randn(parameter.shape, generator=draw)
-        if id(parameter) in silent:
+        way = torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype)
+        if silent.get(id(parameter)) is not None:
             way[silent[id(parameter)]] = 0  # torch gives the row of padding no gradient, by design
         by_hand = _difference(value, parameter, way)
         backward = None if gradient is None else float((gradient * way).sum())
@@ -167,6 +193,8 @@ def slopes(model: nn.Module, given: Tensor, seed: int) -> tuple[Slope, ...]:
 
 
 def _gradients(value: Callable[[], Tensor], parameters: list[nn.Parameter]) -> tuple[Tensor | None, ...]:
+    if not parameters:
+        return ()
     try:
         return torch.autograd.grad(value(), parameters, allow_unused=True)
     except RuntimeError:  # nothing in it has a gradient, or an operation in place has spoilt it
@@ -199,11 +227,12 @@ def unregistered(model: nn.Module) -> tuple[str, ...]:
     return tuple(found)
 
 
-def unsteady(model: nn.Module, given: Tensor) -> bool:
+def unsteady(asked: Asked) -> bool:
     """Whether two evaluations in eval() differ."""
+    given = asked.make(SHAPES[0])
     with torch.no_grad():
         try:
-            first, second = (scores_in(model(given), given) for _ in range(2))
+            first, second = (asked.call(given) for _ in range(2))
         except Exception:
             return False
     return not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)

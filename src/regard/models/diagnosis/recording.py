@@ -97,6 +97,8 @@ class Recording:
     unsteady: bool = False  # two evaluations in eval() differ
     sizes: dict[str, Any] = field(default_factory=dict)  # what the constructor was given
     pad: int | None = None  # the id that is padding, as far as it is known
+    kind: str = "translator"
+    masked: Run | None = None  # a part that takes a mask, run with one
     source: str = ""
 
     def packed(self) -> bytes:
@@ -121,9 +123,9 @@ def unpacked(data: bytes) -> Recording:
 
 def _recording(plain: dict[str, Any]) -> Recording:
     sequences = {"runs": _run, "fresh": _run, "slopes": lambda one: Slope(**one), "unregistered": str}
-    return Recording(
-        **{key: tuple(map(sequences[key], value)) if key in sequences else value for key, value in plain.items()}
-    )
+    masked = None if plain["masked"] is None else _run(plain["masked"])
+    fields = {key: tuple(map(sequences[key], value)) if key in sequences else value for key, value in plain.items()}
+    return Recording(**{**fields, "masked": masked})
 
 
 def _run(plain: dict[str, Any]) -> Run:

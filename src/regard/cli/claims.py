@@ -25,6 +25,9 @@ def claims(
     answer: Annotated[
         str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer; your code is run.")
     ] = None,
+    hint: Annotated[
+        int, typer.Option("--hint", count=True, help="With --answer of a model: where it is wrong; twice: what it is.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long checking an answer may take.")] = 10.0,
     as_json: AsJson = False,
@@ -41,6 +44,9 @@ def claims(
 
     Example: regard claims average-within-budget --answer my.py:query
 
+    Your own Transformer: regard claims translator --answer my.py:NAME checks a model, or a part of one, part by part.
+    --hint says where it is wrong, --hint --hint says what is wrong.
+
     Exit code 0: the statement's own (first) reading holds, is not refuted, or is explained; 1: it is refuted.
     """
     from regard.coursework.catalogue import claims as catalogue
@@ -53,7 +59,12 @@ def claims(
     if template:
         show(claim.template(file), as_json=as_json)
     if answer is not None:
-        show(claim.check_answer(answer, seed=seed, limit=limit, progress=_started(answer), **given), as_json=as_json)
+        if hint and not claim.asks_for_code:
+            raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
+        started = _started(answer)
+        show(
+            claim.check_answer(answer, seed=seed, limit=limit, hints=hint, progress=started, **given), as_json=as_json
+        )
     claim.chosen(**given)  # bad parameters are refused before anything is written
     if plot is not None:
         claim.plot(plot, **given)

@@ -17,6 +17,7 @@ from regard.results import Result
 if TYPE_CHECKING:
     from regard.coursework.report import AnswerChecked
     from regard.coursework.template import Template
+    from regard.coursework.transformer.check import TransformerChecked
 
 TOPICS = ("attention", "noise", "order", "rank", "translator")
 
@@ -27,7 +28,7 @@ class Claim(Result):
 
     ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
     take the parameters by name, as the readings' checks do. The first reading is the statement's own. ``question`` is
-    what a reader can construct and have checked; None where the claim asks for words.
+    what a reader can construct and have checked; None where the claim asks for words or for a model in code.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Claim(Result):
     prove: Callable[..., str]
     draw: Callable[..., None]
     question: Question | None = None
+    asks_for_code: bool = False  # a whole model, checked by regard.coursework.transformer
 
     def check(self, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
@@ -75,14 +77,20 @@ class Claim(Result):
         *,
         seed: int = 0,
         limit: float = 10.0,
+        hints: int = 0,
         progress: Callable[[int, int], None] | None = None,
         **parameters: float,
-    ) -> AnswerChecked:
+    ) -> AnswerChecked | TransformerChecked:
         """Check your own answer on fresh instances and against the adversary.
 
         ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, or a
         function, which is called in this process and cannot be stopped. Parameters fix the instances' sizes.
         """
+        if self.asks_for_code:
+            self.chosen(**parameters)
+            from regard.coursework.transformer.check import check_transformer
+
+            return check_transformer(function, claim=self.name, seed=seed, limit=limit, hints=hints, progress=progress)
         from regard.coursework.answers import check_answer
 
         return check_answer(
@@ -91,6 +99,10 @@ class Claim(Result):
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template:
         """Write the function to fill in to a new file, by default named after the claim."""
+        if self.asks_for_code:
+            from regard.coursework.transformer.template import written as written_class
+
+            return written_class(self.name, path)
         from regard.coursework.template import written
 
         return written(self.name, self.statement, self._asked(), path)
@@ -118,6 +130,8 @@ class Claim(Result):
             ]
         if self.question is not None:
             lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
+        if self.asks_for_code:
+            lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
     def to_dict(self) -> dict[str, Any]:

@@ -217,4 +217,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    asks_for_code=True,
 )

@@ -204,7 +204,7 @@ def _parts(match: Match, named: list[Named], stages: tuple[str, ...], *, raised:
         if place < match.reached:
             verdicts[stage] = "mistake" if stage in wrong else "right"
         elif raised is not None:
-            verdicts[stage] = "not reached"
+            verdicts[stage] = "not finished" if place == match.reached else "not reached"
         else:
             verdicts[stage] = "differs" if place == match.reached else "not reached"
     return verdicts

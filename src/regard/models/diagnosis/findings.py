@@ -79,6 +79,8 @@ def _random(recording: Recording, match: Match) -> Iterator[Finding]:
 
 def _missing(recording: Recording, match: Match) -> Iterator[Finding]:
     roles = match.roles
+    if not roles.attends and recording.runs[0].raised is not None:
+        return  # not written yet
     if not roles.attends:
         yield Finding(name="no-attention", said="no attention was found: no scores that lead to values", stage="attention")
         return

@@ -102,12 +102,16 @@ class Search:
         """
         plain = self.roots[:1] + self.roots[len(self._layouts()) :][:1]
         ends = [max(self.stages.index(s) + 1 for s in segment if s in self.stages) for segment in SEGMENTS[:2]]
+        there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
+        furthest = next((i for i, s in enumerate(self.stages) if s in there and not there[s]), len(self.stages))
         best = plain[0]
         for cost in range(IN_A_STAGE + 1):
-            stops = range(1, len(self.stages)) if cost == 0 else ends
+            stops = [stop for stop in (range(1, len(self.stages)) if cost == 0 else ends) if stop <= furthest]
             for stop in stops:
                 through = [end for root in plain for end in self._through(root, stop, cost)]
                 best = through[0] if through and through[0].stage > best.stage else best
+        for stop in range(best.stage + 1, min(furthest, len(self.stages) - 1) + 1):  # right after mistakes, too
+            best = next(iter(self._through(best, stop, 0)), best)
         return best
 
     def _solved(self, branches: list[Branch], place: int, left: int) -> Branch | None:

@@ -114,7 +114,8 @@ def diagnose(
     """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are not counted as mistakes."""
     roles = find_roles(recording, whole="output" in stages)
     match = find(roles, recording, stages, limit=limit)
-    findings = find_findings(recording, match, stages=stages)
+    reached = {"", *(stages if match.complete else stages[: match.reached])}
+    findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
     named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]
     named += [_told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
     named += _padding(match, recording, padding)

@@ -157,6 +157,8 @@ def _kind_by_trace(run: Run) -> str:
     """A module from states to states: what it holds says what it is."""
     flow = Dataflow(run)
     kinds = [anchor.kind for anchor in flow.anchors]
+    if "meeting" in kinds and "linear" not in kinds:
+        return "attention"
     if "meeting" in kinds:
         last = max(i for i, kind in enumerate(kinds) if kind == "meeting")
         return "layer" if kinds[last + 1 :].count("linear") >= 3 or _has_inner(flow, last) else "multi-head attention"

@@ -83,7 +83,6 @@ class Search:
         self.masks, self.causal = masks_in(self.runs[0])
         started = [start_values(one, recording.pad) for one in self.runs]
         self.roots = [Branch(roles, started, choice, 0) for roles in (roles, roles.swapped()) for choice in self._layouts()]
-        self.deepest = self.roots[0]
 
     def _layouts(self) -> list[Choice]:
         """The norm after the sums, which is right, or before the parts."""
@@ -95,15 +94,17 @@ class Search:
         """The way to the end with the fewest mistakes, segment by segment."""
         return self._solved(self.roots, 0, IN_ALL)
 
-    def unfinished(self) -> Branch:
-        """How far a model that stops half-way has come: as far as it is right, or to the end of a segment with mistakes.
+    def unfinished(self, *, written: bool) -> Branch:
+        """How far a model can be explained that stops half-way (or, if ``written``, that nothing explains to its end).
 
-        Inside a segment a left-out step looks like a step not yet written, so mistakes count at its end only.
+        As far as it is right, or to the end of a segment with mistakes: inside a segment a left-out step looks like a
+        step that is not written yet or not known, so mistakes count at its end only.
         """
-        plain = self.roots[:1] + self.roots[len(self._layouts()) :][:1]
+        plain = [root for root in self.roots if not root.choice.cost]
         ends = [max(self.stages.index(s) + 1 for s in segment if s in self.stages) for segment in SEGMENTS[:2]]
         there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
-        furthest = next((i for i, s in enumerate(self.stages) if s in there and not there[s]), len(self.stages))
+        missing = [i for i, s in enumerate(self.stages) if s in there and not there[s] and not written]
+        furthest = min(missing, default=len(self.stages))
         best = plain[0]
         for cost in range(IN_A_STAGE + 1):
             stops = [stop for stop in (range(1, len(self.stages)) if cost == 0 else ends) if stop <= furthest]
@@ -146,9 +147,6 @@ class Search:
     def _children(self, branch: Branch, cost: int) -> list[Branch]:
         if cost not in branch.following:
             branch.following[cost] = list(self._surviving(branch, cost))
-            for child in branch.following[cost]:
-                if child.stage > self.deepest.stage:
-                    self.deepest = child
         return branch.following[cost]
 
     def _surviving(self, branch: Branch, cost: int) -> Iterator[Branch]:
@@ -341,9 +339,11 @@ def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, l
     for tolerance in (EXACT, SINGLE):
         search = Search(roles, recording, stages, tolerance=tolerance, deadline=start + limit)
         if recording.runs[0].raised is not None:
-            return _match(search, search.unfinished(), complete=False, start=start)
+            return _match(search, search.unfinished(written=False), complete=False, start=start)
         end = search.found()
-        one = _match(search, end or search.deepest, complete=end is not None, start=start)
+        search.deadline = time.process_time() + limit / 10
+        branch = end if end is not None else search.unfinished(written=True)
+        one = _match(search, branch, complete=end is not None, start=start)
         if one.complete:
             return one
         best = one if best is None or one.reached > best.reached else best

@@ -29,6 +29,9 @@ def claims(
         bool,
         typer.Option("--jail", help="With --answer: where it reaches no file, no network and no process of yours."),
     ] = False,
+    hint: Annotated[
+        int, typer.Option("--hint", count=True, help="With --answer of a model: where it is wrong; twice: what it is.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
     as_json: AsJson = False,
@@ -46,6 +49,9 @@ def claims(
 
     Example: regard claims average-within-budget --answer my.py:query
 
+    Your own Transformer: regard claims translator --answer my.py:NAME checks a model, or a part of one, part by part.
+    --hint says where it is wrong, --hint --hint says what is wrong.
+
     Exit code 0: the statement's own (first) reading holds, is not refuted, or is explained; 1: it is refuted.
     """
     from regard.coursework.catalogue import claims as catalogue
@@ -58,9 +64,13 @@ def claims(
     if template:
         show(claim.template(file), as_json=as_json)
     if answer is not None:
+        if hint and not claim.asks_for_code:
+            raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
         progress = _started(answer, jail=jail)
-        found = claim.check_answer(answer, seed=seed, limit=limit, jail=jail, progress=progress, sizes=given)
-        show(found, as_json=as_json)
+        checked = claim.check_answer(
+            answer, seed=seed, limit=limit, jail=jail, hints=hint, progress=progress, sizes=given
+        )
+        show(checked, as_json=as_json)
     claim.chosen(**given)  # bad parameters are refused before anything is written
     if plot is not None:
         claim.plot(plot, **given)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.coursework.answers.jail import Tier
     from regard.coursework.answers.report import AnswerChecked
     from regard.coursework.answers.template import Template
+    from regard.coursework.transformer.check import TransformerChecked
 
 TOPICS = ("attention", "noise", "order", "rank", "translator")
 
@@ -29,7 +30,7 @@ class Claim(Result):
 
     ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
     take the parameters by name, as the readings' checks do. The first reading is the statement's own. ``question`` is
-    what a reader can construct and have checked; None where the claim asks for words.
+    what a reader can construct and have checked; None where the claim asks for words or for a model in code.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Claim(Result):
     prove: Callable[..., str]
     draw: Callable[..., None]
     question: Question | None = None
+    asks_for_code: bool = False  # a whole model, checked by regard.coursework.transformer
 
     def check(self, /, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
@@ -82,16 +84,22 @@ class Claim(Result):
         seed: int = 0,
         limit: float = 10.0,
         jail: bool | Tier = False,
+        hints: int = 0,
         progress: Progress | None = None,
         sizes: Mapping[str, object] | None = None,
         **parameters: float,
-    ) -> AnswerChecked:
+    ) -> AnswerChecked | TransformerChecked:
         """Check your own answer on fresh instances and against the adversary.
 
         ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, in a jail if
         you say so, or a function, which is called in this process and cannot be stopped. Parameters fix the
         instances' sizes; ``sizes`` takes them as a mapping, for names that come from elsewhere.
         """
+        if self.asks_for_code:
+            from regard.coursework.transformer.check import check_transformer
+
+            self.chosen(**{**(sizes or {}), **parameters})  # type: ignore[arg-type]
+            return check_transformer(function, claim=self.name, seed=seed, limit=limit, hints=hints, progress=progress)
         from regard.coursework.answers.checking import check_answer
 
         given = {**(sizes or {}), **parameters}
@@ -101,6 +109,10 @@ class Claim(Result):
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template:
         """Write the function to fill in to a new file, by default named after the claim."""
+        if self.asks_for_code:
+            from regard.coursework.transformer.template import written as written_class
+
+            return written_class(self.name, path)
         from regard.coursework.answers.template import written
 
         return written(self.name, self.statement, self._asked(), path)
@@ -128,6 +140,8 @@ class Claim(Result):
             ]
         if self.question is not None:
             lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
+        if self.asks_for_code:
+            lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
     def to_dict(self) -> dict[str, Any]:

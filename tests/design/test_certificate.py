@@ -28,7 +28,9 @@ KEYS[0] = [2.0, 2.5, -1.5]  # a corner
 KEYS[6] = RNG.dirichlet(np.ones(6)) @ KEYS[:6]  # inside the others' hull, or so near that it is
 FLAT = np.array([[0.0, 0], [1, 0], [2, 0], [3, 0]])
 HIDDEN = np.random.default_rng(5).standard_normal((7, 8))
-HIDDEN[6] = np.full(6, 1 / 6) @ HIDDEN[:6]  # in the hull of the others but for rounding, hence outside it
+# The mean of the others, correctly rounded (a BLAS product differs between CPUs): in their hull but for rounding,
+# hence outside it.
+HIDDEN[6] = [float(sum(map(Fraction, column)) / 6) for column in HIDDEN[:6].T.tolist()]
 TARGET = RNG.dirichlet(np.ones(7))
 WIDE, SHARES = RNG.standard_normal((5, 7)), RNG.dirichlet(np.ones(5))
 ALLOWED = np.array([True, True, True, False, True, True, True])

@@ -98,7 +98,7 @@ class Claim(Result):
         if self.asks_for_code:
             from regard.coursework.transformer.check import check_transformer
 
-            self.chosen(**{**(sizes or {}), **parameters})  # type: ignore[arg-type]
+            self.chosen(**{**(sizes or {}), **parameters})
             return check_transformer(function, claim=self.name, seed=seed, limit=limit, hints=hints, progress=progress)
         from regard.coursework.answers.checking import check_answer
 

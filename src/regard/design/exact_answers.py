@@ -9,6 +9,7 @@ rationals; `verification` checks them as such.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -46,13 +47,13 @@ def price(question: Question) -> int:
     return len(question.rows) * min(len(question.rows), int(question.keys.shape[1])) ** 2
 
 
-def _with_enough_digits(question: Question, ask: object) -> Certificate | None:
+def _with_enough_digits(question: Question, ask: Callable[[_Scene], Certificate | None]) -> Certificate | None:
     if price(question) > LARGEST or not len(question.competing):
         return None
     for bits in BITS:
         with flint.ctx.workprec(bits):
             try:
-                return ask(_Scene(question))  # type: ignore[operator, no-any-return]
+                return ask(_Scene(question))
             except (
                 ArithmeticError,
                 ValueError,
@@ -281,10 +282,10 @@ def _solve(rows: list[Vector], aim: Vector, total: flint.fmpq | None = None) -> 
     places = pivots(reduced, rank)
     if places and places[-1] == len(rows):
         return None
-    found = [ZERO] * len(rows)
+    solution = [ZERO] * len(rows)
     for r, place in enumerate(places):
-        found[place] = reduced[r, len(rows)]
-    return found
+        solution[place] = reduced[r, len(rows)]
+    return solution
 
 
 def _balls(rows: list[Vector], unit: flint.fmpq) -> flint.arb_mat:

@@ -72,8 +72,8 @@ def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: flo
     if twin is not None:
         return _copy_of(j, twin)
     guess = _search(K, j, pool)
-    found = prove(K, j, guess)
-    return found if found is not None else _decide_exactly(K, j, guess, seconds)
+    proved = prove(K, j, guess)
+    return proved if proved is not None else _decide_exactly(K, j, guess, seconds)
 
 
 def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
@@ -389,8 +389,8 @@ def _near_integers(query: list[int], bits: int) -> list[list[int]]:
         stray = [unit * (e[k] * query[big] - e[big] * query[k]) // query[big] for k in range(d)]
         basis.append(stray + e)
     reduced = flint.fmpz_mat(basis).lll().tolist()
-    found = [[int(x) for x in row[d:]] for row in reduced]
-    return found + [[-x for x in row] for row in found]
+    near = [[int(x) for x in row[d:]] for row in reduced]
+    return near + [[-x for x in row] for row in near]
 
 
 def _identical_row(K: NDArray[Any], j: int) -> int | None:

@@ -124,10 +124,10 @@ def attention_weights(certificate: Certificate, keys: Array) -> Array:
                 scores = certificate.scale * (apart @ query)
             else:
                 scores = -certificate.scale * rigor.margins(keys[rows], keys[rows[0]], query)[0]
-    found = np.zeros(len(keys))
+    weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
-    found[rows] = odds / odds.sum()
-    return found
+    weights[rows] = odds / odds.sum()
+    return weights
 
 
 def attention(certificate: Certificate, keys: Array, weights: Array) -> float:

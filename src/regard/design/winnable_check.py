@@ -94,9 +94,9 @@ def _read(
     certificate: dict[str, Any] | str | os.PathLike[str], stored: NDArray[Any]
 ) -> tuple[str, dict[int, dict[str, Any]]]:
     try:
-        found = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
-        ways, proofs = str(found["ways"]), {int(p["row"]): dict(p) for p in found["proofs"]}
-        name, mark = found["format"], found["fingerprint"]
+        read = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
+        ways, proofs = str(read["ways"]), {int(p["row"]): dict(p) for p in read["proofs"]}
+        name, mark = read["format"], read["fingerprint"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"this is not a certificate of winnable ({error!r}): make one with --out") from None
     if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set(WAYS):
@@ -144,7 +144,7 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     if not plain:
         return [np.delete(np.arange(len(K)), j) for j in some]
     own = np.einsum("ij,ij->i", K[some], Q)
-    found: list[list[NDArray[np.intp]]] = [[] for _ in some]
+    unsure: list[list[NDArray[np.intp]]] = [[] for _ in some]
     for start in range(0, len(K), STEP):
         part = K[start : start + STEP]
         # |fl(x.y) - x.y| <= (d + 2) 2^-53 ||x|| ||y|| and a little for the norms' own rounding and underflow
@@ -153,8 +153,8 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
         close = ~(own[:, None] - Q @ part.T > bound)
         for row, j in enumerate(some):
             near = np.flatnonzero(close[row]) + start
-            found[row].append(near[near != j])
-    return [np.concatenate(parts) for parts in found]
+            unsure[row].append(near[near != j])
+    return [np.concatenate(parts) for parts in unsure]
 
 
 def _length_above(X: Floats) -> Floats:

@@ -110,8 +110,8 @@ class Winnable(Result):
         table = _table(rows)
         centre = winnable_screen.prepare(table).centre
         matrix = winnable_screen.whitening(table, centre) if self.ways[j] == Way.WHITENED else None
-        found = winnable_screen.queries(np.asarray(table[[j]], dtype=np.float64), centre, matrix)
-        return np.asarray(found[0], dtype=np.float64)
+        recipe = winnable_screen.queries(np.asarray(table[[j]], dtype=np.float64), centre, matrix)
+        return np.asarray(recipe[0], dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate as JSON, for :func:`regard.design.winnable_check.verify_winnable`."""
@@ -209,8 +209,8 @@ def _search(
     # float64 saves a conversion at every look at all rows; beyond half a gigabyte the conversion is cheaper
     wide = table.astype(np.float64) if table.size < 1 << 26 else table
     for batch in _batches(state.open(), 8 * _workers(parallel)):
-        found = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
-        for j, proof in zip(batch, found, strict=True):
+        proofs = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
+        for j, proof in zip(batch, proofs, strict=True):
             way = Way.UNDECIDED if proof is None else Way.NEVER if proof.support else Way.OWN_QUERY
             state.settle(j, way, proof)
         state.save()
@@ -220,19 +220,19 @@ def _search(
 def _decide(table: NDArray[Any], j: int, prepared: winnable_screen.Screen, seconds: float) -> Proof | None:
     pool = winnable_screen.best_rivals(table, j, prepared, hull.pool_size(table.shape[1]))
     try:
-        found = hull.decide(table, j, pool=pool, seconds=seconds)
+        member = hull.decide(table, j, pool=pool, seconds=seconds)
     except CouldNotFindOut:
         return None
-    if not found.inside:
-        whole = found.whole_query
-        query: Any = [str(flint.fmpz(x)) for x in whole] if whole else plain(found.query)
+    if not member.inside:
+        whole = member.whole_query
+        query: Any = [str(flint.fmpz(x)) for x in whole] if whole else plain(member.query)
         return Proof(row=j, kind="strict win", query=query)
-    exact = found.exact_weights
+    exact = member.exact_weights
     if exact and len(exact) == table.shape[1] + 1 and len(exact) > 9:
         exact = None  # d + 1 rows fix their weights: the check solves for them, and megabytes of digits are spared
-    weights: Any = [str(w) for w in exact] if exact else plain(found.weights)
-    radii = None if exact else plain(found.radii)
-    return Proof(row=j, kind=found.proof, support=plain(found.support), weights=weights, radii=radii)
+    weights: Any = [str(w) for w in exact] if exact else plain(member.weights)
+    radii = None if exact else plain(member.radii)
+    return Proof(row=j, kind=member.proof, support=plain(member.support), weights=weights, radii=radii)
 
 
 class _State:

@@ -1,4 +1,4 @@
-"""Every claim over the ranges that it declares: a verdict always, no impossible number, no illustration that ends it."""
+"""Every claim over the ranges that it declares: always a verdict, and never a number that cannot be."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from regard.coursework.verdict import Status
 from regard.errors import InputError
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
+LENGTHY = {"positions-are-distinct", "weights-are-a-distribution", "order-blindness", "positions-restore-order"}
+LONG = {"length": 1000, "n": 1000}  # of these; what takes longer is left to the slow test
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 60.0  # of the processor; about 13 are needed for the slowest here
 
@@ -60,7 +62,8 @@ def checked(name: str, setting: dict[str, float]) -> None:
     try:
         found, proof = claims[name].check(**setting), str(claims[name].proof(**setting))
     except InputError as error:  # numbers that do not fit together
-        assert "choose" in str(error), (name, setting, str(error))
+        if "choose" not in str(error):
+            raise
         return
     assert time.process_time() - start < MOST_SECONDS, (name, setting)
     said = " ".join(f"{found} {proof}".split())
@@ -75,8 +78,9 @@ def checked(name: str, setting: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in HEAVY])
 def test_a_verdict_at_both_ends_and_between(name: str) -> None:
-    for setting in settings(name, draws=4, corners=len(claims[name].parameters) <= 2):
-        checked(name, setting)
+    most = LONG if name in LENGTHY else {}
+    for setting in settings(name, draws=3, corners=len(claims[name].parameters) <= 2):
+        checked(name, {key: min(value, most.get(key, value)) for key, value in setting.items()})
 
 
 @pytest.mark.slow
@@ -108,12 +112,13 @@ def test_peaks_are_solved_to_the_last_digit() -> None:
         assert (small if y < 0.01 else y / math.tanh(y) - 1) == pytest.approx(beyond / 2, rel=1e-10)
 
 
-@pytest.mark.parametrize(("spread", "peaks"), [(0.5, False), (0.5000000000000001, True), (0.4999999999999999, False)])
+@pytest.mark.parametrize(
+    ("spread", "peaks"), [(0.5, True), (math.nextafter(0.5, 1), True), (math.nextafter(0.5, 0), False)]
+)
 def test_one_peak_or_two_is_decided_exactly(spread: float, peaks: bool) -> None:
-    verdict = one_head_swings.two_peaks(
-        n=10, iso=2**-80, scale=2.0, spread=spread - 2**-78 if spread == 0.5 else spread
-    )
-    assert (verdict.status is Status.HOLDS) == (peaks or spread == 0.5)
+    """T^2 (spread + 4a) is 2 + 2^-76 at spread 1/2: in float64 that is 2."""
+    verdict = one_head_swings.two_peaks(n=10, iso=2**-80, scale=2.0, spread=spread)
+    assert (verdict.status is Status.HOLDS) == peaks
 
 
 def test_no_probability_is_negative() -> None:

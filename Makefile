@@ -3,24 +3,51 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
+# The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
+PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
-.PHONY: demo test check bench docs lab clean
+.PHONY: demo quick test check plain kernels package bench corpus docs lab lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
 
-test: $(VENV)/.ready
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+# A minute while you work: the mathematics and the house rules.
+quick: $(VENV)/.ready
+	$(PYTEST) -m "not slow" tests/test_*.py $(addprefix tests/,rigor design noise positions symmetry lowrank subspace) --deselect tests/test_docs.py --deselect tests/test_notebooks.py --deselect tests/test_demo.py
 
+# Five minutes on two idle cores: everything that protects users.
+test: $(VENV)/.ready
+	$(PYTEST) -m "not slow"
+
+# Twenty minutes: what CI runs.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(PYTEST) --cov=regard --cov-report=term:skip-covered --cov-fail-under=90
+	$(MAKE) plain
 	$(MAKE) docs
+	$(MAKE) package
+
+# A short second pass under the plainest kernels.
+plain: $(VENV)/.ready
+	$(PLAIN) $(PYTEST) -m "not slow" tests/test_attention.py tests/test_docs.py $(addprefix tests/,rigor design noise positions lowrank subspace translator/models translator/scoring)
+
+# The whole suite under every kernel that this machine has, in two random orders, and beside two busy loops: hours.
+kernels: $(VENV)/.ready
+	$(BIN)/python -m tools.kernels
+
+# The wheel and the sdist, built, checked, and the wheel installed in an environment of its own.
+package: $(VENV)/.ready
+	$(BIN)/python -m tools.package
 
 bench: $(VENV)/.bench
 	$(ONE_THREAD) $(BIN)/python -m benchmarks --write
+
+# The built-in corpus, written again by its grammar; the file must come out as it is in the repository.
+corpus: $(VENV)/.ready
+	$(BIN)/python -m grammar
 
 # `make docs ANSWERS=no` builds the walkthroughs of the coursework without our answers.
 ANSWERS ?= yes
@@ -32,13 +59,14 @@ lab: $(VENV)/.ready
 	$(BIN)/regard lab
 
 clean:
-	rm -rf $(VENV) site regard-demo
+	rm -rf $(VENV) site regard-demo dist
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.ready benchmarks/joeynmt.txt
@@ -46,3 +74,9 @@ $(VENV)/.bench: $(VENV)/.ready benchmarks/joeynmt.txt
 	rm -rf $(VENV)/peers/joeynmt
 	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/peers/joeynmt -r benchmarks/joeynmt.txt
 	touch $@
+
+# New versions for requirements.lock, with the hashes of every file of each; some minutes. Then `make clean check`.
+lock: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --extra dev --all-build-deps --strip-extras --unsafe-package torch -c constraints.txt \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml

@@ -94,7 +94,7 @@ def visited(browser: Any, address: str, picture: str, slider: str, *, presses: i
     context.add_init_script(WATCH.replace("WANTED", picture))
     context.route(re.compile("^(?!http://127)"), lambda route: route.abort())  # nobody waits for the outside
     page = context.new_page()
-    page.goto(address)
+    page.goto(address)  # the lab's carries its token
     first, slides = waited(page, 1), []
     for press in range(presses):
         page.focus(slider)

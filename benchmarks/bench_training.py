@@ -7,8 +7,9 @@ loader, clipping and schedule. Validation and checkpoints are not. `ours is` is 
 arm's: above 1 we are faster.
 
 All arms but Joey's start from the same weights and get the same loss from the same pairs; that is checked first. The
-plain loop is ours with every switch of [fast] off; each line after it switches one more on. Joey counts padding in the
-size of a batch, so it stands here with two sizes: the same number, and one that holds about as many target tokens.
+plain loop is ours with the plain versions below; each line after it has one more of our fast ones. Joey counts padding
+in the size of a batch, so it stands here with two sizes: the same number, and one that holds about as many target
+tokens.
 
     python -m benchmarks.bench_training --bleu 760      BLEU after so many CPU-seconds, ours and Joey's (half an hour)
 """
@@ -19,18 +20,22 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from benchmarks import joey_peer
 from benchmarks.joey_peer import TURN
 from benchmarks.tutorial_transformer import TutorialTransformer
 from regard.translator.data.batches import Batch, Rows, epoch_plan, plan
-from regard.translator.models.encoder import build_model, seed_dropout
+from regard.translator.data.vocabulary import PAD
+from regard.translator.decoding.greedy import TranslationModel
+from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.run import parameters
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import Average
@@ -43,7 +48,7 @@ GOOD = "  and fused_optimiser: good.toml"
 LARGE = "  and batches of 4,096"
 JOEYS = (1500, 4096)  # batch sizes, in Joey's way of counting
 SENTENCES = 128  # in a tutorial's batch
-SWITCHES = ["real_places", "equal_lengths", "fused_loss", "byte_dropout", "fused_optimiser"]
+FAST = ["real_places", "equal_lengths", "fused_loss", "byte_dropout", "fused_optimiser"]
 DATA = Path(__file__).parents[2] / "shared" / "data" / "multi30k"
 
 
@@ -114,11 +119,18 @@ class Here(Arm):
 class Ours(Here):
     """A step of regard.translator.training.loop, which is deterministic too."""
 
-    def __init__(self, settings: Settings, data: Prepared) -> None:
+    def __init__(self, settings: Settings, data: Prepared, plain: Collection[str] = ()) -> None:
+        settings = settings.with_changes(["batching=mixed"] if "equal_lengths" in plain else [])
         model = build_model(settings, len(data.source), len(data.target))
         super().__init__(model, data, epoch_plan(data.train, settings, 1))
-        self.settings = settings.training
+        self.settings, self.plain = settings.training, plain
         self.optimiser = build_optimiser(settings, model)
+        if "fused_optimiser" in plain:
+            for group in self.optimiser.param_groups:
+                group["fused"] = False
+        if "byte_dropout" in plain:
+            for dropout in (module for module in model.modules() if isinstance(module, Dropout)):
+                dropout.__class__ = FloatDropout
         self.average = Average(model, decay=self.settings.average)
 
     def turn(self) -> None:
@@ -126,7 +138,14 @@ class Ours(Here):
             super().turn()
 
     def loss(self, batch: Batch) -> Tensor:
-        return self.model.loss(batch, smoothing=self.settings.smoothing)  # type: ignore[no-any-return]
+        smoothing = self.settings.smoothing
+        if "real_places" in self.plain:
+            return TranslationModel.loss(self.model, batch, smoothing=smoothing)
+        if "fused_loss" in self.plain:
+            labels = batch.target[:, 1:]
+            scores = self.model.output(self.model.states(batch))
+            return F.cross_entropy(scores, labels[labels != PAD], label_smoothing=smoothing)
+        return self.model.loss(batch, smoothing=smoothing)  # type: ignore[no-any-return]
 
     def step(self, batch: Batch) -> None:
         for group in self.optimiser.param_groups:
@@ -137,6 +156,13 @@ class Ours(Here):
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
         self.average.follow(step=self.at)
+
+
+class FloatDropout(Dropout):
+    """A random float decides about a state."""
+
+    def _kept(self, states: Tensor) -> Tensor:
+        return torch.rand(states.shape, generator=self.noise) >= self.share
 
 
 class Tutorial(Here):
@@ -202,12 +228,12 @@ def joeys(data: Prepared, folder: Path, running: ExitStack) -> dict[str, Arm]:
 
 
 def ours(settings: Settings, data: Prepared) -> dict[str, Arm]:
-    """From all plain to all fast, one switch after the other, then larger batches."""
+    """From all plain to all fast, one after the other, then larger batches."""
     arms: dict[str, Arm] = {}
-    for count in range(len(SWITCHES) + 1):
-        name = f"  and {SWITCHES[count - 1]}" if count else "our plain loop, batches by tokens"
-        off = [f"fast.{switch}=false" for switch in SWITCHES[count:]]
-        arms[name if off else GOOD] = Ours(settings.with_changes(off), data)
+    for count in range(len(FAST) + 1):
+        name = f"  and {FAST[count - 1]}" if count else "our plain loop, batches by tokens"
+        plain = FAST[count:]
+        arms[name if plain else GOOD] = Ours(settings, data, plain)
     return {**arms, LARGE: Ours(settings.with_changes(["batch_tokens=4096"]), data)}
 
 

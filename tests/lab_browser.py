@@ -44,6 +44,8 @@ def tab(lab, browser):
     context = browser.new_context(viewport={"width": 1280, "height": 800}, permissions=allowed)
     context.set_default_timeout(30_000)
     page = context.new_page()
+    page.goto(lab.opening)  # the token, once; the cookie stays with the context
+    assert "token" not in page.url
     page.asked, page.wrong = [], []
     page.on("request", lambda request: page.asked.append(request.url))
     page.on("pageerror", lambda error: page.wrong.append(str(error)))

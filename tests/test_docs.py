@@ -56,3 +56,13 @@ def console_examples(text: str) -> list[tuple[str, str]]:
 def test_the_runner_sees_a_wrong_example() -> None:
     assert console_examples("```console\n$ regard --version\n9.9\n```") == [("regard --version", "9.9\n")]
     assert not doctest.OutputChecker().check_output("9.9\n", "0.1.0\n", FLAGS)
+
+
+def test_every_paper_on_the_list_is_cited_somewhere() -> None:
+    listed = re.findall(
+        r"^- \*\*(\w+)\*\*", (ROOT / "docs" / "references.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    sources = [*(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sources if page.name != "references.md")
+    assert len(listed) > 10
+    assert [paper for paper in listed if paper not in text] == []

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.translator.runs.files import read_weights
 from regard.translator.runs.settings import Settings
+from regard.translator.training.checkpoints import read_weights
 from regard.translator.training.loop import Epoch, Step
 
 WORDS = {"ein": "a", "hund": "dog", "mann": "man", "sieht": "sees", "rote": "red", "katze": "cat", "der": "the"}

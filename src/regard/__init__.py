@@ -29,6 +29,7 @@ _MODULES = (
     "examples",
     "layers",
     "lowrank",
+    "models",
     "noise",
     "positions",
     "subspace",

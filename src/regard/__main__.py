@@ -1,3 +1,20 @@
-from regard.cli import main
+"""``python -m regard`` and ``regard``: so small that Ctrl-C finds it awake while the rest is still being imported."""
 
-main()
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from regard.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("regard: Stopped. Nothing was begun yet.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,14 +15,15 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 
-Float = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -31,8 +32,11 @@ _SAFETENSORS_HEADER = 100_000_000  # the format's own limit
 _SAFETENSORS = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1",
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "F8_E4M3": "|u1", "F8_E5M2": "|u1",
 }  # fmt: skip
+REAL = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
+_TRAILING = 1 << 26  # bytes after an array in an archive that are read past, for the checksum; more is a trap
+TEXT = 1 << 31  # bytes of numbers as text: beyond, a .npy is read in a tenth of the time
 
 
 NUMBERS = "write numbers with a point, and commas (or tabs) between them"
@@ -73,16 +77,8 @@ def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.N
 
 def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
     """One tensor of a .safetensors file, as a view of its bytes where NumPy has the type."""
-    header, start = _safetensors_header(data, thing)
-    tensors = {key: value for key, value in header.items() if key != "__metadata__"}
-    entry = tensors[_chosen(name, list(tensors), thing)]
-    try:
-        kind, shape, (begin, end) = str(entry["dtype"]), tuple(entry["shape"]), entry["data_offsets"]
-        sizes_fit = all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end
-    except (TypeError, KeyError, ValueError):
-        sizes_fit = False
-    if not sizes_fit:
-        raise InputError(f"{thing} has a damaged header: the entry lacks a valid dtype, shape or data_offsets.")
+    tensors, start = safetensors_entries(data, thing)
+    kind, shape, begin, end = tensors[_chosen(name, list(tensors), thing)]
     if kind not in _SAFETENSORS:
         raise InputError(f"{thing} is stored as {kind}; convert it to one of {', '.join(_SAFETENSORS)}.")
     dtype = np.dtype(_SAFETENSORS[kind])
@@ -92,7 +88,56 @@ def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]
     if kind == "BF16":  # the upper half of a float32
         notes.append(f"{thing}: bfloat16 read exactly as float32")
         return (raw.astype(np.uint32) << 16).view(np.float32)
+    if kind.startswith("F8"):
+        notes.append(f"{thing}: {kind} read exactly as float32")
+        decoded: npt.NDArray[np.float32] = eight_bit_floats(kind)[raw]
+        return decoded
     return raw != 0 if kind == "BOOL" else raw
+
+
+def safetensors_entries(data: Bytes, thing: str) -> tuple[dict[str, tuple[str, tuple[int, ...], int, int]], int]:
+    """Type, shape and place of every tensor, and where the numbers start; refused is what the format itself refuses.
+
+    The tensors must fill the file one after another: no gap, no overlap, nothing behind the last, no name twice.
+    """
+    header, start = _safetensors_header(data, thing)
+    entries = {key: _entry(value, thing) for key, value in header.items() if key != "__metadata__"}
+    expected = 0
+    for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
+        if begin != expected:
+            raise InputError(f"{thing} has a damaged header: {name!r} starts at byte {begin}, not at {expected}.")
+        expected = end
+    if expected > data.size - start:
+        raise InputError(f"{thing} is cut short: its tensors need {expected} bytes and {data.size - start} are there.")
+    if expected < data.size - start:
+        raise InputError(f"{thing} has {data.size - start - expected} bytes that belong to no tensor; write it again.")
+    return entries, start
+
+
+def _entry(entry: Any, thing: str) -> tuple[str, tuple[int, ...], int, int]:
+    try:
+        kind, shape, (begin, end) = str(entry["dtype"]), tuple(entry["shape"]), entry["data_offsets"]
+        if all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end:
+            return kind, shape, begin, end
+    except (TypeError, KeyError, ValueError):
+        pass
+    raise InputError(f"{thing} has a damaged header: an entry lacks a valid dtype, shape or data_offsets.")
+
+
+@cache
+def eight_bit_floats(kind: str) -> npt.NDArray[np.float32]:
+    """The 256 values of an 8-bit format: E4M3 (no infinity, 448 at most) or E5M2 (as float16, with half its digits).
+
+    >>> eight_bit_floats("F8_E4M3")[[0x38, 0x7E, 0x01]].tolist(), eight_bit_floats("F8_E5M2")[[0x3C, 0x7C]].tolist()
+    ([1.0, 448.0, 0.001953125], [1.0, inf])
+    """
+    if kind == "F8_E5M2":  # the upper half of a float16
+        return (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
+    code = np.arange(256)
+    exponent, digits = (code >> 3) & 15, code & 7
+    size = np.where(exponent == 0, digits * 2.0**-9, (8 + digits) * 2.0 ** (exponent - 10.0))
+    size[(code & 127) == 127] = np.nan
+    return np.where(code < 128, size, -size).astype(np.float32)
 
 
 def _npy_header(head: bytes, thing: str) -> tuple[tuple[int, ...], str, np.dtype[Any], int]:
@@ -144,8 +189,13 @@ def _from_member(stream: IO[bytes], info: zipfile.ZipInfo, thing: str, notes: li
     if info.file_size > 1032 * info.compress_size + 4096:
         raise InputError(f"{thing} is damaged: {info.compress_size} bytes cannot unpack to {info.file_size}.")
     head = stream.read(_NPY_HEADER)
-    _npy_header(head, thing)
-    data = head + stream.read()  # to the end, so that the checksum is compared
+    shape, _, dtype, offset = _npy_header(head, thing)
+    size = offset + math.prod(shape) * dtype.itemsize  # what the array needs: a small one may be followed by gigabytes
+    if info.file_size - size > _TRAILING:
+        raise InputError(
+            f"{thing} is a {size}-byte array in a member that unpacks to {info.file_size}; write it again."
+        )
+    data = head + stream.read(max(0, info.file_size - len(head)))  # to the end, so that the checksum is compared
     return from_npy(np.frombuffer(data, np.uint8), thing, notes)
 
 
@@ -154,12 +204,20 @@ def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
     if data.size < 8 or length > min(data.size - 8, _SAFETENSORS_HEADER):
         raise InputError(f"{thing} is not a .safetensors file, or is cut short: its header does not fit into the file.")
     try:
-        header = json.loads(data[8 : 8 + length].tobytes())
+        header = json.loads(data[8 : 8 + length].tobytes(), object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{thing} has a damaged .safetensors header ({_line(error)}); write it again.") from None
     if not isinstance(header, dict):
         raise InputError(f"{thing} has a damaged .safetensors header (not a table of tensors); write it again.")
     return header, 8 + length
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
+        raise ValueError(f"the name {twice[:40]!r} stands there twice")
+    return table
 
 
 def _chosen(name: str | None, names: list[str], thing: str) -> str:
@@ -191,6 +249,8 @@ def from_inline(spec: str, thing: str) -> Float:
 
 def from_text(data: bytes, suffix: str, thing: str, notes: list[str]) -> Float:
     """Rows of numbers as text; :mod:`regard.arrays` states what counts as a header."""
+    if len(data) > TEXT:
+        raise InputError(f"{thing} has more than {TEXT:,} bytes of text; save so many numbers with numpy.save.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,17 +2,16 @@
 
 A result class is ``@dataclass(frozen=True, kw_only=True, eq=False)`` and derives from :class:`Result`;
 it writes ``__str__`` (the paragraph the command line prints), ``answer`` where that can be "no", and ``figure`` where
-there is a picture.
+there is a picture; ``plot`` then writes that to a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import html
-import io
 import json
 import math
-import re
+import os
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,17 @@ class Result:
         """The picture as a matplotlib figure (needs ``regard[plots]``); None where there is none."""
         return None
 
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``), whole or not at all."""
+        from regard.arrays import check_target
+        from regard.pictures import ENDINGS, save
+
+        target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
+        drawn = self.figure()
+        if drawn is None:
+            raise InputError(f"There is nothing to draw in this {type(self).__name__}; print it instead.")
+        save(drawn, target)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the paragraph, and under it the picture, where matplotlib is installed."""
         paragraph = f"<pre>{html.escape(str(self))}</pre>"
@@ -48,18 +58,11 @@ class Result:
             drawn = self.figure()
         except InputError:  # no matplotlib: the paragraph does without
             return paragraph
-        return paragraph if drawn is None else paragraph + inline_svg(drawn)
+        if drawn is None:
+            return paragraph
+        from regard.pictures import inline_svg
 
-
-def inline_svg(figure: Any) -> str:
-    """A matplotlib figure as an element of a page, never wider than the page.
-
-    Its style sheet would hold for the whole page, other pictures included: its two rules go to the element itself.
-    """
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
-    inside = re.sub(r"<(style|metadata)\b.*?</\1>", "", stream.getvalue().partition("<svg")[2], flags=re.DOTALL)
-    return f'<svg style="max-width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt"{inside}'
+        return paragraph + inline_svg(drawn)
 
 
 def plain(value: Any) -> Any:

@@ -161,7 +161,7 @@ def test_plot(run, tmp_path):
         (["w.safetensors", "--error", "1"], "goes with --rank alone"),
         (["a.npy", "--all"], "--all reads .safetensors files"),
         (["other.safetensors"], "there is no such file"),
-        (["bad.safetensors"], "not a readable .safetensors file"),
+        (["bad.safetensors"], "has a damaged .safetensors header"),
         (["a.npy", "--out", "f.npz"], "--out saves the factors of a cut"),
         (["a.npy", "--rank", "1", "--out", "f.csv"], "must end in .safetensors or .npz"),
         (["a.npy", "--rank", "1", "--out", "none/f.npz"], "none/f.npz"),

@@ -13,7 +13,6 @@ import pytest
 
 import regard
 from regard.attention import attend
-from regard.coursework import enclosure
 from regard.coursework.adversary import worst_keys_for_copying
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import (
@@ -30,6 +29,7 @@ from regard.coursework.claims import (
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Status, not_refuted
 from regard.errors import InputError
+from regard.rigor import balls as enclosure
 
 H, R, N, E = Status.HOLDS, Status.REFUTED, Status.NOT_REFUTED, Status.EXPLAINED
 

@@ -26,7 +26,7 @@ LONG = {"length": 1000, "n": 1000}  # of these; what takes longer is left to the
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 60.0  # of the processor; about 13 are needed for the slowest here
 
-PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)")
+PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)(%?)")
 NEVER_NEGATIVE = re.compile(r"(?:variance|error|square|distance|norm)(?: is| of| at most)? (-\d[\d.]*(?:e[+-]?\d+)?)")
 
 
@@ -70,7 +70,8 @@ def checked(name: str, setting: dict[str, float]) -> None:
     assert not re.search(r"\b(nan|inf)\b", said), (name, setting, said)
     assert "did not decide" not in said, (name, setting, said)
     assert found.status is not Status.UNDECIDED
-    assert all(0 <= float(p) <= 1 for p in PROBABILITY.findall(said)), (name, setting, said)
+    chances = [float(p) / (100 if percent else 1) for p, percent in PROBABILITY.findall(said)]
+    assert all(0 <= p <= 1 for p in chances), (name, setting, said)
     assert not NEVER_NEGATIVE.findall(said), (name, setting, said)
     assert all(math.isfinite(value) for verdict in found.verdicts for value in verdict.numbers.values())
     json.loads(found.to_json())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.design import hull, rigor
+from regard import rigor
+from regard.design import hull
 from regard.errors import CouldNotFindOut, InputError
 
 
@@ -166,10 +168,7 @@ def test_float32_mixtures_of_many_keys_are_interior(count):
     assert (found.inside, found.proof, len(found.support)) == (True, "enclosure", 98)
     # the enclosure holds the rational solution
     exact = rigor.exact_combination(K[found.support], K[-1], found.weights, np.arange(98))
-    off = [
-        abs(float(x - rigor.flint.fmpq(*float(m).as_integer_ratio())))
-        for x, m in zip(exact, found.weights, strict=True)
-    ]
+    off = [abs(float(x - flint.fmpq(*float(m).as_integer_ratio()))) for x, m in zip(exact, found.weights, strict=True)]
     assert (np.array(off) <= found.radii).all()
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from typer.testing import CliRunner
 
+from regard import rigor
 from regard.cli.winnable import winnable as command
-from regard.design import hull, rigor, winnable_screen
+from regard.design import hull, winnable_screen
 from regard.design.winnable_check import verify_winnable
 from regard.design.winnable_rows import winnable
 from regard.errors import CouldNotFindOut, InputError

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +50,7 @@ def runs(tmp_path_factory):
 def lab(runs):
     """A running lab on a free port, with that folder of runs."""
     pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
-    with Lab(port=0, runs=runs) as server:
+    with Lab(port=0, runs=runs, folders=[Path(tempfile.gettempdir())]) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server
         server.shutdown()
@@ -57,7 +61,7 @@ def words(tab):
 
 
 def ask(page, **given):
-    return page.PAGE.answer(State(given, start=page.PAGE.start))
+    return page.PAGE.answer(State(given, start=page.PAGE.start, folders=[Path(tempfile.gettempdir())]))
 
 
 # Order ---------------------------------------------------------------------------------------------------------------
@@ -194,13 +198,14 @@ def test_ones_own_numbers_and_ones_own_file(tab, lab, tmp_path):
         ("", "There is no file ''; type example:gaussian, numbers like 1,0; 0,1, or a file's path."),
         (" , ;", "The matrix needs at least one number, such as 3,0; 0,2."),
         ("nowhere.npy", "There is no file 'nowhere.npy'; type"),
-        ("/etc", "There is no file '/etc'; type"),
+        ("/etc", "The lab opens files below"),
         ("1,2; 3", "row 1 has 1 number where row 0 has 2"),
         ("example:nothing", "There is no example 'nothing'"),
         ("1," * 15_000, r"Pasted numbers may take 20,000 letters, not 30,000: save them and give the path\."),
     ],
 )
-def test_mistakes_on_the_page_of_rank(matrix, said):
+def test_mistakes_on_the_page_of_rank(matrix, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=said):
         ask(rank, matrix=matrix)
 
@@ -258,7 +263,7 @@ def test_a_sentence_is_translated_and_its_reading_shown(tab, lab, runs):
 def test_a_run_is_watched_while_it_trains(tab, lab, runs):
     log = runs / "new" / "log.jsonl"
     log.parent.mkdir()
-    for name in ("run.json", "settings.toml"):
+    for name in ("run.json", "settings.toml", "vocabulary.json"):
         (log.parent / name).write_bytes((runs / "toy" / name).read_bytes())
     epoch = {"event": "epoch", "epoch": 1, "step": 9, "training_loss": 3.0, "perplexity": 8.5}
     epoch |= {"perplexity_without_sos": 9.5, "cpu_seconds": 1.0, "wall_seconds": 1.0}
@@ -289,7 +294,7 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
     (place / "scores" / "learned-seed0.json").write_text('{"all": {"bleu": 12.5}}')
     (run,) = translator.seen(tmp_path)
     assert (run.name, run.label) == ("vectors/runs/learned-seed0", "vectors/learned-seed0")
-    assert (run.bleu, run.finished, run.done) == (12.5, True, "2 of 2")
+    assert (run.bleu, run.record.finished, run.done) == (12.5, True, "2 of 2")
 
 
 def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, runs):
@@ -299,6 +304,35 @@ def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, run
     assert (inside.name, inside.label) == ("runs/learned-seed0", "learned-seed0")
     (itself,) = translator.seen(runs / "toy")
     assert (itself.name, itself.label, itself.done) == (".", "toy", "2 of 2")
+
+
+def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
+    """Numbers that are missing or absurd, no numbers at all, a folder or a pipe in the log's place, a strange name."""
+    (tmp_path / "whole").symlink_to(runs / "toy")
+    epoch = {"event": "epoch", "epoch": 1, "step": 9, "training_loss": 3.0, "perplexity": 8.5}
+    whole = epoch | {"perplexity_without_sos": 9.5, "cpu_seconds": 1.0, "wall_seconds": 1.0}
+    bent = [epoch, whole | {"perplexity": "8"}, whole | {"epoch": 10**400}, whole | {"perplexity": -3}, [1], 7]
+    for i, line in enumerate(bent):
+        shutil.copytree(runs / "toy", tmp_path / f"bent{i}")
+        (tmp_path / f"bent{i}" / "log.jsonl").write_text(json.dumps(line) + "\n")
+    shutil.copytree(runs / "toy", tmp_path / "folder")
+    (tmp_path / "folder" / "log.jsonl").unlink()
+    (tmp_path / "folder" / "log.jsonl").mkdir()
+    shutil.copytree(runs / "toy", tmp_path / "pipe")
+    (tmp_path / "pipe" / "log.jsonl").unlink()
+    os.mkfifo(tmp_path / "pipe" / "log.jsonl")
+    shutil.copytree(runs / "toy", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    there, damaged = translator.looked(tmp_path)
+    assert [run.name for run in there] == ["whole"]
+    assert len(damaged) == len(bent) + 3
+    for words in ("lacks or does not know", "'8'", "pipe or a device", "is a folder, not", "is not UTF-8; rename it"):
+        assert any(words in sentence for sentence in damaged), words
+    page = translator.PAGE
+    answer = page.answer(State({}, start=page.start, runs=tmp_path))
+    assert answer.picture["chosen"] == "whole"
+    assert sum(line.startswith("Left out: ") for line in answer.say) == translator.NAMED
+    assert "4 more runs cannot be read." in answer.say
+    json.dumps(answer.to_dict(), ensure_ascii=False).encode()
 
 
 def test_no_runs_and_wrong_runs(tmp_path, runs):
@@ -422,9 +456,51 @@ def test_an_errand_that_takes_too_long_is_stopped_and_the_next_one_is_done():
 
 
 def test_of_waiting_errands_only_the_newest_is_done():
-    errands = Errands("regard.lab.background")
-    asked = [errands.ask("echo", word=number) for number in range(5)]
+    """The first is under way, held by us; of the four that wait meanwhile the newest is done, the others are not."""
+    errands, may_go, done = Errands("regard.lab.background"), threading.Event(), []
+
+    def outcome(errand):
+        may_go.wait()
+        done.append(json.loads(errand)["words"]["word"])
+        return {"result": {"word": done[-1]}}
+
+    errands._outcome = outcome
+    assert errands.ask("echo", word=0) is None
+    while errands._running is None:  # the thread has not taken it yet
+        time.sleep(0.01)
+    assert [errands.ask("echo", word=number) for number in range(1, 5)] == [None] * 4
+    may_go.set()
     assert waited(errands, "echo", word=4) == {"word": 4}
-    assert asked[0] is None  # the process was still starting
-    assert len(errands._done) <= 3
-    errands.close()
+    assert done == [0, 4]
+
+
+def test_the_background_process_ends_with_the_lab_in_the_middle_of_an_errand(tmp_path):
+    """However the lab ends, kill -9 included; and no file of the folder is imported in place of a library's."""
+    (tmp_path / "random.py").write_text("raise SystemExit('a file of the folder was run')")
+    program = (
+        "from regard.lab.background import Errands; import time\n"
+        "errands = Errands('time'); errands.ask('sleep', seconds=1)\n"  # time.sleep takes no words: the process answers
+        "while errands._process is None: time.sleep(0.01)\n"
+        "print(errands._process.pid, flush=True); errands.ask('sleep'); time.sleep(600)\n"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    lab = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=ONE_THREAD)
+    child = int(lab.stdout.readline())
+    assert alive(child)
+    os.kill(lab.pid, signal.SIGKILL)
+    lab.wait()
+    lab.stdout.close()
+    for _ in range(6000):
+        if not alive(child):
+            return
+        time.sleep(0.01)
+    pytest.fail("the background process outlives the lab")
+
+
+def alive(process):
+    """Is there such a process, other than one that has ended and was not collected?"""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -149,6 +149,10 @@ def test_a_link_shows_what_the_sender_saw(tab, lab, browser):
     dragged(tab, "#point-3", -40, 10)
     seen, address = weights(tab), tab.url
     other = browser.new_page()
+    assert "token" not in address
+    assert other.goto(address).status == 403  # a link is no key: it leads to the page that says how to open it
+    assert "regard lab" in other.text_content("main")
+    other.goto(lab.opening)
     other.goto(address)
     settled(other)
     assert weights(other) == seen

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab_browser import lab
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
 from regard.lab.page import Answer, mathml, pages, tex
 from regard.lab.projection import Plane, Sphere, hull_edges
-from regard.lab.server import LARGEST, Lab
+from regard.lab.server import LARGEST, WAITING, Lab
 from regard.lab.state import State, shortest_text, written
 
 __all__ = ["lab"]  # a fixture
@@ -32,7 +34,7 @@ def request(lab, method, path, *, body=None, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=20)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.putrequest(method, path, skip_host="Host" in headers)
-    for name, value in headers.items():
+    for name, value in {"Cookie": lab.access.cookie.partition(";")[0], **headers}.items():
         connection.putheader(name, value)
     if body is not None and "Content-Length" not in headers:
         connection.putheader("Content-Length", str(len(body)))
@@ -102,6 +104,100 @@ def test_no_file_of_ours_names_another_place():
             assert "Math.exp" not in text
 
 
+def test_without_the_cookie_there_is_a_page_that_says_how_to_open_it(lab):
+    """Another account of this machine can send any Host and Origin; it gets no page and no answer."""
+    for cookie in ("", f"regard-{lab.port}=guess", "\x7f;=;;", f"regard-{lab.port}={lab.access.token}"):
+        status, headers, body = request(lab, "GET", "/rank?matrix=secret.npy", Cookie=cookie)
+        assert status == 403
+        assert b"token=" in body
+        assert b'href="/rank?matrix=secret.npy"' in body
+        assert lab.access.token.encode() not in body
+        assert headers["Content-Security-Policy"].startswith("default-src 'self'")
+        answer = ask(lab, "copy", {}, Cookie=cookie)
+        assert answer[0] == 403
+        assert sentence(answer).startswith("This browser has not opened the lab yet")
+
+
+def test_the_token_lets_in_once_and_leaves_the_address(lab):
+    status, headers, _ = request(lab, "GET", f"/copy?eps=0.2&token={lab.access.token}&to=0", Cookie="")
+    assert (status, headers["Location"]) == (303, "/copy?eps=0.2&to=0")
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert lab.access.token not in cookie
+    assert request(lab, "GET", headers["Location"], Cookie=cookie.partition(";")[0])[0] == 200
+    assert lab.opening == f"{lab.address}?token={lab.access.token}"
+    assert lab.access.token not in lab.address
+
+
+@pytest.mark.parametrize("path", ["/copy?token=guess", "/copy?token={token}&token={token}", "/?token="])
+def test_a_wrong_token_opens_nothing(lab, path):
+    status, headers, _ = request(lab, "GET", path.format(token=lab.access.token), Cookie="")
+    assert status == 403
+    assert "Set-Cookie" not in headers
+
+
+def test_a_right_token_sends_nobody_elsewhere(lab):
+    for path in ("//evil.example/", "/\\evil.example", "///evil.example"):
+        status, headers, _ = request(lab, "GET", f"{path}?token={lab.access.token}", Cookie="")
+        assert status in (303, 400)
+        assert not str(headers["Location"]).startswith(("//", "/\\", "http"))
+
+
+def test_nothing_is_computed_for_another_site(lab, monkeypatch):
+    """An image on a foreign page points here: no cookie comes with it, and even with one nothing is begun."""
+    begun = []
+    monkeypatch.setattr(lab, "expect", lambda name, words: begun.append(name))
+    for site in ("cross-site", "same-site"):
+        assert request(lab, "GET", "/copy", Sec_Fetch_Site=site)[0] == 200
+    assert begun == []
+    assert request(lab, "GET", "/copy", Sec_Fetch_Site="same-origin")[0] == 200
+    assert request(lab, "GET", "/copy", Sec_Fetch_Site="none")[0] == 200
+    assert begun == ["copy", "copy"]
+
+
+def test_only_files_below_the_folders_are_opened(tmp_path, monkeypatch):
+    inside, outside = tmp_path / "mine", tmp_path / "theirs"
+    inside.mkdir()
+    outside.mkdir()
+    np.save(inside / "a.npy", np.eye(2))
+    np.save(outside / "a.npy", np.eye(2))
+    (inside / "link.npy").symlink_to(outside / "a.npy")
+    monkeypatch.chdir(inside)
+    with Lab(port=0) as server_, Lab(port=0, folders=[inside, outside]) as wider:
+        assert server_.answer("rank", {"matrix": "a.npy"})["numbers"]
+        assert wider.answer("rank", {"matrix": str(outside / "a.npy")})["numbers"]
+        elsewhere = (str(outside / "a.npy"), "../theirs/a.npy", "/etc/shadow", "/no/such/file", "/proc/self/environ")
+        for path in (*elsewhere, "link.npy"):
+            with pytest.raises(InputError, match=r"The lab opens files below .*mine only; start it with --folder DIR"):
+                server_.answer("rank", {"matrix": path})
+
+
+def test_a_burst_of_questions_is_answered_whole(lab):
+    """600 at once: each is answered, or told that too many wait."""
+    page = replace(lab.pages["copy"], answer=lambda state: Answer(picture={}, python="", shell=""))
+    lab.pages = {**lab.pages, "copy": page}
+    try:
+        with ThreadPoolExecutor(100) as pool:
+            answers = list(pool.map(lambda _: ask(lab, "copy", {})[0], range(600)))
+    finally:
+        lab.pages = pages()
+    assert set(answers) <= {200, 422}
+    assert answers.count(200) > 0
+
+
+def test_the_queue_is_bounded_and_whoever_left_is_passed_over(lab):
+    with lab.alone, ThreadPoolExecutor(WAITING) as pool:
+        waiting = [pool.submit(lab.answer, "copy", {}, wanted=lambda: False) for _ in range(WAITING)]
+        while lab.waiting._value:
+            time.sleep(0.01)
+        with pytest.raises(CouldNotFindOut, match="Too many questions wait for an answer"):
+            lab.answer("copy", {})
+        lab.alone.release()  # their turn, one after another
+        assert all("Nobody waits" in str(one.exception(timeout=60)) for one in waiting)
+        lab.alone.acquire()
+
+
 # What may be asked ---------------------------------------------------------------------------------------------------
 
 
@@ -116,17 +212,21 @@ def test_unknown_pages_and_methods(lab):
     answer = ask(lab, "nothing", {})
     assert answer[0] == 404
     assert sentence(answer) == "There is no page 'nothing' to ask."
-    assert request(lab, "DELETE", "/")[0] == 501
+    status, headers, _ = request(lab, "DELETE", "/")
+    assert status == 501
+    assert headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_a_question_too_long_is_not_read(lab):
-    for length in (str(LARGEST + 1), "-1", "many"):
+    for length in (str(LARGEST + 1), "-1", "many", "9" * 5000):
         answer = request(lab, "POST", "/ask/copy", Origin=f"http://127.0.0.1:{lab.port}", Content_Length=length)
         assert answer[0] == 413
         assert sentence(answer) == "A question has at most 1,048,576 bytes."
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"eps": 1}', b"{", b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"eps": 1}', b"{", b"\xff", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"]
+)
 def test_a_question_is_an_object_of_strings(lab, body):
     answer = request(lab, "POST", "/ask/copy", body=body, Origin=f"http://127.0.0.1:{lab.port}")
     assert answer[0] == 400
@@ -141,6 +241,7 @@ def test_a_question_is_an_object_of_strings(lab, body):
         ({"keys": "1,0; 2"}, "keys must be at most 10 rows of 2 numbers"),
         ({"keys": "1,nan"}, "keys must be a number from -360 to 360, not 'nan'."),
         ({"q": "1"}, "q must be 2 numbers separated by commas, not '1'."),
+        ({"to": "9" * 5000}, "to must be whole numbers from 0 to 4"),
         ({"to": "7"}, "to must be whole numbers from 0 to 4, not '7'."),
         ({"do": "move 9 0 0"}, "There is no key 9; keys are counted from 0 to 4."),
         ({"do": "nudge 1 sideways"}, "A point moves left, right, up, down, not 'sideways'."),
@@ -318,20 +419,26 @@ def test_without_the_default_port_a_free_one_is_taken(lab, monkeypatch):
 
 
 def test_what_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(server, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"The lab needs uplot and latex2mathml: pip install 'regard\[lab\]'"):
+    for name in ("uplot", "latex2mathml"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        InputError, match=r"The lab needs uplot and latex2mathml, which are not installed: pip install 'regard\[lab\]'"
+    ):
         Lab(port=0)
 
 
-def test_the_command_says_where_it_is_and_stops_when_told():
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_command_says_where_it_is_and_stops_when_told(ending, tmp_path):
+    (tmp_path / "random.py").write_text("raise SystemExit('a file of the folder was run')")
     command = [sys.executable, "-u", "-m", "regard", "lab", "--no-browser", "--port", "0"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
         first = running.stdout.readline()
         assert first.startswith("The lab is at http://127.0.0.1:")
-        os.kill(running.pid, signal.SIGINT)
-        rest, errors = running.communicate(timeout=20)
+        assert "/?token=" in first
+        os.kill(running.pid, ending)
+        rest, errors = running.communicate(timeout=60)
     finally:
         running.kill()
         running.wait()

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from places import DOCS
 from regard import lowrank
 from regard.errors import CouldNotFindOut, InputError
-from regard.lowrank.rounding import difference, gram
+from regard.rigor.matrices import difference, gram
 
 TALL, WIDE, SQUARE = (31, 7), (5, 23), (11, 11)
 
@@ -422,16 +422,15 @@ def test_real_embedding_ratios():
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_picture(tmp_path, rank):
-    from regard.lowrank.pictures import draw
-
-    found = lowrank.spectrum(np.random.default_rng(8).standard_normal((47, 43)))
-    draw(found, tmp_path / "s.svg", rank=rank)
+    found = lowrank.study(np.random.default_rng(8).standard_normal((47, 43)), rank=rank)
+    found.plot(tmp_path / "s.svg")
     text = (tmp_path / "s.svg").read_text()
     assert text.startswith("<?xml")
-    with pytest.raises(InputError, match=r"must end in \.png, \.svg or \.pdf"):
-        draw(found, tmp_path / "s.gif")
+    assert ("rank 2:" in text) == (rank == 2)
+    with pytest.raises(InputError, match=r"must end in \.svg, \.png or \.pdf"):
+        found.plot(tmp_path / "s.gif")
     with pytest.raises(InputError, match="Cannot write"):
-        draw(found, tmp_path / "none" / "s.png")
+        found.plot(tmp_path / "none" / "s.png")
 
 
 def test_prints_the_coursework_bound_beside_the_truth():
@@ -462,7 +461,8 @@ def test_prints_the_coursework_bound_beside_the_truth():
         (lambda: lowrank.spectrum(np.eye(3)).truncate(1).check(np.eye(2)), "The matrix to check has shape"),
         (lambda: lowrank.spectrum(np.eye(3)).truncate(1).save("x.csv"), "must end in .safetensors or .npz"),
         (lambda: lowrank.product_spectrum(np.eye(3), np.ones((3, 2))), "equally many columns"),
-        (lambda: lowrank.product_spectrum(np.eye(3) * 1e100, np.eye(3)), "between 1e-75 and 1e75"),
+        (lambda: lowrank.product_spectrum(np.eye(3) * 1e290, np.eye(3)), "largest entry is 1e[+]290; rescale it"),
+        (lambda: lowrank.product_spectrum(np.eye(3) * 1e200, np.eye(3) * 1e200), "sizes multiply to about 1e[+]400"),
         (lambda: lowrank.attaining(3, (2, 5)), "k must be a whole number from 1 to 2"),
         (lambda: lowrank.study(np.eye(3), rank=1, error=0.1), "a rank or an error, not both"),
         (lambda: lowrank.study(np.eye(3), inputs=np.eye(3)), "needs an approximation"),
@@ -489,3 +489,28 @@ def test_the_page_runs():
     outcome = doctest.testfile(str(page), module_relative=False)
     assert outcome.attempted > 15
     assert outcome.failed == 0
+
+
+def test_a_product_that_cancels_in_floats_is_not_called_zero():
+    """1 + 2^-60 - 1 is 0 in float64 and 2^-60 in truth; the stated interval holds the truth."""
+    a, b = [[1.0, 2.0**-60, -1.0]], [[1.0, 1.0, 1.0]]
+    product = lowrank.product_spectrum(a, b)
+    assert product.lower[0] <= 2.0**-60 <= product.upper[0]
+    assert product.check(a, b).answer
+
+
+def test_zero_is_checked_as_zero():
+    zero, ones = np.zeros((4, 3)), np.ones((5, 3))
+    for known, source in ((lowrank.spectrum(zero), (zero,)), (lowrank.product_spectrum(zero, ones), (zero, ones))):
+        assert known.upper.tolist() == [0.0] * len(known.upper)
+        assert known.check(*source).answer
+
+
+@pytest.mark.parametrize("sizes", [(1e60, 1e-60), (1e60, 1e60), (1e-60, 1e-60), (1.0, 1e60), (1e120, 1e-100)], ids=str)
+@pytest.mark.parametrize("shape", [(7, 5, 3), (11, 2, 13)])
+def test_products_of_any_size_are_known_as_well_as_of_usual_size(sizes, shape):
+    rng = np.random.default_rng(3)
+    left, right = rng.standard_normal((shape[0], shape[1])), rng.standard_normal((shape[2], shape[1]))
+    product = lowrank.product_spectrum(left * sizes[0], right * sizes[1])
+    assert product.error_bound < 1e-12 * product.upper[0]
+    assert product.check(left * sizes[0], right * sizes[1]).answer

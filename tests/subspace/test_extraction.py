@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as hnp
 
 from places import DOCS
 from regard.errors import CouldNotFindOut, InputError
+from regard.rigor import exact as exact_module
 from regard.subspace import Extraction, check, extract
-from regard.subspace import exact as exact_module
 from regard.subspace.recheck import _counted_rank
 
 D, P, Q = 7, 3, 2  # dimension and the two numbers of columns
@@ -372,19 +372,19 @@ def test_bad_input(A: np.ndarray, B: np.ndarray, options: dict[str, float], mess
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
 def test_picture(tmp_path: Path, suffix: str) -> None:
-    extract(normal(D, P), normal(D, Q, seed=1)).draw(tmp_path / f"p{suffix}")
+    extract(normal(D, P), normal(D, Q, seed=1)).plot(tmp_path / f"p{suffix}")
     assert (tmp_path / f"p{suffix}").stat().st_size > 5_000
 
 
 def test_picture_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = extract([1.0, 0.0], [1.0, 1.0])
     with pytest.raises(InputError, match=r"must end in \.svg, \.png or \.pdf"):
-        found.draw(tmp_path / "p.docx")
-    with pytest.raises(InputError, match="There is no angle to draw"):
-        extract(np.eye(2), np.eye(2)).draw(tmp_path / "p.svg")
+        found.plot(tmp_path / "p.docx")
+    with pytest.raises(InputError, match="There is nothing to draw in this Extraction"):
+        extract(np.eye(2), np.eye(2)).plot(tmp_path / "p.svg")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=re.escape("pip install 'regard[plots]'")):
-        found.draw(tmp_path / "p.svg")
+        found.plot(tmp_path / "p.svg")
     assert not list(tmp_path.iterdir())
 
 

@@ -12,9 +12,14 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lab, lowrank, noise, positions, subspace, symmetry, translator
-from regard.errors import RegardError
+from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
+from regard.errors import InputError, RegardError
+from regard.extras import EXTRAS, missing
 
+INTERRUPTED = 130
+FAULT = 4  # the exit code that nobody should ever see
+STOPPED = "Stopped. Every file that was written is whole; where work is kept, the same command goes on from there."
+_debug = False
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
 
 app = typer.Typer(
@@ -22,7 +27,7 @@ app = typer.Typer(
     help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
     'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'
     "Keys are counted from 0. Every verb takes --json. Exit codes: 0 yes or done, 1 answered no, "
-    "2 bad input, 3 could not find out.",
+    "2 bad input, 3 could not find out, 4 a fault of ours.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,6 +37,7 @@ app.add_typer(design.app, name="design")
 app.add_typer(translator.app, name="translator")
 app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
+app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
 app.command(name="demo")(demo.demo)
 app.command(name="lab")(lab.lab)
@@ -41,7 +47,12 @@ app.command(name="symmetry")(symmetry.symmetry)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    debug: bool = typer.Option(False, "--debug", help="Show the trace of a fault: regard --debug VERB ..."),
+) -> None:
+    global _debug
+    _debug = debug
     if version:
         from regard import __version__
 
@@ -52,7 +63,9 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 def main() -> None:
     """Run the command line; every failure is one sentence on standard error, never a traceback."""
     try:
-        sys.exit(app(standalone_mode=False))
+        if (code := app(standalone_mode=False)) == INTERRUPTED:  # typer swallows Ctrl-C and says nothing
+            raise KeyboardInterrupt
+        sys.exit(code)
     except UsageError as error:  # unknown options, missing arguments, words that are not numbers
         if not sys.argv[1:] or type(error).__name__ == "NoArgsIsHelpError":
             error.show()
@@ -60,8 +73,8 @@ def main() -> None:
         where = getattr(error, "ctx", None)
         path = where.command_path if where is not None else "regard"
         _leave(f"{error.format_message().rstrip('.')}; see {path} --help.", 2)
-    except typer.Abort:
-        _leave("Stopped.", 130)
+    except (typer.Abort, KeyboardInterrupt):
+        _leave(STOPPED, INTERRUPTED)
     except RegardError as error:
         _leave(str(error), error.exit_code)
     except BrokenPipeError:
@@ -71,8 +84,34 @@ def main() -> None:
         _leave("This needs more memory than the machine has: pass fewer rows, or a smaller part of the file.", 3)
     except OSError as error:
         _leave(f"The system refused {error.filename or 'an operation'}: {error.strerror or error}.", 2)
+    except Exception as error:
+        if (absent := _not_installed(error)) is not None:
+            _leave(str(absent), absent.exit_code)
+        if _debug:
+            raise
+        what = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+        _leave(
+            f"This is a fault of ours, not of what you typed ({what}). Please report it in the project's issues with "
+            "the command; regard --debug VERB ... shows where it happened.",
+            FAULT,
+        )
+
+
+def _not_installed(error: Exception) -> InputError | None:
+    """What to say where a package of one of our extras was imported in vain; None where something else went wrong."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in EXTRAS:
+        return None
+    # A translator needs more than torch: the smallest extra would only lead to the next refusal.
+    extra = "translator" if "translator" in sys.argv[1:3] and EXTRAS[package] == "torch" else EXTRAS[package]
+    return missing("This command", package, extra=extra)
 
 
 def _leave(message: str, code: int) -> None:
-    print(f"regard: {message}", file=sys.stderr)
+    print(f"regard: {_printable(message)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _printable(message: str) -> str:
+    """Without the control characters that a file's name or a file's text may bring: they could drive the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in message)

@@ -12,6 +12,8 @@ from regard.cli.output import AsJson, Progress, note, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from regard.design import Ceiling, Ceilings, Design, Designs
+
 app = typer.Typer(
     help="Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
     no_args_is_help=True,
@@ -19,15 +21,15 @@ app = typer.Typer(
 )
 
 KEYS_HELP = (
-    "A .npy, .npz:NAME, .csv, .tsv or .safetensors:NAME file, one key a row; - for standard input; example:NAME for a "
-    'built-in set; or the numbers themselves, "1,0; 0,1".'
+    "A .npy, .npz:NAME, .csv, .tsv or .safetensors:NAME file, one key per row; - for standard input; example:NAME for "
+    'a built-in set; or the numbers themselves, "1,0; 0,1".'
 )
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEYS INDEX...", help=KEYS_HELP + " Then the keys, from 0.")]
 Keys = Annotated[str | None, typer.Option("--keys", metavar="KEYS", help="The keys, instead of the first argument.")]
 Eps = Annotated[float | None, typer.Option(help="How much the rest may have. Default 0.01.")]
 MaxNorm = Annotated[float | None, typer.Option(help="The most that a query of this norm can do.")]
 Scale = Annotated[str, typer.Option(metavar="NUMBER", help='Multiplies every score; "1/sqrt(d)" is understood.')]
-Allowed = Annotated[str | None, typer.Option(metavar="MASK", help="A 1 or 0 a key: may it be attended to?")]
+Allowed = Annotated[str | None, typer.Option(metavar="MASK", help="One 1 or 0 per key: may it be attended to?")]
 Out = Annotated[str | None, typer.Option(metavar="FILE", help="Write the certificate to this .json file.")]
 Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Draw the answer (.svg, .png, .pdf).")]
 
@@ -61,11 +63,7 @@ def copy(
         if eps is None or max_norm is not None:
             raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
         _refuse_files(out, plot)
-        found = design.copy_many(array, indices, eps=eps, **options)
-        if found.unanswered:
-            typer.echo(found.to_json() if as_json else str(found))
-            raise typer.Exit(3)
-        show(found, as_json=as_json)
+        _show_several(design.copy_many(array, indices, eps=eps, **options), as_json)
     _answer(lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
 
 
@@ -162,8 +160,8 @@ def ceiling(
     if everything or len(indices) > 1:
         _refuse_files(out, plot)
         chosen = None if everything else indices
-        found = design.ceilings(array, chosen, max_norm=max_norm, progress=Progress("ceilings"), **options)
-        show(found, as_json=as_json)
+        table = design.ceilings(array, chosen, max_norm=max_norm, progress=Progress("ceilings"), **options)
+        _show_several(table, as_json)
     _answer(lambda: design.ceiling(array, indices[0], max_norm=max_norm, **options), array, out, plot, as_json)
 
 
@@ -175,6 +173,8 @@ def verify(
 ) -> None:
     """Recheck a saved certificate from the keys alone, and nothing else; exit code 1 if it does not hold.
 
+    In what --json printed, the query, norm and other figures around the certificate are held against it too.
+
     The check is code of its own and trusts no figure of the solvers'; exponentials and logarithms run in
     arbitrary-precision balls.
 
@@ -185,10 +185,10 @@ def verify(
     regard design verify square.json --keys example:square
     """
     from regard.design import verify as check
-    from regard.design.certificate import read_certificates
+    from regard.design.certificate import read_answers
 
     array = _load(keys, "1", None)[0]
-    *first, last = [check(certificate, array) for certificate in read_certificates(result)]
+    *first, last = [check(answer, array) for answer in read_answers(result)]
     for checked in first:
         typer.echo(checked.to_json() if as_json else f"{checked}\n")
     if not all(checked.holds for checked in first):
@@ -244,9 +244,17 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
     if allowed is not None:
         mask = load_array(allowed, what="the mask", ndim=1).array
         if not ((mask == 0) | (mask == 1)).all():
-            raise InputError("The mask must be a 1 (may be attended to) or a 0 a key; it has other numbers.")
+            raise InputError("The mask must be one 1 (may be attended to) or 0 per key; it has other numbers.")
         options["allowed"] = mask == 1
     return loaded.array, options
+
+
+def _show_several(answers: Designs | Ceilings, as_json: bool) -> None:
+    """A table; one row that is missing makes the exit code 3, and costs the others nothing."""
+    if answers.unanswered:
+        typer.echo(answers.to_json() if as_json else str(answers))
+        raise typer.Exit(3)
+    show(answers, as_json=as_json)
 
 
 def _refuse_files(*paths: str | None) -> None:
@@ -254,20 +262,21 @@ def _refuse_files(*paths: str | None) -> None:
         raise typer.BadParameter("--out and --plot are for one key at a time; several keys go to --json.")
 
 
-def _answer(ask: Callable[[], Any], keys: Any, out: str | None, plot: str | None, as_json: bool) -> None:
+def _answer(ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plot: str | None, as_json: bool) -> None:
     """Ask, write what was asked for, and print."""
     from regard.arrays import check_target
     from regard.design import pictures
     from regard.design.certificate import write_certificate
+    from regard.pictures import ENDINGS
 
-    for path, endings in ((out, (".json",)), (plot, pictures.ENDINGS)):
+    for path, endings in ((out, (".json",)), (plot, ENDINGS)):
         if path is not None:
             check_target(path, endings)
-    found = ask()
+    answer = ask()
     if out is not None:
-        write_certificate(out, found.certificate)
+        write_certificate(out, answer.certificate)
         note(f"certificate written to {out}")
     if plot is not None:
-        pictures.draw(found, keys, plot)
+        pictures.draw(answer, keys, plot)
         note(f"picture written to {plot}")
-    show(found, as_json=as_json)
+    show(answer, as_json=as_json)

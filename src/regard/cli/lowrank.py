@@ -158,26 +158,22 @@ def _table(spec: str, rank: int | None) -> Table:
 def _tensors(path: str) -> Iterator[tuple[str, Any]]:
     """The matrices of a .safetensors file one after another, with progress."""
     import numpy as np
-    from safetensors import SafetensorError, safe_open
 
     from regard.errors import InputError
-    from regard.formats import from_safetensors
+    from regard.formats import REAL, from_safetensors, safetensors_entries
 
     if not path.lower().endswith(".safetensors"):
         raise InputError(f"--all reads .safetensors files, but this is {path!r}; leave the tensor's name away.")
     if not Path(path).is_file():
         raise InputError(f"{path!r}: there is no such file.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            shapes = {name: file.get_slice(name) for name in sorted(file.keys())}
-            kinds = {name: (part.get_shape(), part.get_dtype()) for name, part in shapes.items()}
-    except SafetensorError as error:
-        raise InputError(f"{path!r} is not a readable .safetensors file: {error}.") from None
-    names = [n for n, (shape, kind) in kinds.items() if len(shape) == 2 and 0 not in shape and "F" in kind]
+    if not Path(path).stat().st_size:
+        raise InputError(f"{path!r} is an empty file; it needs at least one matrix.")
+    data, progress = np.memmap(path, dtype=np.uint8, mode="r"), Progress("Matrices")
+    kinds, _ = safetensors_entries(data, repr(path))
+    names = sorted(n for n, (kind, shape, *_) in kinds.items() if len(shape) == 2 and 0 not in shape and kind in REAL)
     if len(names) < len(kinds):
         note(f"{len(kinds) - len(names)} of {len(kinds)} tensors are no matrices of real numbers and were left out.")
     # Not by load_array, which refuses what is not finite: here one such tensor is a line among the others.
-    data, progress = np.memmap(path, dtype=np.uint8, mode="r"), Progress("Matrices")
     for done, name in enumerate(names):
         progress(done, len(names))
         yield name, from_safetensors(data, name, f"{name} ({path})", [])
@@ -207,18 +203,14 @@ def _warn_if_long(shape: tuple[int, ...]) -> None:
 
 def _save(answer: Study, out: str | None, plot: str | None) -> None:
     from regard.errors import InputError
+    from regard.lowrank import Spectrum
 
     if out is not None:
         if answer.truncation is None:  # an error that rank 0 already meets
             raise InputError(NO_CUT)
         answer.truncation.save(out)
-    if plot is not None:
-        from regard.lowrank import Spectrum
-        from regard.lowrank.pictures import draw
-
-        rank = None if answer.truncation is None else answer.truncation.rank
-        if isinstance(answer.spectrum, Spectrum):
-            draw(answer.spectrum, plot, rank=rank)
+    if plot is not None and isinstance(answer.spectrum, Spectrum):  # a sketch knows only its top
+        answer.plot(plot)
 
 
 def _checked(answer: Study, source: tuple[Any, ...]) -> Study:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
 
-PICTURES = (".svg", ".png", ".pdf")
-
 
 def show(result: Result, *, as_json: bool) -> NoReturn:
     """Print a result and leave with 0 (yes, done) or 1 (answered no)."""
@@ -33,10 +31,11 @@ def check_plot(*paths: str | None) -> None:
 
     from regard.arrays import check_target
     from regard.errors import InputError
+    from regard.pictures import ENDINGS, NEEDED
 
-    wanted = [check_target(path, PICTURES) for path in paths if path is not None]
+    wanted = [check_target(path, ENDINGS) for path in paths if path is not None]
     if wanted and find_spec("matplotlib") is None:
-        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.")
+        raise InputError(NEEDED)
 
 
 class Progress:

@@ -10,7 +10,7 @@ from regard.cli.output import AsJson, Progress, check_plot, note, show
 
 
 def positions(
-    dim: Annotated[int | None, typer.Option(help="Dimension, an even number.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimension; for rotary positions an even number.")] = None,
     length: Annotated[int | None, typer.Option(help="How many positions, from 0.")] = None,
     format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
@@ -58,7 +58,7 @@ def positions(
         library=library,
         base=base,
         effort=effort,
-        report=Progress("positions"),
+        progress=Progress("positions"),
     )
     if plot is not None:
         result.plot(plot)

@@ -18,8 +18,8 @@ def _group() -> None:
 
 @app.command()
 def extract(
-    a: Annotated[str, typer.Argument(metavar="A", help="Basis of the part to recover, one vector a column.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Basis of the part to remove, one vector a column.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Basis of the part to recover, one vector per column.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Basis of the part to remove, one vector per column.")],
     rows: Annotated[bool, typer.Option("--rows", help="The basis vectors are the rows of A and B.")] = False,
     tolerance: Annotated[
         float | None, typer.Option(help="Count singular values and angles up to this as zero, for measured data.")
@@ -42,8 +42,8 @@ def extract(
     The same with vectors as rows: regard subspace extract --rows "1,0" "1,1"
     """
     from regard.arrays import WRITTEN, check_target, load_array, save_array
+    from regard.pictures import ENDINGS
     from regard.subspace import extract as find
-    from regard.subspace.pictures import ENDINGS
 
     for path, endings in ((out, WRITTEN), (plot, ENDINGS)):
         if path is not None:
@@ -58,7 +58,7 @@ def extract(
     if result.matrix is None and (out or plot):
         note("the answer is no, so there is nothing to write or draw")
     if result.matrix is not None and plot:
-        result.draw(plot)
+        result.plot(plot)
     if result.matrix is not None and out:
         save_array(out, result.matrix)
     show(result, as_json=as_json)

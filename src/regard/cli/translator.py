@@ -16,8 +16,10 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
+    from regard.translator.models.run import Run
+    from regard.translator.runs.log import Epoch
     from regard.translator.runs.settings import Settings
-    from regard.translator.training.loop import Epoch, Step
+    from regard.translator.training.loop import Step
 
 app = typer.Typer(
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
@@ -86,25 +88,24 @@ def score(
     run: RunFolder,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Two files, source and target, a sentence a line; default: the test set of the run's data."),
+        typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
     ] = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Perplexity both ways of counting, nats a character, BLEU and chrF with signatures, by length and phenomenon.
+    """Perplexity both ways of counting, nats per character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
     regard translator score runs/good --beam 5
     """
-    from regard.translator.models.run import load_run
     from regard.translator.scoring.scores import score as judged
 
-    opened = load_run(run, weights=weights)
+    opened = _opened(run, weights)
     pairs = _pairs(test, opened.settings)
-    show(judged(opened, pairs, beam=beam, engine=engine, watch=Progress("translating")), as_json=as_json)
+    show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
 
 
 @app.command()
@@ -112,7 +113,9 @@ def translate(
     run: RunFolder,
     text: Annotated[
         str | None,
-        typer.Argument(help="A sentence, or a file with one a line; left out: standard input.", show_default=False),
+        typer.Argument(
+            help="A sentence, or a file with one on each line; default: standard input.", show_default=False
+        ),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
     beam: Beam = 1,
@@ -126,11 +129,9 @@ def translate(
 
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
-    from regard.translator.models.run import load_run
-
     sentences = _sentences(text)
-    opened = load_run(run, weights=weights)
-    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, watch=Progress("translating"))
+    opened = _opened(run, weights)
+    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
     show(found, as_json=as_json)
@@ -158,6 +159,15 @@ def export(
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
+def _opened(folder: Path, weights: str) -> Run:
+    from regard.translator.models.run import load_run
+
+    run = load_run(folder, weights=weights)
+    for line in run.notes:
+        note(line)
+    return run
+
+
 class _Watch:
     """A line on standard error: every half second on a terminal, now and then elsewhere; every epoch always."""
 
@@ -178,7 +188,7 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
-        from regard.translator.training.budget import duration
+        from regard.progress import duration
 
         now = time.monotonic()
         if now - self.shown < (0.5 if self.terminal else 20):
@@ -247,7 +257,7 @@ def _sentences(text: str | None) -> list[str]:
 
 def _standard_input() -> list[str]:
     if sys.stdin.isatty():
-        note("reading sentences from the keyboard, one a line; end with Ctrl-D.")
+        note("reading sentences from the keyboard, one on each line; end with Ctrl-D.")
     try:
         lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -255,7 +265,7 @@ def _standard_input() -> list[str]:
             f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
         ) from None
     if not lines:
-        raise InputError("Standard input is empty; give one sentence a line.")
+        raise InputError("Standard input is empty; give one sentence on each line.")
     return lines
 
 

@@ -65,6 +65,7 @@ def worst_keys_for_copying(
     ||q*|| w_i r / ||r||^2 with r = k_0 - sum_i w_i k_i (only the denominator moves). ``regard.design`` solves for w.
     """
     from regard import design
+    from regard.design.certificate import floats
 
     keys = project(start.copy())
     value, best = -np.inf, keys
@@ -74,8 +75,10 @@ def worst_keys_for_copying(
             return Attack(value=np.inf, at={}, tries=step + 1, keys=keys)
         if found.lower_bound > value:
             value, best = found.lower_bound, keys.copy()
-        w = np.array(found.certificate["dual"]["weights"])
-        w /= w.sum()
+        if found.certificate.dual is None:  # no query copies key 0 at all: seen to above
+            break
+        w = floats(found.certificate.dual.weights)
+        w = w / w.sum()
         r = keys[0] - w @ keys[1:]
         # All derivatives point along r; the fourth root keeps keys of tiny weight moving, and it is still an ascent.
         keys[1:] += pace * 0.95**step * (len(w) * w[:, None]) ** 0.25 * r / np.linalg.norm(r)

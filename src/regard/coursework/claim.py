@@ -12,6 +12,7 @@ from regard.coursework.question import Question
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ class Claim(Result):
         """The verdicts and the proof together."""
         return Answered(checked=self.check(**parameters), proof=self.proof(**parameters))
 
-    def plot(self, path: str | os.PathLike[str], /, **parameters: float) -> None:
+    def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
-        from regard.coursework.drawing import saved
+        from regard.arrays import check_target
+        from regard.pictures import ENDINGS, figure, save
 
-        chosen = self.chosen(**parameters)
-        saved(lambda figure: self.draw(figure, **chosen), path)
+        chosen, made = self.chosen(**parameters), figure()
+        target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
+        self.draw(made, **chosen)
+        save(made, target)
 
     def check_answer(
         self,
@@ -78,7 +82,7 @@ class Claim(Result):
         seed: int = 0,
         limit: float = 10.0,
         jail: bool | Tier = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         sizes: Mapping[str, object] | None = None,
         **parameters: float,
     ) -> AnswerChecked:

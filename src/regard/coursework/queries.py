@@ -10,9 +10,9 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.coursework import enclosure
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
+from regard.rigor import balls as enclosure
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ def _spare(total: Any, count: int, eps: float) -> float:
     if not total.is_finite():
         return -math.inf
     ball = enclosure.ball
-    return enclosure.high((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
+    return enclosure.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 
 def within(query: Array, budget: float, name: str) -> Ruling:

@@ -151,7 +151,7 @@ class Checked(Result):
 
     def figure(self) -> Any:
         """The claim's picture, for these parameters."""
-        from regard.coursework.drawing import figure
+        from regard.pictures import figure
 
         made = figure()
         self._draw(made)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from regard.design.answer import Ceiling, Ceilings, Design, Designs
-from regard.design.certificate import Verification, verify
+from regard.design.certificate import Certificate
 from regard.design.key_ceiling import ceiling, ceilings
 from regard.design.textbook import copying_query, sharing_query, shortest_for_orthonormal, textbook_query
 from regard.design.verbs import copy, copy_many, match, share
+from regard.design.verification import Verification, verify
+from regard.design.winnable_check import CheckedWinnable, verify_winnable
+from regard.design.winnable_rows import Winnable, winnable
 
 __all__ = [
     "Ceiling",
     "Ceilings",
+    "Certificate",
+    "CheckedWinnable",
     "Design",
     "Designs",
     "Verification",
+    "Winnable",
     "ceiling",
     "ceilings",
     "copy",
@@ -25,4 +31,6 @@ __all__ = [
     "shortest_for_orthonormal",
     "textbook_query",
     "verify",
+    "verify_winnable",
+    "winnable",
 ]

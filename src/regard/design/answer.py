@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.design.certificate import Verification
+from regard.design.certificate import Certificate
 from regard.design.textbook import Textbook
+from regard.design.verification import Verification
+from regard.design.wording import at_least, at_most, fraction, in_full
 from regard.results import Result
 
 Array = NDArray[np.float64]
 
+PROOF = "The proof is in the certificate."
 MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 
 
@@ -24,7 +27,8 @@ class Design(Result):
     """The best query for a demand or under a norm budget, or the proof that no query meets the demand.
 
     `attention` is what the query reaches: the key's weight, the least weight of the shared keys, or the divergence;
-    `bound` is what no query can get past (at all, or within the budget).
+    `bound` is what no query can get past (at all, or within the budget). Where float64 is too coarse for the query that
+    does it, `query` (d numbers) is rounded, and the certificate has it as rationals. weights: one per key.
     """
 
     verb: str
@@ -41,7 +45,7 @@ class Design(Result):
     attention: float | None
     bound: float | None
     textbook: Textbook | None
-    certificate: dict[str, Any]
+    certificate: Certificate
     verification: Verification
     _keys: Array | None = field(default=None, repr=False)  # for the picture
 
@@ -50,7 +54,7 @@ class Design(Result):
         return self.reachable
 
     def to_dict(self) -> dict[str, Any]:
-        said = super().to_dict()
+        said = super().to_dict() | {"certificate": self.certificate.to_dict()}
         if self.textbook is not None:
             said["textbook"] = {
                 "name": self.textbook.name,
@@ -63,7 +67,8 @@ class Design(Result):
         if not self.reachable:
             return "\n".join([_demand(self), self._never(), _checked(self.verification)])
         lines = [_demand(self), self._what_it_does(), self._how_good(), *self._beside()]
-        return "\n".join([*lines, f"query: {_short(self.query)}", _checked(self.verification)])
+        exact = isinstance(self.certificate.query, tuple)
+        return "\n".join([*lines, f"query: {_short(self.query, exact=exact)}", _checked(self.verification)])
 
     def figure(self) -> Any:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
@@ -72,22 +77,38 @@ class Design(Result):
         return None if self._keys is None else sketch(self, self._keys)
 
     def _never(self) -> str:
-        reach = _measure(self.verb, self.bound)
-        return f"No query does: the most that any query can ever get is {reach}. The proof is in the certificate."
+        if self.verb == "match":
+            return (
+                f"No query does: the divergence is at least {at_least(self.bound or 0.0)} whatever the query. {PROOF}"
+            )
+        one_in = self.verification.one_in
+        asked = None if self.eps is None else Fraction(self.eps) + (1 if self.verb == "copy" else len(self.chosen))
+        if one_in is not None and asked == one_in:
+            most = fraction(Fraction(1, one_in))
+            return f"No query does: {most} {_where(self.verb)} is approached and never reached. {PROOF}"
+        return f"No query does: none gets more than {self._most()} {_where(self.verb)}, however long. {PROOF}"
+
+    def _most(self) -> str:
+        """The bound on the attention, rounded up; exactly where it is known exactly."""
+        one_in = self.verification.one_in
+        return at_most(self.bound or 0.0) if one_in is None else fraction(Fraction(1, one_in))
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
-        return f"{which}: norm {self.norm:.6g}, {_measure(self.verb, self.attention)}."
+        reached = self.attention or 0.0
+        if self.verb == "match":
+            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(reached, 6)}."
+        return f"{which}: norm {self.norm:.6g}, attention {at_least(reached)} {_where(self.verb)}."
 
     def _how_good(self) -> str:
         if self.max_norm is not None:
-            return (
-                f"No query of norm {self.max_norm:.6g} or less gets past {_measure(self.verb, self.bound)} "
-                f"(proved, to {self.gap:.0e} nats)."
-            )
+            past = f"below KL divergence {at_least(self.bound or 0.0, 6)}" if self.verb == "match" else None
+            past = past or f"past attention {self._most()} {_where(self.verb)}"
+            return f"No query of norm {in_full(self.max_norm)} or less gets {past} (proved, to {self.gap:.0e} nats)."
         if self.norm == 0:
             return "No query at all is needed: the zero query, which spreads attention evenly, is enough (exact)."
-        return f"No shorter query does: proved down to norm {self.lower_bound:.6g} (relative gap {self.gap:.0e})."
+        least = at_least(self.lower_bound or 0.0, 6)
+        return f"No shorter query does: proved down to norm {least} (relative gap {self.gap:.0e})."
 
     def _beside(self) -> list[str]:
         if self.textbook is None or self.norm is None:
@@ -120,19 +141,24 @@ class Designs(Result):
 
     def __str__(self) -> str:
         lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
-        for found in self.designs:
-            if found.reachable:
-                row = f"{found.norm:>12.6g}  {found.lower_bound:>12.6g}  {found.attention:>11.6f}"
+        for design in self.designs:
+            if design.reachable:
+                reached = at_least(design.attention or 0.0, 6)
+                row = f"{design.norm:>12.6g}  {design.lower_bound:>12.6g}  {reached:>11}"
             else:
-                row = f"{'never':>12}  {'':>12}  {found.bound:>11.6f} at most"
-            lines.append(f"{found.chosen[0]:>6}  {row}")
+                row = f"{'never':>12}  {'':>12}  {at_most(design.bound or 0.0, 6):>11} at most"
+            lines.append(f"{design.chosen[0]:>6}  {row}")
         lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
         return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ceiling(Result):
-    """The most attention a key can ever get, the query that comes near it, and what a norm budget allows."""
+    """The most attention a key can ever get, the query that comes near it, and what a norm budget allows.
+
+    `support`: a few keys whose hull holds the key, where that is known. `budget_norm` and `budget_ceiling`: only where
+    a budget was asked for.
+    """
 
     key: int
     copies: int
@@ -144,12 +170,14 @@ class Ceiling(Result):
     support: tuple[int, ...]
     budget_norm: float | None
     budget_ceiling: float | None
-    certificate: dict[str, Any]
+    certificate: Certificate
     verification: Verification
     _keys: Array | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
-        lines = [f"Key {self.key} (keys are counted from 0) can get at most {self.ceiling:.9g} of the attention."]
+        one_in = self.verification.one_in
+        most = at_most(self.ceiling) if one_in is None else fraction(Fraction(1, one_in))
+        lines = [f"Key {self.key} (keys are counted from 0) can get at most {most} of the attention."]
         if self.copies:
             lines.append(f"There {_are(self.copies)} of it among the others, and equal keys always get equal weight.")
         if self.inside:
@@ -161,16 +189,20 @@ class Ceiling(Result):
         elif not self.copies:
             lines.append("It is a corner of the keys' convex hull: some direction puts it strictly first.")
         if self.query is not None and self.norm is not None:
-            lines.append(f"A query of norm {self.norm:.6g} reaches {self.reached:.9g}.")
+            lines.append(f"A query of norm {self.norm:.6g} reaches {at_least(self.reached)}.")
+            if isinstance(self.certificate.query, tuple):
+                lines.append("Floats are too coarse for it: the certificate has it as exact rationals.")
         else:
             lines.append(
                 "The direction that does it is exact (whole numbers in the certificate): floats are too coarse for it."
             )
         if self.budget_norm is not None and self.budget_ceiling is not None:
-            most = f"{self.budget_ceiling:.9g}"
-            digits = " to nine digits" if most == "1" else ""
-            lines.append(f"With queries of norm up to {self.budget_norm:.6g} the most is {most}{digits}.")
+            most = at_most(self.budget_ceiling)
+            lines.append(f"With queries of norm up to {in_full(self.budget_norm)} the most is {most}.")
         return "\n".join([*lines, _checked(self.verification)])
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"certificate": self.certificate.to_dict()}
 
     def figure(self) -> Any:
         """Keys in the plane with the hull, and the weights under the ceiling; None for very many keys."""
@@ -181,21 +213,25 @@ class Ceiling(Result):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ceilings(Result):
-    """The ceilings of several keys, as a table."""
+    """The ceilings of several keys, as a table; `unanswered` says why one is missing."""
 
     rows: tuple[Ceiling, ...]
+    unanswered: dict[int, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"ceilings": [row.to_dict() for row in self.rows]}
+        unanswered = {str(key): reason for key, reason in self.unanswered.items()}
+        return {"ceilings": [row.to_dict() for row in self.rows], "unanswered": unanswered}
 
     def __str__(self) -> str:
-        head = f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}  {'within norm':>11}  {'at most':>11}"
-        lines = [head]
+        lines = [f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}"]
+        if any(row.budget_norm is not None for row in self.rows):
+            lines[0] += f"  {'within norm':>11}  {'at most':>11}"
         for row in self.rows:
-            budget = f"{row.budget_norm:>11.4g}  {row.budget_ceiling:>11.6f}" if row.budget_norm is not None else ""
-            lines.append(
-                f"{row.key:>6}  {row.ceiling:>11.6f}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}  {budget}"
-            )
+            shown = f"{row.key:>6}  {at_most(row.ceiling, 6):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
+            if row.budget_norm is not None and row.budget_ceiling is not None:
+                shown += f"  {row.budget_norm:>11.4g}  {at_most(row.budget_ceiling, 6):>11}"
+            lines.append(shown)
+        lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
         return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
 
 
@@ -212,23 +248,18 @@ def _demand(design: Design) -> str:
         "match": "Match the target distribution",
     }[design.verb]
     if design.max_norm is not None:
-        want = f"as well as a query of norm {design.max_norm:g} can"
+        want = f"as well as a query of norm {in_full(design.max_norm)} can"
     elif design.verb == "match":
-        want = f"within KL {design.kl:g}"
+        want = f"within KL {in_full(design.kl or 0.0)}"
     elif design.verb == "copy":
-        want = f"with attention at least 1/(1+{design.eps:g})"
+        want = f"with attention at least 1/(1+{in_full(design.eps or 0.0)})"
     else:
-        want = f"with at least 1/({len(design.chosen)}+{design.eps:g}) each"
+        want = f"with at least 1/({len(design.chosen)}+{in_full(design.eps or 0.0)}) each"
     return f"{who} {want} (keys are counted from 0)."
 
 
-def _measure(verb: str, value: float | None) -> str:
-    number = math.nan if value is None else value
-    return {
-        "copy": f"attention {number:.9g} on that key",
-        "share": f"attention {number:.9g} on the least of them",
-        "match": f"KL divergence {number:.6g}",
-    }[verb]
+def _where(verb: str) -> str:
+    return "on that key" if verb == "copy" else "on the least of them"
 
 
 def _checked(verification: Verification) -> str:
@@ -239,8 +270,11 @@ def _are(count: int) -> str:
     return "is one copy" if count == 1 else f"are {count} copies"
 
 
-def _short(query: Array | None) -> str:
+def _short(query: Array | None, *, exact: bool) -> str:
     if query is None:
         return "none"
+    if exact:
+        shown = ", ".join(f"{x:.6g}" for x in query[:8])
+        return f"[{shown}{', ...' if len(query) > 8 else ''}], rounded: only its exact digits do it, which --json has"
     shown = ", ".join(f"{x:.6g}" for x in query[:8])
     return f"[{shown}{', ...' if len(query) > 8 else ''}] ({len(query)} numbers; --json has them all)"

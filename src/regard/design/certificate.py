@@ -1,17 +1,10 @@
-"""Certificates: what an answer claims, in numbers from which anybody can recheck it, and the code that does.
+"""Certificates: what an answer claims, in numbers from which anybody can recheck it. `verification` does.
 
-A certificate is a plain dictionary (see docs/certificates.md for every field). `verify` recomputes each claim from the
-keys with bounds that hold in exact arithmetic on the stored numbers (`rigor`, `evaluate`); it trusts none of the
-solvers' figures and shares with them nothing but those bounded products.
+A certificate is one frozen object with typed fields; a dictionary only where it becomes JSON or comes from there
+(docs/certificates.md describes every field). Reading is strict: a field that the claim does not use is refused, so
+that nothing can stand in a certificate unchecked.
 
-With competing keys P, anchors a_m (key j; the keys of S; the target's mean key) and score(q) = scale * k.q, everything
-is about F(q) = max_m ( LSE(P q) - a_m.q ):
-
-- a query gives F(q), from above;
-- weights w and a mixture mu give F(q) >= H(w) - scale ||q|| ||P^T w - A^T mu|| for every q;
-- where P^T w = A^T mu holds exactly, F(q) >= H(w) whatever the query.
-
-Copying: alpha_j = 1 / (1 + e^F). Sharing: the least share is e^-F. Matching: KL = F - H(p).
+Vectors are float64 numbers, or rationals (in JSON strings such as "1/3") where floats have too few digits.
 """
 
 from __future__ import annotations
@@ -21,44 +14,135 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from enum import StrEnum
 from typing import Any
 
 import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.arrays import check_array
-from regard.design import evaluate, rigor
-from regard.design.problem import Problem
 from regard.errors import InputError
-from regard.results import Result
 
 Array = NDArray[np.float64]
+Exact = tuple[flint.fmpq, ...]
+Numbers = Array | Exact
 
-PRECISION = 128  # bits of the balls
+FORMAT = "regard-certificate/1"
+MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
+RATIONAL = re.compile(r"-?\d+(/0*[1-9]\d*)?")
+
+
+class Verb(StrEnum):
+    """What is asked of the attention."""
+
+    COPY = "copy"
+    SHARE = "share"
+    MATCH = "match"
+
+
+class Claim(StrEnum):
+    """What a certificate proves: the shortest query, the strongest within a norm, that none does it, the ceiling."""
+
+    SHORTEST = "shortest"
+    STRONGEST = "strongest"
+    UNREACHABLE = "unreachable"
+    CEILING = "ceiling"
+
+
+HEAD = ("format", "question", "claim", "scale", "allowed", "data")
+FIGURES = ("norm", "lower_bound", "gap", "reached", "bound", "ceiling")
+# which further fields each claim uses; every other one is refused
+USED = {
+    Claim.SHORTEST: ("query", "dual", "norm", "lower_bound", "gap"),
+    Claim.STRONGEST: ("query", "dual", "reached", "bound", "gap"),
+    Claim.UNREACHABLE: ("combination", "bound"),
+    Claim.CEILING: ("query", "direction", "combination", "ceiling", "reached", "gap"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verification(Result):
-    """What was recomputed: the question, each statement with its verdict, and the numbers that follow from it."""
+class Asked:
+    """The question: copy one key, share several, or match a target; to reach eps or kl, or within a norm."""
 
-    question: str
-    holds: bool
-    statements: tuple[tuple[str, bool], ...]
-    numbers: dict[str, float]
-    arithmetic: str
+    verb: Verb
+    keys: tuple[int, ...] = ()  # counted from 0; none for match
+    target: Array | None = None  # one share per key
+    eps: float | None = None
+    kl: float | None = None
+    max_norm: float | None = None
 
-    @property
-    def answer(self) -> bool:
-        return self.holds
+    def to_dict(self) -> dict[str, Any]:
+        said: dict[str, Any] = {"verb": self.verb.value}
+        said |= {"keys": list(self.keys)} if self.target is None else {"target": self.target.tolist()}
+        demand = {"eps": self.eps, "kl": self.kl, "max_norm": self.max_norm}
+        return said | {name: value for name, value in demand.items() if value is not None}
 
-    def __str__(self) -> str:
-        lines = [f"{'holds ' if holds else 'FAILS '} {statement}" for statement, holds in self.statements]
-        verdict = "The certificate holds." if self.holds else "The certificate does NOT hold."
-        return "\n".join([f"The question: {self.question}.", *lines, f"{verdict} Checked in {self.arithmetic}."])
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Balance:
+    """Weights over the competing keys and a mixture over the anchors, both non-negative and in any scale.
+
+    As a combination the two must balance exactly: rationals do as they stand; of floats the weights in `basis` are
+    solved for.
+    """
+
+    weights: Numbers
+    mixture: Numbers
+    basis: tuple[int, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        said: dict[str, Any] = {"weights": spelled(self.weights), "mixture": spelled(self.mixture)}
+        return said if self.basis is None else {**said, "basis": list(self.basis)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """What is claimed of which keys, and the numbers that prove it."""
+
+    question: Asked
+    claim: Claim
+    scale: float
+    allowed: tuple[int, ...] | None  # the keys that may be attended to; None: all
+    shape: tuple[int, int]
+    sha256: str
+    query: Numbers | None = None  # d numbers
+    dual: Balance | None = None
+    combination: Balance | None = None
+    direction: tuple[int, ...] | Array | None = None  # d numbers
+    norm: float | None = None
+    lower_bound: float | None = None
+    gap: float | None = None
+    reached: float | None = None
+    bound: float | None = None
+    ceiling: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as JSON holds it."""
+        said: dict[str, Any] = {
+            "format": FORMAT,
+            "question": self.question.to_dict(),
+            "claim": self.claim.value,
+            "scale": self.scale,
+            "allowed": None if self.allowed is None else list(self.allowed),
+            "data": {"shape": list(self.shape), "sha256": self.sha256},
+        }
+        if self.query is not None:
+            said["query"] = spelled(self.query)
+        for name in ("dual", "combination"):
+            part: Balance | None = getattr(self, name)
+            if part is not None:
+                said[name] = part.to_dict()
+        if self.direction is not None:
+            said["direction"] = list(self.direction) if isinstance(self.direction, tuple) else self.direction.tolist()
+        return said | {name: value for name in FIGURES if (value := getattr(self, name)) is not None}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Certificate:
+        """Read strictly; whatever is missing, malformed or not used by the claim is refused in one sentence."""
+        return _Reader(given).certificate()
 
 
 def fingerprint(keys: Array) -> str:
@@ -68,48 +152,224 @@ def fingerprint(keys: Array) -> str:
     return digest.hexdigest()
 
 
-def verify(certificate: Mapping[str, Any], keys: Array, *, strict: bool = True) -> Verification:
-    """Recheck a certificate against the keys, and nothing else.
+def rationals(numbers: Numbers) -> Exact:
+    """The same numbers, exactly."""
+    if isinstance(numbers, tuple):
+        return numbers
+    return tuple(flint.fmpq(*float(x).as_integer_ratio()) for x in numbers)
 
-    strict: exponentials and logarithms in arbitrary-precision balls; otherwise in NumPy, taken to be within 8 units
-    in the last place, which is much faster for many keys.
-    """
-    keys = check_array(keys, what="keys", ndim=2)
-    data = certificate.get("data") if isinstance(certificate, Mapping) else None
-    if isinstance(data, Mapping) and (list(keys.shape) != data.get("shape") or fingerprint(keys) != data.get("sha256")):
-        raise InputError(
-            f"The certificate was made for other keys, of shape {data.get('shape')}; these are of shape "
-            f"{list(keys.shape)} and other numbers: pass the same file."
+
+def floats(numbers: Numbers) -> Array:
+    """The same numbers, each rounded to float64 where it is a rational."""
+    if not isinstance(numbers, tuple):
+        return numbers
+    return np.array([int(x.p) / int(x.q) for x in numbers], dtype=np.float64)
+
+
+def spelled(numbers: Numbers) -> list[float] | list[str]:
+    """As JSON holds them: floats with all their digits, rationals as strings."""
+    return [str(x) for x in numbers] if isinstance(numbers, tuple) else [float(x) for x in numbers]
+
+
+class _Reader:
+    """The fields of a certificate, each checked before it is used."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        if not isinstance(given, Mapping) or given.get("format") != FORMAT:
+            raise InputError(
+                f'This is not a certificate: its "format" must be {FORMAT!r}; pass the JSON that a design verb printed.'
+            )
+        self.given, self.asked = given, _part(given, "question")
+        verb, claim = self.asked.get("verb"), given.get("claim")
+        if verb not in [v.value for v in Verb] or claim not in [c.value for c in Claim]:
+            raise InputError(f"The certificate's verb {verb!r} or claim {claim!r} is not one that exists.")
+        self.verb, self.claim = Verb(verb), Claim(claim)
+        self.shape, self.sha256 = _data(_part(given, "data"))
+
+    def certificate(self) -> Certificate:
+        scale = _number(self.given.get("scale"), "scale")
+        if not scale > 0:
+            raise InputError(f"The certificate's 'scale' must be a positive number; it is {scale!r}.")
+        allowed = None if self.given.get("allowed") is None else _indices(self.given["allowed"], self.shape[0])
+        question = self._question(allowed)
+        _refuse_others(self.given, (*HEAD, *USED[self.claim]), f"its claim {self.claim.value!r}")
+        rows = self.shape[0] if allowed is None else len(allowed)
+        sizes = rows - (self.verb is Verb.COPY), len(question.keys)
+        return Certificate(
+            question=question,
+            claim=self.claim,
+            scale=scale,
+            allowed=allowed,
+            shape=self.shape,
+            sha256=self.sha256,
+            query=self._query(),
+            dual=self._balance("dual", sizes),
+            combination=self._balance("combination", sizes),
+            direction=self._direction(),
+            **self._figures(),
         )
-    return recheck(certificate, keys, strict=strict, tiers=(False, True))
+
+    def _question(self, allowed: tuple[int, ...] | None) -> Asked:
+        asked, count = self.asked, self.shape[0]
+        demand = {Claim.STRONGEST: ("max_norm",), Claim.CEILING: ()}.get(
+            self.claim, ("kl",) if self.verb is Verb.MATCH else ("eps",)
+        )
+        about = "target" if self.verb is Verb.MATCH else "keys"
+        values: dict[str, Any] = {name: _positive(asked.get(name), name) for name in demand}
+        if self.verb is Verb.MATCH:
+            target = _distribution(_vector(asked.get("target"), "target", count), allowed)
+            question = Asked(verb=self.verb, target=target, **values)
+        else:
+            keys = _indices(asked.get("keys"), count)
+            if self.verb is Verb.COPY and len(keys) != 1:
+                raise InputError(f"The certificate is about copying {len(keys)} keys at once; copying is of one key.")
+            if allowed is not None and not set(keys) <= set(allowed):
+                raise InputError("The certificate names a key that its own mask forbids.")
+            question = Asked(verb=self.verb, keys=keys, **values)
+        _refuse_others(asked, ("verb", about, *demand), "its question")
+        return question
+
+    def _query(self) -> Numbers | None:
+        needed = "query" in USED[self.claim] and self.claim is not Claim.CEILING
+        if not needed and self.given.get("query") is None:
+            return None
+        return _numbers(self.given.get("query"), "query", self.shape[1])
+
+    def _direction(self) -> tuple[int, ...] | Array | None:
+        """A direction in floats, or in whole numbers where floats have too few digits for it."""
+        if self.claim is not Claim.CEILING:
+            return None
+        if self.given.get("query") is not None:
+            if "direction" in self.given:
+                raise InputError("The certificate has a query and a direction; a ceiling is shown by one of them.")
+            return None
+        value, length = self.given.get("direction"), self.shape[1]
+        if not isinstance(value, list):
+            raise InputError("The certificate's 'direction' is missing or not a list; it cannot be checked.")
+        if len(value) == length and all(type(x) is int for x in value):
+            return tuple(value)
+        return _vector(value, "direction", length)
+
+    def _balance(self, name: str, sizes: tuple[int, int]) -> Balance | None:
+        needed = name == "dual" and self.claim in (Claim.SHORTEST, Claim.STRONGEST)
+        if not needed and self.given.get(name) is None:
+            return None
+        entry = _part(self.given, name)
+        basis = None
+        if name == "combination" and entry.get("basis") is not None:
+            basis = _indices(entry["basis"], sizes[0])
+        _refuse_others(entry, ("weights", "mixture", *(["basis"] if name == "combination" else [])), f"its {name}")
+        found = Balance(
+            weights=_weights(entry.get("weights"), f"{name} weights", sizes[0]),
+            mixture=_weights(entry.get("mixture", []), f"{name} mixture", sizes[1]),
+            basis=basis,
+        )
+        if name == "combination" and (basis is None) != isinstance(found.weights, tuple):
+            raise InputError("The certificate's combination must be rationals, or floats with the basis to solve for.")
+        return found
+
+    def _figures(self) -> dict[str, float]:
+        needed = {Claim.SHORTEST: ("norm", "gap"), Claim.UNREACHABLE: ()}.get(self.claim, ("gap",))
+        names = [name for name in FIGURES if name in needed or self.given.get(name) is not None]
+        return {name: _number(self.given.get(name), name) for name in names}
 
 
-def recheck(
-    certificate: Mapping[str, Any], keys: Array, *, strict: bool, tiers: tuple[bool, ...] = (False, True)
-) -> Verification:
-    """`verify` for keys that are known to be the right ones; `tiers`: compensated products (True) or plain ones."""
-    problem = Problem(certificate, keys, strict, tiers)
-    check = {
-        "shortest": _check_shortest,
-        "strongest": _check_strongest,
-        "unreachable": _check_unreachable,
-        "ceiling": _check_ceiling,
-    }[str(problem.claim)]
-    # what leaves the range of floats becomes infinite or not a number, and then proves nothing
-    with flint.ctx.workprec(PRECISION), np.errstate(over="ignore", invalid="ignore"):
-        statements, numbers = check(problem)
-    how = "exact and ball arithmetic" if strict else "rounding-bounded float64 (NumPy's exp and log within 8 ulp)"
-    return Verification(
-        question=problem.words(),
-        holds=all(holds for _, holds in statements),
-        statements=tuple(statements),
-        numbers=numbers,
-        arithmetic=f"{how}, on the stored float64 keys",
-    )
+def _part(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = given.get(name)
+    if not isinstance(value, dict):
+        raise InputError(f"The certificate's {name!r} is missing or not a dict; it cannot be checked.")
+    return value
 
 
-def read_certificates(path: str) -> list[Mapping[str, Any]]:
-    """The certificates in a JSON file: the file itself, or those of a whole result, of one answer or of several."""
+def _data(data: dict[str, Any]) -> tuple[tuple[int, int], str]:
+    shape, sha256 = data.get("shape"), data.get("sha256")
+    good = isinstance(shape, list) and len(shape) == 2 and all(type(x) is int and x > 0 for x in shape)
+    if not good or not isinstance(shape, list) or not isinstance(sha256, str):
+        raise InputError("The certificate's 'data' must give the 'shape' of its keys and their 'sha256'.")
+    _refuse_others(data, ("shape", "sha256"), "its data")
+    return (shape[0], shape[1]), sha256
+
+
+def _refuse_others(given: Mapping[str, Any], used: Sequence[str], whose: str) -> None:
+    """Nothing may stand in a certificate that is not checked."""
+    for name in given:
+        if name not in used:
+            raise InputError(
+                f"The certificate has a field {str(name)[:40]!r} that {whose} does not use, so that it would stand "
+                "there unchecked; take it out."
+            )
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
+
+
+def _short(value: Any) -> str:
+    return f"a {type(value).__name__}" if isinstance(value, (int, str, list, dict)) else repr(value)
+
+
+def _number(value: Any, name: str) -> float:
+    if not _is_number(value):
+        raise InputError(f"The certificate's {name!r} must be a finite number; it is {_short(value)}.")
+    return float(value)
+
+
+def _positive(value: Any, name: str) -> float:
+    if not _is_number(value) or value <= 0:
+        raise InputError(f"The certificate's question must give {name!r} as a positive number; it is {_short(value)}.")
+    return float(value)
+
+
+def _vector(value: Any, name: str, length: int) -> Array:
+    good = isinstance(value, list) and len(value) == length and all(_is_number(x) for x in value)
+    if not good:
+        raise InputError(f"The certificate's {name!r} must be {length} finite numbers.")
+    return np.array(value, dtype=np.float64)
+
+
+def _numbers(value: Any, name: str, length: int) -> Numbers:
+    """Floats, or rationals as strings; not both in one list."""
+    if not isinstance(value, list) or not value or not all(isinstance(x, str) for x in value):
+        return _vector(value, name, length)
+    short = all(len(text) <= MOST_DIGITS and RATIONAL.fullmatch(text) for text in value)
+    if len(value) != length or not short:
+        raise InputError(f"The certificate's {name!r} must be {length} finite numbers, or as many rationals like 1/3.")
+    pairs = [text.partition("/") for text in value]
+    return tuple(flint.fmpq(flint.fmpz(above), flint.fmpz(below or "1")) for above, _, below in pairs)
+
+
+def _weights(value: Any, name: str, length: int) -> Numbers:
+    """Non-negative, with a positive sum."""
+    found = _numbers(value, name, length)
+    if isinstance(found, tuple):
+        if any(x < 0 for x in found) or not any(x > 0 for x in found):
+            raise InputError(f"The certificate's {name} must be non-negative, and some of them positive.")
+    elif len(found) and not (found.min() >= 0 and 1e-100 < found.max() < 1e100):
+        # far outside that range their own sums would overflow or underflow
+        raise InputError(f"The certificate's {name} must be non-negative, the largest near 1.")
+    return found
+
+
+def _indices(value: Any, count: int) -> tuple[int, ...]:
+    good = isinstance(value, list) and all(type(i) is int for i in value)
+    if not good or not value or min(value) < 0 or max(value) >= count or len(set(value)) < len(value):
+        raise InputError(f"The certificate's list of keys must be distinct whole numbers from 0 to {count - 1}.")
+    return tuple(value)
+
+
+def _distribution(target: Array, allowed: tuple[int, ...] | None) -> Array:
+    """One share per key, with sum 1 and nothing on forbidden keys."""
+    elsewhere = np.full(len(target), allowed is not None)
+    elsewhere[list(allowed or ())] = False
+    if target.min() < 0 or abs(target.sum() - 1) > 1e-5 or target[elsewhere].any():
+        raise InputError("The certificate's target must be a distribution over the allowed keys, with sum 1.")
+    return target
+
+
+def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The certificates in a JSON file: the file itself, or the whole result of one answer or of several."""
     try:
         with open(path, encoding="utf-8") as file:
             read = json.load(file)
@@ -122,232 +382,19 @@ def read_certificates(path: str) -> list[Mapping[str, Any]]:
     if isinstance(read, dict) and read.get("format") == "regard winnable 1":
         raise InputError(f"{path} is a certificate of winnable; recheck it with: winnable ROWS --verify {path}.")
     several = read.get("designs", read.get("ceilings")) if isinstance(read, dict) else None
-    found = [
-        answer.get("certificate", answer) if isinstance(answer, dict) else answer
-        for answer in (several if isinstance(several, list) else [read])
-    ]
-    if not found or not all(isinstance(certificate, dict) for certificate in found):
+    answers = several if isinstance(several, list) else [read]
+    if not answers or not all(isinstance(answer, dict) for answer in answers):
         raise InputError(f"{path} holds no certificate: it must be a JSON object; pass what --out wrote.")
-    return found
+    return answers
 
 
-def write_certificate(path: str, certificate: Mapping[str, Any]) -> None:
+def write_certificate(path: str | os.PathLike[str], certificate: Certificate) -> None:
     """Write a certificate as JSON; floats keep every digit. The file appears whole or not at all."""
-    temporary = f"{path}.part"
+    temporary = f"{os.fspath(path)}.part"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(certificate, file, indent=1, allow_nan=False)
+            json.dump(certificate.to_dict(), file, indent=1, allow_nan=False)
         os.replace(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
-
-
-Checked = tuple[list[tuple[str, bool]], dict[str, float]]
-
-
-def _check_shortest(problem: Problem) -> Checked:
-    query, (weights, mixture) = problem.query(), problem.dual("dual")
-    claimed, wanted = problem.number("norm"), problem.number("gap")
-    norm, limit = evaluate.norm_above(query), problem.limit()
-    meets, honest, lower, gap = False, False, 0.0, math.inf
-    for refine in problem.tiers:
-        meets = meets or problem.meets(query, refine=refine)
-        if norm > 0:
-            numerator = evaluate.below(problem.entropy(weights) - limit)
-            slack = problem.slack_above(weights, mixture, refine=refine)
-            lower = max(lower, numerator / slack * (1 - 4 * rigor.U) if slack > 0 else 0.0)
-        gap = norm / lower - 1 if lower > 0 else (0.0 if norm == 0 else math.inf)
-        honest = problem.honest("lower_bound", lower, upper=False)
-        if meets and gap <= wanted and honest:
-            break
-    statements = [
-        (f"the query meets the demand ({problem.verb})", meets),
-        (f"its norm is at most {claimed:.12g}", norm <= claimed),
-        (f"no query shorter than {lower:.12g} does: the gap is at most {wanted:.1e}", gap <= wanted and honest),
-    ]
-    return statements, {"norm": norm, "lower_bound": lower, "gap": gap}
-
-
-def _check_strongest(problem: Problem) -> Checked:
-    query, (weights, mixture) = problem.query(), problem.dual("dual")
-    radius, wanted = problem.asked(problem.max_norm, "max_norm"), problem.number("gap")
-    norm = evaluate.norm_above(query)
-    best, gap = math.inf, math.inf
-    bound = 0.0 if problem.verb == "match" else -math.inf  # a divergence is never negative
-    for refine in problem.tiers:
-        best = min(best, evaluate.above(problem.value(query, refine=refine)))
-        reach = radius * problem.slack_above(weights, mixture, refine=refine) * (1 + 4 * rigor.U)
-        bound = max(bound, evaluate.below(problem.entropy(weights) - flint.arb(reach)))
-        gap = _gap_in_nats(problem, best, bound)
-        reached, limit = problem.attention(best, up=False), problem.attention(bound, up=True)
-        does = best < math.inf and problem.honest("reached", reached, upper=problem.verb == "match")
-        most = gap <= wanted and problem.honest("bound", limit, upper=problem.verb != "match")
-        if does and most:
-            break
-    what = problem.measure()
-    statements = [
-        (f"the query's norm is at most {radius:.12g}", norm <= radius),
-        (f"its {what} is {reached:.12g} or better", does),
-        (f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats", most),
-    ]
-    return statements, {"norm": norm, "reached": reached, "bound": limit, "gap": gap}
-
-
-def _gap_in_nats(problem: Problem, best: float, bound: float) -> float:
-    """The gap in -ln alpha; for copying F = ln((1 - alpha) / alpha), so -ln alpha = ln(1 + e^F)."""
-    if problem.verb == "copy":
-        return float(np.logaddexp(0, best) - np.logaddexp(0, bound))
-    return best - bound
-
-
-def _check_unreachable(problem: Problem) -> Checked:
-    copies = problem.copies()
-    if copies and problem.certificate.get("combination") is None:
-        return _too_many_copies(problem, copies)
-    value = _combination_value(problem)
-    proved = value is not None and bool(flint.arb(value) > problem.limit())
-    bound = problem.attention(value, up=True) if value is not None else math.nan
-    proved = proved and problem.honest("bound", bound, upper=problem.verb != "match")
-    statements = [
-        ("the weights can be made to balance exactly, all of them positive", value is not None),
-        (f"so no query at all gets past {bound:.12g}, which is short of the demand", proved),
-    ]
-    return statements, {"bound": bound}
-
-
-def _too_many_copies(problem: Problem, copies: int) -> Checked:
-    """Each copy has the key's own weight, and every further key has some: the others' total exceeds eps."""
-    eps = Fraction(problem.asked(problem.eps, "eps"))
-    proved = copies > eps or (copies == eps and len(problem.points) > copies)
-    bound = _one_in(1 + copies, up=True)
-    proved = proved and problem.honest("bound", bound, upper=True)
-    return [(f"{copies} other keys are equal to it, so no query gets it past {bound:.12g}", proved)], {"bound": bound}
-
-
-def _one_in(count: int, *, up: bool) -> float:
-    """1/count, on the safe side of it."""
-    near = 1 / count
-    if up:
-        return near if Fraction(near) >= Fraction(1, count) else math.nextafter(near, math.inf)
-    return near if Fraction(near) <= Fraction(1, count) else math.nextafter(near, 0)
-
-
-def _check_ceiling(problem: Problem) -> Checked:
-    if problem.verb == "copy" and problem.certificate.get("combination") is None:
-        ceiling: float | None = _one_in(1 + problem.copies(), up=True)
-    else:
-        value = _ceiling_value(problem) if problem.verb == "copy" else _combination_value(problem)
-        ceiling = None if value is None else problem.attention(value, up=True)
-    proved = ceiling is not None and problem.honest("ceiling", ceiling, upper=problem.verb != "match")
-    ceiling = 1.0 if ceiling is None else ceiling
-    reached, how = _reached(problem, problem.copies())
-    wanted = problem.number("gap")
-    close = abs(ceiling - reached) <= wanted
-    close = close and problem.honest("reached", reached, upper=problem.verb == "match")
-    statements = [
-        (f"no query ever gets past {ceiling:.9g}", proved),
-        (f"{how} comes to {reached:.9g}, within {wanted:.0e} of that", close),
-    ]
-    return statements, {"ceiling": ceiling, "reached": reached}
-
-
-def _ceiling_value(problem: Problem) -> float | None:
-    """ln(m + e^H0) from below: m copies of the key, and H0 from an exact combination of the others."""
-    same = (problem.points == problem.anchors[0]).all(axis=1)
-    entropy = _combination_value(problem, keep=~same)
-    if entropy is None:
-        return None
-    return evaluate.below((flint.arb(int(same.sum())) + flint.arb(entropy).exp()).log())
-
-
-def _reached(problem: Problem, copies: int) -> tuple[float, str]:
-    """What the stored query really gets, or what a direction gets in the limit."""
-    if problem.verb == "copy" and problem.certificate.get("query") is None:
-        distinct = problem.points[~(problem.points == problem.anchors[0]).all(axis=1)]
-        wins = rigor.strictly_wins(np.concatenate([problem.anchors, distinct]), 0, problem.direction())
-        return (_one_in(1 + copies, up=False) if wins else 0.0), "a query along the stored direction, made long enough,"
-    query = problem.query()
-    value = min(evaluate.above(problem.value(query, refine=refine)) for refine in problem.tiers)
-    return problem.attention(value, up=False), f"the stored query of norm {evaluate.norm_above(query):.6g}"
-
-
-def _combination_value(problem: Problem, keep: NDArray[np.bool_] | None = None) -> float | None:
-    """H(w) from below (less H(p) when matching) for exact weights near the stored ones that balance exactly.
-
-    The weights outside the stored basis stay as they are; those inside solve the equations, enclosed by a verified
-    approximate inverse. None where that fails. Coordinates that are exact affine functions of others on the rows
-    involved are left out: their equations follow.
-    """
-    weights, mixture = problem.dual("combination")
-    entry = problem.get("combination", dict)
-    points = problem.points
-    if keep is not None:
-        if weights[~keep].any():
-            return None
-        points, weights = points[keep], weights[keep]
-    support = np.flatnonzero(weights)
-    rows, weights = points[support], weights[support]
-    basis = np.flatnonzero(np.isin(support, problem.indices(entry.get("basis"), len(points))))
-    if problem.target is not None:
-        present = problem.target > 0
-        anchors, mixture = problem.points[present], problem.target[present]
-    else:
-        anchors = problem.anchors
-    enclosed = _balanced(rows, weights, basis, anchors, mixture)
-    if enclosed is None:
-        return None
-    entropy = rigor.entropy_bounds(*enclosed)[0]
-    if problem.target is None:
-        return entropy
-    return evaluate.below(flint.arb(entropy) - evaluate.entropy_ball(problem.target[problem.target > 0]))
-
-
-def _balanced(
-    rows: Array, weights: Array, basis: NDArray[np.intp], anchors: Array, mixture: Array
-) -> tuple[Array, Array] | None:
-    """Enclosures (mid, rad) of positive weights with sum 1 and sum w_i k_i = sum mu_m a_m / M, or None."""
-    columns = _independent_columns(np.concatenate([rows, anchors]), len(basis) - 1)
-    if columns is None:
-        return None
-    rows, anchors = rows[:, columns], anchors[:, columns]
-    fixed = np.ones(len(rows), dtype=bool)
-    fixed[basis] = False
-    # relative to an anchor where that is exact: the weights add up to 1, so a common offset cancels
-    shifted, lost = rigor.two_sum(rows, -anchors[0])
-    shifted_anchors, lost_too = rigor.two_sum(anchors, -anchors[0])
-    if not lost.any() and not lost_too.any():
-        rows, anchors = shifted, shifted_anchors
-    coefficients = np.concatenate([mixture / math.fsum(mixture), -weights[fixed]])
-    stacked = np.concatenate([anchors, rows[fixed]])
-    mid, rad = rigor.dot_enclosure(np.ascontiguousarray(stacked.T), coefficients, refine=True)
-    if len(mixture) > 1:  # the quotients mu_m / M are rounded; the mixture itself is not
-        rad = rad + 4 * rigor.U * np.abs(anchors).max(axis=0)
-    mid, rad = np.append(mid, 1 - math.fsum(weights[fixed])), np.append(rad, 4 * rigor.U)
-    matrix = np.concatenate([rows[basis], np.ones((len(basis), 1))], axis=1).T
-    unit = np.ldexp(1.0, np.frexp(np.abs(matrix).max(axis=1))[1])  # powers of two: scaling is exact
-    solved = rigor.solve_enclosure(matrix / unit[:, None], (mid / unit, rad / unit * (1 + 4 * rigor.U)))
-    if solved is None or not (solved[0] > solved[1]).all():
-        return None
-    full_mid, full_rad = weights.copy(), np.zeros(len(weights))
-    full_mid[basis], full_rad[basis] = solved
-    return full_mid, full_rad
-
-
-def _independent_columns(rows: Array, wanted: int) -> list[int] | None:
-    """All columns if `wanted` is their number; else columns of which the others are exact affine functions."""
-    if wanted == rows.shape[1]:
-        return list(range(wanted))
-    if rows.size > 200_000:
-        return None  # exact elimination would take too long
-    whole, _ = rigor.integers(rows)
-    table = [[1, *map(int, row)] for row in whole]
-    reduced, rank = flint.fmpq_mat(flint.fmpz_mat(table)).rref()
-    if rank != wanted + 1:
-        return None
-    columns, place = [], 0
-    for r in range(rank):
-        while reduced[r, place] == 0:
-            place += 1
-        columns.append(place - 1)
-    return columns[1:]

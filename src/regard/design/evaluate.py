@@ -14,25 +14,13 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.design.rigor import U, dot_enclosure
+from regard.rigor import U, dot_enclosure
+from regard.rigor.balls import above as above
+from regard.rigor.balls import below as below
 
 Array = NDArray[np.float64]
 
 LIBRARY_ULPS = 8  # what the quick tier grants NumPy's exp and log
-
-
-def above(value: flint.arb) -> float:
-    """A float that is at least every number in the ball."""
-    top = value.upper()
-    guess = float(top)
-    while flint.arb(guess) < top:
-        guess = math.nextafter(guess, math.inf)
-    return math.nextafter(guess, math.inf)
-
-
-def below(value: flint.arb) -> float:
-    """A float that is at most every number in the ball."""
-    return -above(-value)
 
 
 def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:

@@ -3,7 +3,7 @@
 Exactly one holds (Gordan): a query q with k_j.q > k_i.q for all i != j, or weights w >= 0 with sum 1 and
 sum_i w_i k_i = k_j. The search solves min ||q|| subject to (k_j - k_i).q / ||k_j - k_i|| >= 1 by the dual
 active-set method of Goldfarb and Idnani, whose failure is a combination. Nothing it finds is trusted:
-:mod:`regard.design.rigor` proves it on the stored numbers, or exact rationals decide.
+:mod:`regard.rigor` proves it on the stored numbers, or exact rationals decide.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.design import rigor
-from regard.design.rigor import Floats
+from regard import rigor
 from regard.errors import CouldNotFindOut, InputError
+from regard.rigor import Floats
 
 Indices = NDArray[np.intp]
 

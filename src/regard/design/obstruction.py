@@ -6,12 +6,12 @@ Floating point only: `certificate` proves that exact weights exist next to the o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.design import minimax
+from regard.design.certificate import Balance, Verb
 from regard.design.question import Geometry, Question
 
 Array = NDArray[np.float64]
@@ -21,33 +21,58 @@ POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys
 THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest are tried as exact zeros
 
 
-def unreachable_proofs(question: Question, place: Geometry) -> Iterator[dict[str, Any]]:
-    """What might prove that no query meets the demand, most likely first, as fields of a certificate."""
-    if (
-        question.verb == "copy"
-        and (question.keys[question.competing] == question.keys[question.chosen[0]]).all(1).any()
-    ):
-        yield {}  # copies of the key may be enough
+def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance | None]:
+    """What might prove that no query meets the demand, the strongest first; None: the copies of the key alone."""
+    copies = _copies(question)
     if place.unit == 0:
         count = len(question.competing)
-        yield {"combination": _combination(np.full(count, 1 / count), np.ones(len(question.chosen)), np.array([0]))}
+        mixture = np.zeros(0) if question.verb is Verb.MATCH else np.ones(len(question.chosen))
+        yield Balance(weights=np.full(count, 1 / count), mixture=mixture, basis=(0,))
+    elif not copies.all():
+        for combination in _strongest_combinations(question, place, copies):
+            weights = np.asarray(combination.weights)
+            if _entropy(weights) >= question.limit() - 1e-9 or copies.any():  # the check decides
+                yield combination
+    if copies.any():
+        yield None
+
+
+def _copies(question: Question) -> NDArray[np.bool_]:
+    """Which competing keys equal the key to be copied, number for number."""
+    if question.verb is not Verb.COPY:
+        return np.zeros(len(question.competing), dtype=bool)
+    same: NDArray[np.bool_] = (question.keys[question.competing] == question.keys[question.chosen[0]]).all(axis=1)
+    return same
+
+
+def _strongest_combinations(question: Question, place: Geometry, copies: NDArray[np.bool_]) -> Iterator[Balance]:
+    """Combinations near the one of largest entropy; copies of the key are left out, since they are counted apart."""
+    points = place.points[~copies]
+    far = minimax.strongest(points, place.anchors, np.zeros(len(place.anchors)), REACH, gap=1e-9)
+    if not np.isfinite(far.weights).all():
         return
-    found = minimax.strongest(place.points, place.anchors, np.zeros(len(place.anchors)), REACH, gap=1e-9)
-    mixture = found.mixture if question.verb != "match" else np.zeros(0)
-    for combination in combinations(place, found.weights, found.mixture, mixture):
-        if _entropy(np.array(combination["weights"])) > question.limit():
-            yield {"combination": combination}
+    mixture = np.zeros(0) if question.verb is Verb.MATCH else far.mixture
+    for combination in combinations(points, place.anchors, far.weights, far.mixture):
+        weights = np.zeros(len(copies))
+        weights[~copies] = combination.weights
+        yield Balance(weights=weights, mixture=mixture, basis=combination.basis)
 
 
-def combinations(place: Geometry, weights: Array, mixture: Array, stated: Array) -> list[dict[str, Any]]:
-    """Candidate combinations: tiny weights taken as zero or not, each balanced and with a basis to solve for."""
+def combinations(points: Array, anchors: Array, weights: Array, mixture: Array) -> list[Balance]:
+    """Candidate combinations: tiny weights taken as zero or not, each balanced and with a basis to solve for.
+
+    Weights that are nearly equal are tried as equal ones first: these prove a whole number exactly.
+    """
     candidates = []
     for threshold in THRESHOLDS:
         kept = np.where(weights > threshold * weights.max(), weights, 0.0)
-        balanced = _balance(place.points, kept, mixture @ place.anchors)
+        balanced = _balance(points, kept, mixture @ anchors)
         support = np.flatnonzero(balanced > 0)
-        basis = support[_basis(place.points[support], balanced[support])]
-        candidates.append(_combination(balanced, stated, basis))
+        basis = tuple(int(i) for i in support[_basis(points[support], balanced[support])])
+        if np.ptp(balanced[support]) < 1e-6 * balanced.max():
+            even = np.where(balanced > 0, 1.0, 0.0)
+            candidates.append(Balance(weights=even, mixture=mixture, basis=basis))
+        candidates.append(Balance(weights=balanced, mixture=mixture, basis=basis))
     return candidates
 
 
@@ -79,10 +104,6 @@ def _basis(points: Array, weights: Array) -> NDArray[np.intp]:
     size = np.abs(np.diag(triangle))
     rank = int((size > 1e-10 * size.max(initial=0)).sum())
     return np.sort(pool[order[:rank]])
-
-
-def _combination(weights: Array, mixture: Array, basis: NDArray[np.intp]) -> dict[str, Any]:
-    return {"weights": weights.tolist(), "mixture": mixture.tolist(), "basis": [int(i) for i in basis]}
 
 
 def _entropy(weights: Array) -> float:

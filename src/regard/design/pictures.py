@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.design.answer import Ceiling, Design
-from regard.errors import InputError
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, save
+from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,25 +17,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-ENDINGS = (".svg", ".png", ".pdf")
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # Okabe and Ito: safe for colour-blind eyes
 MOST_BARS = 30
 
 
 def draw(found: Design | Ceiling, keys: Array, path: str) -> None:
     """Write a picture of a design to a file; its ending says the format."""
-    figure = sketch(found, keys)
-    figure.savefig(path, bbox_inches="tight", dpi=150)
+    save(sketch(found, keys), path)
 
 
 def sketch(found: Design | Ceiling, keys: Array) -> Figure:
     """The picture as a matplotlib figure: for keys in the plane the geometry, and always the weights."""
-    try:
-        from matplotlib.figure import Figure as NewFigure
-    except ImportError:
-        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
     flat = keys.shape[1] == 2
-    figure = NewFigure(figsize=(9.6 if flat else 6.4, 4.4), layout="constrained")
+    figure = new_figure(9.6 if flat else 6.4, 4.4)
     axes = figure.subplots(1, 2 if flat else 1, squeeze=False)[0]
     if flat:
         _plane(axes[0], found, keys)
@@ -50,10 +44,10 @@ def _weights(found: Design | Ceiling, keys: Array) -> Array:
     """The weights that the answer's query really gives, or equal ones where there is no query."""
     if isinstance(found, Design) and found.weights is not None:
         return found.weights
-    rows = found.certificate["allowed"]
+    rows = found.certificate.allowed
     allowed = np.ones(len(keys), dtype=bool) if rows is None else np.isin(np.arange(len(keys)), rows)
     query = np.zeros(keys.shape[1]) if found.query is None else found.query
-    scores = float(found.certificate["scale"]) * ((keys - keys.mean(axis=0)) @ query)
+    scores = found.certificate.scale * ((keys - keys.mean(axis=0)) @ query)
     weights = np.where(allowed, np.exp(np.where(allowed, scores - scores[allowed].max(), 0.0)), 0.0)
     return np.asarray(weights / weights.sum())
 
@@ -61,7 +55,7 @@ def _weights(found: Design | Ceiling, keys: Array) -> Array:
 def _plane(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
     weights, chosen = _weights(found, keys), _chosen(found)
     _hull(axes, keys)
-    colours = [ORANGE if i in chosen else BLUE for i in range(len(keys))]
+    colours = [VERMILION if i in chosen else BLUE for i in range(len(keys))]
     axes.scatter(keys[:, 0], keys[:, 1], s=40 + 400 * weights, c=colours, alpha=0.8, edgecolors="white", zorder=3)
     if len(keys) <= 25:
         for i, (x, y) in enumerate(keys):
@@ -105,7 +99,7 @@ def _bars(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
     if len(keys) > MOST_BARS:
         shown = np.sort(np.union1d(np.argsort(-weights)[:MOST_BARS], chosen).astype(int))
     names = [str(i) for i in shown]
-    axes.bar(names, weights[shown], color=[ORANGE if i in chosen else BLUE for i in shown])
+    axes.bar(names, weights[shown], color=[VERMILION if i in chosen else BLUE for i in shown])
     if isinstance(found, Ceiling):
         axes.axhline(found.ceiling, color=GREEN, lw=2, label=f"ceiling {found.ceiling:.4g}")
     _demanded(axes, found)
@@ -122,9 +116,9 @@ def _demanded(axes: Axes, found: Design | Ceiling) -> None:
         level = 1 / (len(found.chosen) + found.eps)
         axes.axhline(level, color=GREEN, lw=1.5, ls="--", label=f"asked for: {level:.4g}")
     if isinstance(found, Design) and found.verb == "match":
-        target: Any = found.certificate["question"]["target"]
+        target: Any = found.certificate.question.target
         if len(target) <= MOST_BARS:
-            axes.plot([str(i) for i in range(len(target))], target, "o", color=ORANGE, label="target")
+            axes.plot([str(i) for i in range(len(target))], target, "o", color=VERMILION, label="target")
 
 
 def _title(found: Design | Ceiling) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.arrays import check_array
-from regard.design.certificate import fingerprint
+from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
 from regard.errors import InputError
 
 Array = NDArray[np.float64]
@@ -23,27 +23,34 @@ Rows = NDArray[np.intp]
 class Question:
     """Keys, which of them may be attended to, what is wanted of which, and the factor on all scores."""
 
-    verb: str  # copy, share or match
-    keys: Array
+    verb: Verb
+    keys: Array  # n x d
     rows: Rows  # the allowed keys
     chosen: tuple[int, ...]  # the keys to copy or share, counted from 0
-    target: Array | None
+    target: Array | None  # one share per key
     scale: float
     eps: float | None = None
     kl: float | None = None
     max_norm: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def asked(self) -> Asked:
         """The question as a certificate states it."""
-        said: dict[str, Any] = {"verb": self.verb}
-        if self.verb == "match":
-            said["target"] = self.target.tolist() if self.target is not None else None
-        else:
-            said["keys"] = list(self.chosen)
-        for name in ("eps", "kl", "max_norm"):
-            if getattr(self, name) is not None:
-                said[name] = getattr(self, name)
-        return said
+        return Asked(
+            verb=self.verb, keys=self.chosen, target=self.target, eps=self.eps, kl=self.kl, max_norm=self.max_norm
+        )
+
+    def certificate(self, claim: Claim, **proof: Any) -> Certificate:
+        """A certificate about this question; `proof`: the fields that the claim uses."""
+        everything = len(self.rows) == len(self.keys)
+        return Certificate(
+            question=self.asked(),
+            claim=claim,
+            scale=self.scale,
+            allowed=None if everything else tuple(self.rows.tolist()),
+            shape=(self.keys.shape[0], self.keys.shape[1]),
+            sha256=self.fingerprint,
+            **proof,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -52,7 +59,7 @@ class Question:
     @property
     def competing(self) -> Rows:
         """The keys that compete: all allowed ones, for copying without the chosen one."""
-        return np.setdiff1d(self.rows, self.chosen) if self.verb == "copy" else self.rows
+        return np.setdiff1d(self.rows, self.chosen) if self.verb is Verb.COPY else self.rows
 
     def placed(self) -> tuple[Array, Array]:
         """The competing points and the anchors, moved so that the anchors' mean is the origin."""
@@ -66,11 +73,11 @@ class Question:
 
     def limit(self) -> float:
         """The F that is asked for, in nats: ln eps, ln(s + eps), or KL + H(p)."""
-        if self.verb == "match" and self.kl is not None:
+        if self.verb is Verb.MATCH and self.kl is not None:
             return self.kl + self.target_entropy()
         if self.eps is None:
             return 0.0
-        return math.log(self.eps) if self.verb == "copy" else math.log(len(self.chosen) + self.eps)
+        return math.log(self.eps) if self.verb is Verb.COPY else math.log(len(self.chosen) + self.eps)
 
     def target_entropy(self) -> float:
         if self.target is None:
@@ -87,15 +94,6 @@ class Question:
             return -math.inf
         return float(logsumexp(self.scale * (points @ query)) - (self.scale * (anchors @ query)).min())
 
-    def weights(self, query: Array) -> Array:
-        """The attention weights of all keys under a query; forbidden ones get 0."""
-        from scipy.special import softmax
-
-        full = np.zeros(len(self.keys))
-        origin = self.keys[self.rows[0]]
-        full[self.rows] = softmax(self.scale * ((self.keys[self.rows] - origin) @ query))
-        return full
-
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
@@ -106,9 +104,9 @@ class Geometry:
     unit: float
     frame: Array | None  # columns: the coordinates' directions in the original space
 
-    def query(self, found: Array, scale: float) -> Array:
+    def query(self, solution: Array, scale: float) -> Array:
         """A query of the solver's in the original space."""
-        direction = found if self.frame is None else self.frame @ found
+        direction = solution if self.frame is None else self.frame @ solution
         return np.asarray(direction / (self.unit * scale))
 
     def radius(self, max_norm: float, scale: float) -> float:
@@ -141,7 +139,7 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     mask = np.asarray(allowed)
     if mask.shape != (len(array),) or mask.dtype != np.bool_:
         raise InputError(
-            f"allowed must be one True or False a key, {len(array)} in all; it is {mask.dtype} of shape {mask.shape}."
+            f"allowed must be one True or False per key, {len(array)} in all; it is {mask.dtype} of shape {mask.shape}."
         )
     if not mask.any():
         raise InputError("allowed forbids every key, so there is nothing to attend to; allow at least one.")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.design import hull, winnable_screen
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import write_file
+from regard.progress import Progress
 from regard.results import Result, plain
 
 FORMAT = "regard winnable 1"
@@ -33,7 +35,6 @@ WAYS = {
     "n": "never wins",
     "?": "undecided",
 }
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +96,7 @@ class Winnable(Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate as JSON, for :func:`regard.design.winnable_check.verify_winnable`."""
-        _write(Path(path), self.to_json())
+        write_file(path, self.to_json().encode())
 
     def __str__(self) -> str:
         count, never, undecided = Counter(self.ways), self.never, self.undecided
@@ -143,7 +144,7 @@ def winnable(
         raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
     table = _table(rows)
     state = _State.start(table, checkpoint)
-    tell = progress or (lambda done, total: None)
+    progress = progress or (lambda done, total: None)
     for j, twin in _copies(table):
         state.settle(j, "n", Proof(row=j, kind="identical row", support=[twin], weights=["1"]))
     from joblib import Parallel
@@ -151,16 +152,16 @@ def winnable(
     small = table.size < 1 << 16 and jobs == -1  # starting processes would take longer than the work
     with Parallel(n_jobs=1 if small else jobs) as parallel:
         prepared = winnable_screen.prepare(table)
-        _screen(table, prepared, "c", state, parallel, tell)
+        _screen(table, prepared, "c", state, parallel, progress)
         if state.open():
             prepared = dataclasses.replace(prepared, whiten=winnable_screen.whitening(table, prepared.centre))
-            _screen(table, prepared, "w", state, parallel, tell)
-            _search(table, prepared, seconds, state, parallel, tell)
+            _screen(table, prepared, "w", state, parallel, progress)
+            _search(table, prepared, seconds, state, parallel, progress)
     return state.result(table)
 
 
 def _screen(
-    table: NDArray[Any], prepared: winnable_screen.Screen, way: str, state: _State, parallel: Any, tell: Progress
+    table: NDArray[Any], prepared: winnable_screen.Screen, way: str, state: _State, parallel: Any, progress: Progress
 ) -> None:
     from joblib import delayed
 
@@ -172,11 +173,16 @@ def _screen(
             for j, win in zip(which.tolist(), wins, strict=True):
                 state.settle(j, way if win else way.upper(), None)
         state.save()
-        tell(state.decided(), len(table))
+        progress(state.decided(), len(table))
 
 
 def _search(
-    table: NDArray[Any], prepared: winnable_screen.Screen, seconds: float, state: _State, parallel: Any, tell: Progress
+    table: NDArray[Any],
+    prepared: winnable_screen.Screen,
+    seconds: float,
+    state: _State,
+    parallel: Any,
+    progress: Progress,
 ) -> None:
     from joblib import delayed
 
@@ -188,7 +194,7 @@ def _search(
             way = "?" if proof is None else "n" if proof.support else "q"
             state.settle(j, way, proof)
         state.save()
-        tell(state.decided(), len(table))
+        progress(state.decided(), len(table))
 
 
 def _decide(table: NDArray[Any], j: int, prepared: winnable_screen.Screen, seconds: float) -> Proof | None:
@@ -261,7 +267,7 @@ class _State:
             return
         proofs = [plain(p) for p in self.proofs.values()]
         known = {"format": FORMAT, "fingerprint": self.fingerprint, "ways": "".join(self.ways), "proofs": proofs}
-        _write(self.path, json.dumps(known))
+        write_file(self.path, json.dumps(known).encode())
 
     def result(self, table: NDArray[Any]) -> Winnable:
         return Winnable(
@@ -273,18 +279,6 @@ class _State:
             ways="".join(self.ways),
             proofs=[self.proofs[j] for j in sorted(self.proofs)],
         )
-
-
-def _write(path: Path, text: str) -> None:
-    """Beside, then moved into place, so that a stop at any moment leaves a whole file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def fingerprint(table: NDArray[Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.design.rigor import SLACK, Floats, product_bound
+from regard.rigor import SLACK, Floats, product_bound
 
 Singles = NDArray[np.float32]
 

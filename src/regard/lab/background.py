@@ -11,6 +11,7 @@ import atexit
 import importlib
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -106,7 +107,7 @@ class Errands:
         return {"error": f"{why}; the lines below do the same without a limit.", "input": False}
 
     def _started(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "regard.lab.background"]
+        command = [sys.executable, "-P", "-m", "regard.lab.background"]  # -P: nothing is imported from where we stand
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, encoding="utf-8")
         atexit.register(self.close)
@@ -150,9 +151,17 @@ def outcome_of(line: str) -> dict[str, Any]:
 
 
 def serve(errands: IO[str], outcomes: IO[str]) -> None:
-    """Do errands until there are no more."""
-    for line in errands:
-        outcomes.write(json.dumps(outcome_of(line), ensure_ascii=False) + "\n")
+    """Do errands until there are no more; where the lab has gone, in the middle of one."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in errands:
+            lines.put(line)
+        os._exit(0)  # the other end is closed: whatever is under way, nobody will hear of it
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        outcomes.write(json.dumps(outcome_of(lines.get()), ensure_ascii=False) + "\n")
         outcomes.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
@@ -21,12 +20,11 @@ INK = {
 
 def drawn(draw: Callable[[Any], None]) -> str:
     """What ``draw`` puts into a new figure, as SVG for the page."""
-    from regard.coursework.drawing import figure
+    from regard.pictures import figure, svg
 
-    made, stream = figure(), io.StringIO()
+    made = figure()
     draw(made)
-    made.savefig(stream, format="svg", metadata={"Date": None})
-    return dressed(stream.getvalue())
+    return dressed(svg(made))
 
 
 def dressed(svg: str) -> str:

@@ -1,8 +1,10 @@
-"""The server: this machine's own browser may ask, nobody else.
+"""The server: the person who started it may ask, nobody else.
 
-It listens on the loopback address only. Every request must name that address as its host, so that no other name can be
-made to point here (DNS rebinding), and every question must come from a page of this server itself (Origin), so that no
-other page can ask in the user's name. What the pages may load is this server's and nothing else (Content-Security-
+It listens on the loopback address only. A page and its answers are for whoever brings the lab's cookie
+(:mod:`regard.lab.access`), so that another account of this machine gets nothing. Every request must name our address as
+its host, so that no other name can be made to point here (DNS rebinding), every question must come from a page of this
+server itself (Origin), so that no other page can ask in the user's name, and nothing is computed for a request that
+another site has made (Sec-Fetch-Site). What the pages may load is this server's and nothing else (Content-Security-
 Policy), so that the lab works, and stays, offline.
 """
 
@@ -10,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache
 from http import HTTPStatus
@@ -22,13 +26,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from regard.errors import InputError, RegardError
+from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.extras import require
+from regard.lab.access import WORD, Access, how_to_open, may_compute
 from regard.lab.page import Page, pages
 from regard.lab.state import State
 from regard.results import plain
 
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
+WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
 STATIC = Path(__file__).parent / "static"
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
@@ -51,10 +58,15 @@ class Lab(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait to be accepted; the library's 5 loses some of a burst
 
-    def __init__(self, *, port: int | None = None, runs: str | Path = "runs") -> None:
+    def __init__(
+        self, *, port: int | None = None, runs: str | Path = "runs", folders: Sequence[str | Path] = (".",)
+    ) -> None:
         check_installed()
         self.runs = Path(runs)  # where translators train; there need be none
+        self.folders = tuple(Path(folder).resolve() for folder in folders)  # a page opens files below these only
+        self.waiting = threading.BoundedSemaphore(WAITING)
         self.pages: dict[str, Page] = pages()
         self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
         self.alone = threading.Lock()  # python-flint's precision belongs to the process: one computation at a time
@@ -68,6 +80,7 @@ class Lab(ThreadingHTTPServer):
                     f"Port {port} cannot be used ({error.strerror}); leave --port out for a free one."
                 ) from None
             super().__init__(("127.0.0.1", 0), Handler)
+        self.access = Access(port=self.port)
 
     @property
     def port(self) -> int:
@@ -78,11 +91,24 @@ class Lab(ThreadingHTTPServer):
         """Where the first page is."""
         return f"http://127.0.0.1:{self.port}/"
 
-    def answer(self, name: str, words: dict[str, str]) -> dict[str, Any]:
-        """What a page says to a state."""
+    @property
+    def opening(self) -> str:
+        """The address to open: it lets a browser in. A secret of whoever started the lab."""
+        return f"{self.address}?{WORD}={self.access.token}"
+
+    def answer(self, name: str, words: dict[str, str], *, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+        """What a page says to a state; nothing is computed for whoever has left before it was their turn."""
         page = self.pages[name]
-        with self.alone:
-            return page.answer(State(words, start=page.start, runs=self.runs)).to_dict()
+        if not self.waiting.acquire(blocking=False):
+            raise CouldNotFindOut("Too many questions wait for an answer; close some pages of the lab and try again.")
+        try:
+            with self.alone:
+                if not wanted():
+                    raise CouldNotFindOut("Nobody waits for this answer any more.")
+                state = State(words, start=page.start, runs=self.runs, folders=self.folders)
+                return page.answer(state).to_dict()
+        finally:
+            self.waiting.release()
 
     def expect(self, name: str, words: dict[str, str]) -> None:
         """Begin an answer while the browser still fetches the page that will ask for it; only the latest is kept."""
@@ -97,12 +123,12 @@ class Lab(ThreadingHTTPServer):
 
         threading.Thread(target=keep, daemon=True).start()
 
-    def awaited(self, name: str, words: dict[str, str]) -> dict[str, Any]:
+    def awaited(self, name: str, words: dict[str, str], wanted: Callable[[], bool]) -> dict[str, Any]:
         """The answer that was begun early, if it is to this question, or else a fresh one."""
         early, self.early = self.early, None
         if early is not None and early[0] == self._question(name, words):
             return early[1].result()
-        return self.answer(name, words)
+        return self.answer(name, words, wanted=wanted)
 
     def _question(self, name: str, words: dict[str, str]) -> tuple[str, dict[str, str]]:
         return name, {**self.pages[name].start, **words}
@@ -146,8 +172,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         path = urlsplit(self.path).path
         name = path.removeprefix("/") or next(iter(self.server.pages))
-        if name in self.server.pages:
-            self.server.expect(name, dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+        if (opened := self.server.access.without_token(self.path)) is not None:
+            self._let_in(opened)
+        elif name in self.server.pages and not self.server.access.knows(self.headers.get("Cookie")):
+            self._send(HTTPStatus.FORBIDDEN, "text/html", how_to_open(self.path).encode("utf-8", "replace"))
+        elif name in self.server.pages:
+            if may_compute(self.headers.get("Sec-Fetch-Site")):
+                self.server.expect(name, dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
             self._send(HTTPStatus.OK, "text/html", self.server.frame(name))
         elif (file := static_files().get(path)) is not None:
             self._send(HTTPStatus.OK, KINDS[file.suffix], file.read_bytes())
@@ -161,17 +192,20 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return self._refuse(HTTPStatus.FORBIDDEN, "Only a page of this lab may ask it; another one did.")
+        if not self.server.access.knows(self.headers.get("Cookie")):
+            said = "This browser has not opened the lab yet: open the address that `regard lab` printed."
+            return self._refuse(HTTPStatus.FORBIDDEN, said)
         name = urlsplit(self.path).path.removeprefix("/ask/")
         if name not in self.server.pages:
             return self._refuse(HTTPStatus.NOT_FOUND, f"There is no page {name!r} to ask.")
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST:
+        if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A question has at most {LARGEST:,} bytes.")
         self._ask(name, self.rfile.read(int(length)))
 
     def _ask(self, name: str, body: bytes) -> None:
         try:
-            answer = self.server.awaited(name, words(body))
+            answer = self.server.awaited(name, words(body), self._still_there)
         except RegardError as error:
             status = HTTPStatus.BAD_REQUEST if isinstance(error, InputError) else HTTPStatus.UNPROCESSABLE_ENTITY
             return self._send(status, "application/json", _json({"error": str(error)}))
@@ -179,6 +213,20 @@ class Handler(BaseHTTPRequestHandler):
             said = f"This page of the lab failed ({type(error).__name__}: {error}); please report it with its address."
             return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "application/json", _json({"error": said}))
         self._send(HTTPStatus.OK, "application/json", _json(answer))
+
+    def _let_in(self, address: str) -> None:
+        """A right token: the cookie in its place, and the same address without it."""
+        self._send(
+            HTTPStatus.SEE_OTHER, "text/plain", b"", **{"Location": address, "Set-Cookie": self.server.access.cookie}
+        )
+
+    def _still_there(self) -> bool:
+        """Has the browser not hung up? A drag leaves questions behind that nobody reads the answers of."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        try:
+            return not readable or self.connection.recv(1, socket.MSG_PEEK) != b""
+        except OSError:
+            return False
 
     def _host_is_ours(self) -> bool:
         port = self.server.port
@@ -191,13 +239,17 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # whatever else was sent is not read
         self._send(status, "application/json", _json({"error": sentence}))
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library refuses by itself, with our headers and in our form."""
+        self._refuse(HTTPStatus(code), f"{message or HTTPStatus(code).phrase}.")
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         # The icon is fetched anew with every change of the address unless it may be kept.
         self.send_header("Cache-Control", "max-age=86400" if kind == KINDS[".svg"] else "no-cache")
-        for name, value in HEADERS.items():
+        for name, value in {**HEADERS, **more}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
@@ -216,7 +268,7 @@ def words(body: bytes) -> dict[str, str]:
     """
     try:
         given = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise InputError("A question is a JSON object of strings, the words of the page's address.")
@@ -236,9 +288,7 @@ def static_files() -> dict[str, Path]:
 
 def check_installed() -> None:
     """The lab draws with uPlot, from its Python package, and writes formulas with latex2mathml."""
-    missing = [name for name in ("uplot", "latex2mathml") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"The lab needs {' and '.join(missing)}: pip install 'regard[lab]'.")
+    require("The lab", "uplot", "latex2mathml")
 
 
 def _json(value: Any) -> bytes:

@@ -20,14 +20,22 @@ class State:
     regard.errors.InputError: eps must be a number from 0.5 to 1, not '0.1'.
     """
 
-    def __init__(self, given: Mapping[str, str], *, start: Mapping[str, str], runs: Path = Path("runs")) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        *,
+        start: Mapping[str, str],
+        runs: Path = Path("runs"),
+        folders: Sequence[Path] = (),
+    ) -> None:
         for name in given:
             if name not in start:
                 raise InputError(
                     f"The address has {name!r}, which this page does not know; it knows {', '.join(start)}."
                 )
         self.words: dict[str, str] = {**start, **given}
-        self.runs = runs  # the lab's own, not the address's: the folder that the runs of translators are in
+        # The lab's own, not the address's: where the runs of translators are, and below which a file may be opened.
+        self.runs, self.folders = runs, tuple(folders)
 
     def text(self, name: str) -> str:
         """A word as it came."""
@@ -65,10 +73,18 @@ class State:
             raise InputError(f"{name} must be at most {most} rows of {width} numbers, such as 1,0; 0,1.")
         return [[_number(part, name, -size, size) for part in row] for row in rows]
 
+    def file(self, path: str) -> Path:
+        """A file's path, if it lies below a folder that the lab may open: links are followed first."""
+        real = Path(path).resolve()
+        if not any(real.is_relative_to(folder) for folder in self.folders):
+            below = " or ".join(str(folder) for folder in self.folders) or "no folder"
+            raise InputError(f"The lab opens files below {below} only; start it with --folder DIR for another.")
+        return real
+
     def indices(self, name: str, *, below: int) -> list[int]:
         """Different whole numbers counted from 0, in order, such as 0,2; there may be none."""
         words = [word for word in self.words[name].split(",") if word.strip()]
-        if not all(word.strip().isdecimal() and int(word) < below for word in words):
+        if not all(word.strip().isdecimal() and len(word.strip()) < 9 and int(word) < below for word in words):
             raise InputError(f"{name} must be whole numbers from 0 to {below - 1}, not {self.words[name]!r}.")
         return sorted({int(word) for word in words})
 

@@ -7,22 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.lowrank.rounding import LEAST, PAY, Float, U, difference, gram, norm_above
+from regard.rigor.floats import Floats, U
+from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
     """What is proved about ``sigma_i(A)``: ``lower_i <= sigma_i(A) <= upper_i``, and the numbers it follows from."""
 
-    lower: Float
-    upper: Float
+    lower: Floats
+    upper: Floats
     residual: float  # >= ||A - U S V^T||_F
     left: float  # >= ||U^T U - I||_F
     right: float  # >= ||V^T V - I||_F
     coupling: float  # >= ||S (U^T U - I) S||_F
 
 
-def certify(left: Float, values: Float, right: Float, *, residual: float, quick: bool = False) -> Certificate:
+def certify(left: Floats, values: Floats, right: Floats, *, residual: float, quick: bool = False) -> Certificate:
     """Bounds on the singular values of A from any factors ``U, s, V`` and a bound on ``||A - U diag(s) V^T||``.
 
     |sigma_i(A) - sigma_i(U S V^T)| <= residual                                              (Weyl)
@@ -31,7 +32,7 @@ def certify(left: Float, values: Float, right: Float, *, residual: float, quick:
 
     Nothing is assumed about where the factors come from; bad ones give wide bounds, never wrong ones. The
     statement is about the exact singular values of the numbers in A; all roundings are accounted for.
-    ``quick`` as in :func:`regard.lowrank.rounding.difference`.
+    ``quick`` as in :func:`regard.rigor.matrices.difference`.
 
     >>> a = np.array([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     >>> u, s, v = np.eye(3)[:, :2], np.array([3.0, 2.0]), np.eye(2)
@@ -51,7 +52,7 @@ def certify(left: Float, values: Float, right: Float, *, residual: float, quick:
     )
 
 
-def _skewness(vectors: Float, quick: bool) -> tuple[Float, float]:
+def _skewness(vectors: Floats, quick: bool) -> tuple[Floats, float]:
     """``I - U^T U`` and a bound on its rounding error."""
     eye = np.eye(vectors.shape[1])
     if not quick:
@@ -62,7 +63,7 @@ def _skewness(vectors: Float, quick: bool) -> tuple[Float, float]:
 
 
 def residual_above(
-    source: tuple[Float, ...], left: Float, values: Float, right: Float, *, quick: bool = False
+    source: tuple[Floats, ...], left: Floats, values: Floats, right: Floats, *, quick: bool = False
 ) -> float:
     """At least ``||A - U S V^T||_F`` for ``source`` = (A,), or ``||A B^T - U S V^T||_F`` for (A, B).
 
@@ -84,7 +85,7 @@ def residual_above(
     return (math.sqrt(total) + 4 * U * norm_above(half_left) * norm_above(half_right)) * PAY
 
 
-def _enclose(values: Float, residual: float, left: float, right: float, coupling: float) -> tuple[Float, Float]:
+def _enclose(values: Floats, residual: float, left: float, right: float, coupling: float) -> tuple[Floats, Floats]:
     s = np.sort(np.abs(values))[::-1]
     square = s * s
     low = np.maximum(square * max(0.0, 1 - left), square - coupling)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
-from regard.lowrank.rounding import Float, gamma, squares
 from regard.results import Result
+from regard.rigor.floats import Floats
+from regard.rigor.matrices import gamma, squares
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,10 +22,10 @@ class Statements(Result):
 
     energy: tuple[float, float]  # sum of sigma_i^2 lies between these
     squared_norm: tuple[float, float]  # and ||A||_F^2, summed from the entries, between these
-    tail: Float  # sigma_k sqrt(k) / ||A||_F, at most 1
-    tail_margin: Float  # how much of it is proved: the upper end
-    error: Float  # the best rank k-1 has at most this spectral error
-    bound: Float  # ||A||_F / sqrt(k)
+    tail: Floats  # sigma_k sqrt(k) / ||A||_F, at most 1
+    tail_margin: Floats  # how much of it is proved: the upper end
+    error: Floats  # the best rank k-1 has at most this spectral error
+    bound: Floats  # ||A||_F / sqrt(k)
 
     @property
     def answer(self) -> bool:
@@ -71,7 +72,7 @@ def statements(matrix: npt.ArrayLike) -> Statements:
     )
 
 
-def attaining(k: int, shape: tuple[int, int]) -> Float:
+def attaining(k: int, shape: tuple[int, int]) -> Floats:
     """A matrix with sigma_k = ||A||_F / sqrt(k): k equal singular values and no others, the only kind there is.
 
     Equality in k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 needs sigma_1 = ... = sigma_k and

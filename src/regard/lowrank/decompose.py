@@ -10,19 +10,9 @@ import numpy.typing as npt
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import certify, residual_above
-from regard.lowrank.rounding import (
-    LEAST,
-    PAY,
-    Float,
-    U,
-    difference,
-    gram,
-    norm_above,
-    scale,
-    squares,
-    symmetric_norm,
-)
-from regard.lowrank.singular import Spectrum
+from regard.lowrank.singular import Spectrum, unit_of
+from regard.rigor.floats import Floats, U
+from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above, scale, squares, symmetric_norm
 
 TALL = 1.5  # from this many times more rows than columns the Gram matrix is the faster way
 SURE = 1e-8  # the certified error, relative to sigma_1, up to which the Gram matrix is good enough by default
@@ -58,7 +48,7 @@ def spectrum(matrix: npt.ArrayLike, *, tolerance: float = SURE, method: str = "a
     return _in_full(a, name, tolerance)
 
 
-def _by_gram(a: Float, name: str) -> Spectrum:
+def _by_gram(a: Floats, name: str) -> Spectrum:
     unit, total = _measured(a, name)
     tall = a if a.shape[0] >= a.shape[1] else a.T
     upright = np.ascontiguousarray(tall if unit == 1 else tall * unit)
@@ -75,7 +65,7 @@ def _by_gram(a: Float, name: str) -> Spectrum:
     )  # fmt: skip
 
 
-def _eigen_slack(product: Float, w: Float, s: Float) -> float:
+def _eigen_slack(product: Floats, w: Floats, s: Floats) -> float:
     """At least ||G - W W^T|| + ||W^T W - diag(s^2)||: how far the eigenvalues of G can be from s^2."""
     inner, slack_inner = gram(w)
     outer, slack_outer = gram(np.ascontiguousarray(w.T))
@@ -84,7 +74,7 @@ def _eigen_slack(product: Float, w: Float, s: Float) -> float:
     return symmetric_norm(product - outer) + symmetric_norm(inner) + slack * PAY
 
 
-def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
+def _in_full(a: Floats, name: str, tolerance: float) -> Spectrum:
     unit, total = _measured(a, name)
     scaled = a if unit == 1 else a * unit
     u, s, v = _svd(scaled, name)
@@ -100,7 +90,7 @@ def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
     )  # fmt: skip
 
 
-def _measured(a: Float, name: str) -> tuple[float, float]:
+def _measured(a: Floats, name: str) -> tuple[float, float]:
     """A power of two that makes squares safe, 1 for all usual matrices, and ||A||_F^2 in that unit."""
     total = squares(a)
     if 1e-150 < total < 1e150:  # then there is no need for another pass through the matrix
@@ -130,29 +120,32 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
             f"A B^T needs factors with equally many columns, but they have shapes {a.shape} and {b.shape}; "
             "transpose one of them."
         )
-    sizes = math.sqrt(squares(a)), math.sqrt(squares(b))
-    if not all(0 < size < math.inf and scale(size) == 1 for size in sizes if size != 0):
-        raise InputError("The factors' norms must lie between 1e-75 and 1e75; rescale them.")
+    units = unit_of(a, "left factor"), unit_of(b, "right factor")
+    unit = units[0] * units[1]
+    if not 1e-280 < unit < 1e280:
+        size = -sum(math.log10(u) for u in units)
+        raise InputError(f"{name}: the factors' sizes multiply to about 1e{size:+.0f}; rescale one of them.")
     pays = a.shape[1] < min(len(a), len(b))
     form = _unformed if pays else _formed
-    u, s, v, residual, frobenius = form(a, b, name)
+    u, s, v, residual, frobenius = form(a * units[0], b * units[1], name)
     proof = certify(u, s, v, residual=residual)
     return _summary(
-        name=name, shape=(len(a), len(b)), method="factors" if pays else "formed", values=s,
-        lower=proof.lower, upper=proof.upper, frobenius=frobenius, left=u, right=v, floor=residual, source=(a, b),
+        name=name, shape=(len(a), len(b)), method="factors" if pays else "formed", values=s / unit,
+        lower=proof.lower / unit, upper=proof.upper / unit, frobenius=frobenius / unit, left=u, right=v,
+        floor=residual / unit, source=(a, b),
     )  # fmt: skip
 
 
-Factors = tuple[Float, Float, Float, float, float]
+Factors = tuple[Floats, Floats, Floats, float, float]
 
 
-def _formed(a: Float, b: Float, name: str) -> Factors:
+def _formed(a: Floats, b: Floats, name: str) -> Factors:
     product = a @ b.T
     u, s, v = _svd(product, name)
     return u, s, v, residual_above((a, b), u, s, v), math.sqrt(squares(product))
 
 
-def _unformed(a: Float, b: Float, name: str) -> Factors:
+def _unformed(a: Floats, b: Floats, name: str) -> Factors:
     (qa, ra), (qb, rb) = np.linalg.qr(a), np.linalg.qr(b)
     core = ra @ rb.T
     small_u, s, small_v = _svd(core, name)
@@ -167,18 +160,18 @@ def _unformed(a: Float, b: Float, name: str) -> Factors:
     return u, s, v, residual * PAY, math.sqrt(squares(core))
 
 
-def _gap(target: Float, left: Float, right: Float) -> float:
+def _gap(target: Floats, left: Floats, right: Floats) -> float:
     """At least ||T - X Y||_F."""
     rest, slack = difference(target, np.ascontiguousarray(left.T), right)
     return norm_above(rest) + slack
 
 
-def _stretch(q: Float) -> float:
+def _stretch(q: Floats) -> float:
     """At least ||Q||_2, near 1 for nearly orthonormal columns."""
     return math.sqrt(1 + _gap(np.eye(q.shape[1]), q.T, q)) * PAY
 
 
-def _svd(a: Float, name: str) -> tuple[Float, Float, Float]:
+def _svd(a: Floats, name: str) -> tuple[Floats, Floats, Floats]:
     try:
         u, s, vt = np.linalg.svd(a, full_matrices=False)
     except np.linalg.LinAlgError:
@@ -187,14 +180,14 @@ def _svd(a: Float, name: str) -> tuple[Float, Float, Float]:
 
 
 def _summary(
-    *, name: str, shape: tuple[int, int], method: str, values: Float, lower: Float, upper: Float,
-    frobenius: float, left: Float | None, right: Float, floor: float, source: tuple[Float, ...],
+    *, name: str, shape: tuple[int, int], method: str, values: Floats, lower: Floats, upper: Floats,
+    frobenius: float, left: Floats | None, right: Floats, floor: float, source: tuple[Floats, ...],
 ) -> Spectrum:  # fmt: skip
     """Everything that follows from singular values and their bounds."""
     # Never state less than this: an independent recomputation must be able to confirm it.
     least = 64 * U * frobenius
     lower, upper = np.clip(lower, 0.0, np.maximum(values - least, 0.0)), np.maximum(upper, values + least)
-    if frobenius == 0:
+    if not all(part.any() for part in source):  # zero itself; a product can also cancel to 0 in floats alone
         lower, upper, floor = np.zeros_like(values), np.zeros_like(values), 0.0
     share = np.cumsum(_unit(values) ** 2)
     p = values / values.sum() if values[0] > 0 else np.zeros(0)
@@ -218,5 +211,5 @@ def _summary(
     )
 
 
-def _unit(values: Float) -> Float:
+def _unit(values: Floats) -> Floats:
     return values / values[0] if values[0] > 0 else np.zeros_like(values)

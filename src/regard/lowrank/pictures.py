@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.errors import InputError
 from regard.lowrank.singular import Spectrum
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
+from regard.pictures import figure as new_figure
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B6B6B"  # Okabe-Ito, safe for colour-blind eyes
-
-
-def draw(spectrum: Spectrum, path: str | os.PathLike[str], *, rank: int | None = None) -> None:
-    """Write the picture to a .png, .svg or .pdf file; ``rank`` marks a cut."""
-    name = os.fspath(path)
-    if not name.lower().endswith((".png", ".svg", ".pdf")):
-        raise InputError(f"Cannot draw to {name!r}: the name must end in .png, .svg or .pdf.")
-    figure = sketch(spectrum, rank=rank)
-    try:
-        figure.savefig(name, dpi=150, metadata={"Date": None} if name.lower().endswith(".svg") else None)
-    except OSError as error:
-        raise InputError(f"Cannot write {name!r}: {error.strerror or error}.") from None
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Any:
+def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Figure:
     """The picture as a matplotlib figure: the singular values under their bound, and the energy kept."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Drawing needs matplotlib: pip install 'regard[plots]'.") from None
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    figure = new_figure(9.6, 3.8)
     left, right = figure.subplots(1, 2)
     _values(left, spectrum, rank)
     _energy(right, spectrum, rank)
@@ -39,11 +25,11 @@ def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Any:
     return figure
 
 
-def _values(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
+def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(1, len(spectrum.singular_values) + 1)
     positive = spectrum.singular_values > spectrum.upper[0] * 1e-16
     dots = "o-" if len(k) <= 40 else "-"
-    axes.plot(k, spectrum.bound, "--", color=ORANGE, label=r"coursework: $||A||_F/\sqrt{k}$")
+    axes.plot(k, spectrum.bound, "--", color=VERMILION, label=r"coursework: $||A||_F/\sqrt{k}$")
     axes.plot(
         k[positive],
         spectrum.singular_values[positive],
@@ -61,10 +47,10 @@ def _values(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
     axes.set_xlabel("k")
     axes.set_ylabel("singular value")
     axes.legend(frameon=False, fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
+    open_box(axes)
 
 
-def _energy(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
+def _energy(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(0, len(spectrum.energy) + 1)
     axes.plot(k, 100 * np.concatenate([[0.0], spectrum.energy]), color=GREEN)
     axes.plot(k, 100 * k / k[-1], color=GREY, lw=0.8, ls="--", label="all values equal")
@@ -82,4 +68,4 @@ def _energy(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
     axes.set_ylim(0, 103)
     axes.set_xlim(0, k[-1])
     axes.legend(frameon=False, fontsize=9, loc="lower right")
-    axes.spines[["top", "right"]].set_visible(False)
+    open_box(axes)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import Certificate, certify, residual_above
-from regard.lowrank.rounding import PAY, Float, U, gamma, norm_above, scale
 from regard.lowrank.truncation import Truncation
 from regard.results import Result
+from regard.rigor.floats import Floats, U
+from regard.rigor.matrices import PAY, gamma, norm_above
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,19 +73,19 @@ class Spectrum(Result):
     name: str
     shape: tuple[int, int]
     method: str  # "gram", "full"; for products "factors" (never formed) or "formed"
-    singular_values: Float
-    lower: Float
-    upper: Float
+    singular_values: Floats
+    lower: Floats
+    upper: Floats
     frobenius: float
-    energy: Float  # share of ||A||_F^2 in the first k values, k = 1, 2, ...
-    bound: Float  # the coursework's ||A||_F / sqrt(k), k = 1, 2, ...
+    energy: Floats  # share of ||A||_F^2 in the first k values, k = 1, 2, ...
+    bound: Floats  # the coursework's ||A||_F / sqrt(k), k = 1, 2, ...
     effective_rank: float
     stable_rank: float
     rank_at_least: int  # values proved to be positive
-    _left: Float | None = field(repr=False)
-    _right: Float = field(repr=False)
+    _left: Floats | None = field(repr=False)
+    _right: Floats = field(repr=False)
     _floor: float = field(repr=False)
-    _source: tuple[Float, ...] = field(repr=False)  # the matrix, or the two factors of the product
+    _source: tuple[Floats, ...] = field(repr=False)  # the matrix, or the two factors of the product
 
     @property
     def error_bound(self) -> float:
@@ -169,9 +170,9 @@ class Spectrum(Result):
             upper=proof.upper,
         )
 
-    def bilinear(self, x: Float, y: Float) -> Float:
+    def bilinear(self, x: Floats, y: Floats) -> Floats:
         """``X M Y^T``, through the factors where the matrix is a product."""
-        product: Float = x @ self._source[0] @ (y.T if len(self._source) == 1 else (y @ self._source[1]).T)
+        product: Floats = x @ self._source[0] @ (y.T if len(self._source) == 1 else (y @ self._source[1]).T)
         return product
 
     @property
@@ -183,18 +184,22 @@ class Spectrum(Result):
     def _upright(self) -> bool:
         return self._left is not None or self.shape[0] >= self.shape[1]
 
-    def _enclosure(self, source: tuple[Float, ...]) -> Certificate:
+    def _enclosure(self, source: tuple[Floats, ...]) -> Certificate:
         """From U, s, V; the Gram way keeps no U, so it is A V / s. All of it near 1, as squares need."""
-        unit = scale(self.frobenius)
-        first = (source[0] if self._upright else source[0].T) * unit
+        units = [unit_of(part, "matrix to check") for part in source]
+        scaled = [part * unit for part, unit in zip(source, units, strict=True)]
+        unit = math.prod(units)
+        first = scaled[0] if self._upright else scaled[0].T
         values, left = self.singular_values * unit, self._left
         if left is None:
             left = (first @ self._right) / np.where(values > 0, values, 1.0)
-        residual = residual_above((first, *source[1:]), left, values, self._right)
+        residual = residual_above((first, *scaled[1:]), left, values, self._right)
         proof = certify(left, values, self._right, residual=residual)
+        if not all(part.any() for part in source):  # zero, without any rounding
+            return dataclasses.replace(proof, lower=np.zeros_like(values), upper=np.zeros_like(values))
         return dataclasses.replace(proof, lower=proof.lower / unit, upper=proof.upper / unit)
 
-    def _project(self, right: Float) -> tuple[Float, float]:
+    def _project(self, right: Floats) -> tuple[Floats, float]:
         """A V_k, and what its rounding and the small skewness of V_k can add to the error."""
         upright = self._source[0] if self._upright else self._source[0].T
         k = right.shape[1]
@@ -237,6 +242,18 @@ class Spectrum(Result):
         return sketch(self)
 
 
+def unit_of(matrix: Floats, what: str) -> float:
+    """The power of two that brings the largest entry to between 1/2 and 1: multiplying by it rounds nothing.
+
+    >>> unit_of(np.array([[3.0, -5.0]]), "matrix")
+    0.125
+    """
+    top = float(np.max(np.abs(matrix)))
+    if top != 0 and not 1e-280 < top < 1e280:
+        raise InputError(f"{what}: its largest entry is {top:.3g}; rescale it to between 1e-280 and 1e280.")
+    return 2.0 ** -math.frexp(top)[1] if top else 1.0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SpectrumCheck(Result):
     """Outcome of recomputing: how many stated intervals are proved or refuted."""
@@ -245,8 +262,8 @@ class SpectrumCheck(Result):
     refuted: int
     of: int
     widest: float
-    lower: Float
-    upper: Float
+    lower: Floats
+    upper: Floats
 
     @property
     def answer(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import InputError
-from regard.lowrank.rounding import PAY, Float, gamma, norm_above, squares
 from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
+from regard.progress import Progress
 from regard.results import Result
+from regard.rigor.floats import Floats
+from regard.rigor.matrices import PAY, gamma, norm_above, squares
 
-Progress = Callable[[int, int], None]
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
 
@@ -34,9 +35,9 @@ class Sketch(Result):
     columns: int
     passes: int  # how often the matrix was read
     seed: int
-    singular_values: Float
-    lower: Float  # <= sigma_i(A)
-    upper: Float  # >= sigma_i(A)
+    singular_values: Floats
+    lower: Floats  # <= sigma_i(A)
+    upper: Floats  # >= sigma_i(A)
     frobenius: float
     residual: float  # >= ||A - Y Q^T||_F, hence >= ||A - Y Q^T||_2
     residual_by: str  # "identity" or "direct"
@@ -45,7 +46,7 @@ class Sketch(Result):
     probes: int
     failure_probability: float
     _core: Spectrum = field(repr=False)
-    _basis: Float = field(repr=False)
+    _basis: Floats = field(repr=False)
     _skew: float = field(repr=False)
     _drift: float = field(repr=False)
 
@@ -161,7 +162,7 @@ class Steps:
             self.progress(self.done, self.total)
 
 
-def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Float]]:
+def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Floats]]:
     rows = max(1, BLOCK // matrix.shape[1])
     for start in range(0, len(matrix), rows):
         block = np.asarray(matrix[start : start + rows], dtype=np.float64)
@@ -169,7 +170,7 @@ def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Float]]:
         step(len(block))
 
 
-def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None:
+def refuse_nonfinite(block: Floats, image: Floats, rows: slice, name: str) -> None:
     """Gaussian vectors meet every entry of the block, so a bad one shows in their few images."""
     if np.isfinite(image).all():
         return
@@ -180,7 +181,7 @@ def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None
     )
 
 
-def direct_residual(matrix: Matrix, image: Float, basis: Float, progress: Progress | None) -> tuple[float, float]:
+def direct_residual(matrix: Matrix, image: Floats, basis: Floats, progress: Progress | None) -> tuple[float, float]:
     """Bounds on ||A - Y Q^T||_F, entry by entry in one reading."""
     step, parts = Steps(progress, len(matrix)), []
     for rows, block in blocks(matrix, step):

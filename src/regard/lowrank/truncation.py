@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ import numpy.typing as npt
 
 from regard.arrays import check_array
 from regard.errors import InputError
-from regard.lowrank.rounding import PAY, Float, difference, norm_above
+from regard.files import write_file
 from regard.results import Result
+from regard.rigor.floats import Floats
+from regard.rigor.matrices import PAY, difference, norm_above
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,14 +31,14 @@ class Truncation(Result):
     best_frobenius_error: tuple[float, float]
     spectral_error_above: float
     frobenius_error_above: float
-    left: Float = field(repr=False)
-    right: Float = field(repr=False)
+    left: Floats = field(repr=False)
+    right: Floats = field(repr=False)
     probable_spectral_error: float | None = None  # of a sketch: not exceeded unless its probes were unlucky
     failure_probability: float | None = None
 
-    def matrix(self) -> Float:
+    def matrix(self) -> Floats:
         """The approximation itself, m x n."""
-        product: Float = self.left @ self.right.T
+        product: Floats = self.left @ self.right.T
         return product
 
     def check(self, matrix: npt.ArrayLike) -> TruncationCheck:
@@ -67,11 +70,13 @@ class Truncation(Result):
         if not target.parent.is_dir():
             raise InputError(f"Cannot write {str(target)!r}: there is no such directory.")
         if target.suffix.lower() == ".npz":
-            np.savez(target, **arrays)  # type: ignore[arg-type]
+            stream = io.BytesIO()
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+            write_file(target, stream.getvalue())
             return
         from safetensors.numpy import save
 
-        target.write_bytes(save(arrays, metadata={"meaning": "approximation = left @ right.T"}))
+        write_file(target, save(arrays, metadata={"meaning": "approximation = left @ right.T"}))
 
     def to_dict(self) -> dict[str, object]:
         """Without the factors, which `save` writes."""
@@ -126,11 +131,11 @@ class TruncationCheck(Result):
         )
 
 
-def _top_direction(rest: Float, *, steps: int = 30) -> Float:
+def _top_direction(rest: Floats, *, steps: int = 30) -> Floats:
     """A unit vector along which the matrix is long: any one gives a true lower bound on its spectral norm."""
-    v: Float = 1 + np.arange(rest.shape[1]) / rest.shape[1]
+    v: Floats = 1 + np.arange(rest.shape[1]) / rest.shape[1]
     for _ in range(steps):
-        image: Float = rest.T @ (rest @ v)
+        image: Floats = rest.T @ (rest @ v)
         size = math.sqrt(float(image @ image))
         if size == 0:
             break

@@ -120,7 +120,10 @@ class NoiseModel:
         return self.times_covariance(queries, key) @ queries.T
 
     def times_covariance(self, queries: Array, key: int) -> Array:
-        """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full."""
+        """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full.
+
+        What overflows is infinite here; :func:`regard.noise.score_laws` refuses it.
+        """
         total: Array = np.asarray(self.isotropic)[key] * queries
         for spread in self.spreads:
             if spread.key == key:
@@ -156,10 +159,11 @@ def _matrix(given: ArrayLike, name: str) -> Array:
 
 def _numbers(given: Any) -> Array | None:
     try:
-        array = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+        stored = np.asarray(given)
+        array = stored.astype(float)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return array if np.isfinite(array).all() else None
+    return array if stored.dtype.kind in "iuf" and np.isfinite(array).all() else None  # true is no variance
 
 
 def _isotropic_mistakes(model: NoiseModel) -> list[str]:

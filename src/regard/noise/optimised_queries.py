@@ -7,7 +7,6 @@ evaluated again by the exact methods, beside the designed queries evaluated the 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.errors import InputError
-from regard.noise.draws import Progress, seeded, sobol_points, softmax
+from regard.noise.draws import seeded, sobol_points, softmax
 from regard.noise.model import Array, NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 JITTER = 1e-9
@@ -63,12 +63,6 @@ class OptimisedQueries(Result):
                 "This is a local optimum: the problem is not convex, and nothing proves that no better queries exist.",
             ]
         )
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw it into an .svg or .png file (needs ``regard[plots]``)."""
-        from regard.noise.pictures import save
-
-        save(self.figure(), path)
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.errors import InputError
 from regard.noise.comparison import Comparison
 from regard.noise.coursework_settings import gaussian_setting, one_head, two_heads
 from regard.noise.draws import seeded
@@ -16,35 +15,17 @@ from regard.noise.model import NoiseModel
 from regard.noise.optimised_queries import OptimisedQueries
 from regard.noise.random_keys import Study, by_interest
 from regard.noise.scores import score_laws
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION, open_box, save
+from regard.pictures import figure as new_figure
 
-# Okabe and Ito's colours, told apart by everybody
-ORANGE, BLUE, GREEN, VERMILION, GREY = "#E69F00", "#0072B2", "#009E73", "#D55E00", "#8a8a8a"
-
-
-def _figure(width: float, height: float) -> Any:
-    """An empty figure, without a window and unknown to pyplot: a notebook's own pictures are left alone."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    return Figure(figsize=(width, height), layout="constrained")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file; its ending says the format."""
-    try:
-        figure.savefig(path, dpi=130)
-    except ValueError as error:
-        raise InputError(f"The picture {path} cannot be written: {error}; end its name in .svg or .png.") from None
-
-
-def _clean(axis: Any) -> None:
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def comparison_figure(result: Comparison) -> Any:
+def comparison_figure(result: Comparison) -> Figure:
     """One head's swing and two heads' steadiness: the weight's density, the role of the length, the scale of q."""
-    figure = _figure(13.5, 4.1)
+    figure = new_figure(13.5, 4.1)
     left, middle, right = figure.subplots(1, 3)
     _densities(left, result)
     _by_length(middle, result)
@@ -57,11 +38,11 @@ def comparison_figure(result: Comparison) -> Any:
     right.set_title("The effect of the scale", fontsize=11)
     right.legend(frameon=False)
     for axis in (left, middle, right):
-        _clean(axis)
+        open_box(axis)
     return figure
 
 
-def _densities(axis: Any, result: Comparison) -> None:
+def _densities(axis: Axes, result: Comparison) -> None:
     """Probabilities of 50 bins of the weight: a density would be cut off at its spikes."""
     model = gaussian_setting(result.keys, spread=result.spread, iso=result.iso)
     edges = np.linspace(0, 1, 51)
@@ -75,7 +56,7 @@ def _densities(axis: Any, result: Comparison) -> None:
     axis.legend(frameon=False, loc="upper right")
 
 
-def _by_length(axis: Any, result: Comparison) -> None:
+def _by_length(axis: Axes, result: Comparison) -> None:
     x, variance = result.lengths, result.spread + result.iso
     axis.axvspan(x[0], 0, color=VERMILION, alpha=0.12, lw=0)
     density = np.exp(-((x - 1) ** 2) / (2 * max(variance, 1e-12)))
@@ -93,7 +74,7 @@ def _by_length(axis: Any, result: Comparison) -> None:
 
 def plot_keys(path: str | os.PathLike[str], *, iso: float = 0.01, spread: float = 0.5, seed: int = 0) -> None:
     """The coursework's Figure 1: the mean of key 0 with realisations of k_0, for a I and for a I + spread mu mu^T."""
-    figure, generator = _figure(9.6, 5.3), seeded(seed)
+    figure, generator = new_figure(9.6, 5.3), seeded(seed)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = (f"Σ = {iso:g} I: a round cloud", f"Σ = {iso:g} I + {spread:g} μμᵀ: same direction, other length")
     for axis, extra, title in zip(axes, (0.0, spread), titles, strict=True):
@@ -102,7 +83,7 @@ def plot_keys(path: str | os.PathLike[str], *, iso: float = 0.01, spread: float 
     save(figure, path)
 
 
-def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) -> None:
+def _realisations(axis: Axes, model: NoiseModel, generator: np.random.Generator) -> None:
     draws = generator.multivariate_normal(model.means[0], model.covariance(0), size=120)
     # drawn in the plane turned by 45 degrees, so that "along the mean" is visibly a direction of its own
     turn = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
@@ -117,14 +98,14 @@ def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) 
     axis.annotate("μ₀", mean, (8, -12), textcoords="offset points", fontsize=13)
     axis.set(aspect="equal", xlim=(-1.6, 2.4), ylim=(-1.6, 2.4), xlabel="a plane that contains μ₀")
     axis.legend(frameon=False, loc="upper left")
-    _clean(axis)
+    open_box(axis)
 
 
-def study_figure(result: Study) -> Any:
+def study_figure(result: Study) -> Figure:
     """Mean and standard deviation of every weight, with the target beside it."""
     shown = by_interest(result)[:20]
     x = np.arange(len(shown))
-    figure = _figure(max(5.0, 0.45 * len(shown) + 2), 3.8)
+    figure = new_figure(max(5.0, 0.45 * len(shown) + 2), 3.8)
     axis = figure.subplots()
     goal = np.array([1 / len(result.target) if k in result.target else 0.0 for k in shown])
     axis.bar(x, goal, width=0.8, color=GREY, alpha=0.3, label="target")
@@ -132,17 +113,17 @@ def study_figure(result: Study) -> Any:
     axis.errorbar(x, result.weight_mean[shown], yerr=sd, fmt="o", color=BLUE, capsize=3, label="weight: mean ± sd")
     axis.set_xticks(x, [str(k) for k in shown])
     axis.set(xlabel="key (counted from 0)", ylabel="weight, mean over heads")
-    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of it variance {result.variance:.4g}", fontsize=11)
+    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of which {result.variance:.4g} is variance", fontsize=11)
     axis.legend(frameon=False)
-    _clean(axis)
+    open_box(axis)
     return figure
 
 
-def optimised_figure(result: OptimisedQueries) -> Any:
+def optimised_figure(result: OptimisedQueries) -> Figure:
     """The scores q_h . mu_l that the found queries aim at, head by head."""
     scores = result.scores
     limit = float(np.abs(scores).max()) or 1.0
-    figure = _figure(0.5 * scores.shape[1] + 3, 0.5 * len(scores) + 1.9)
+    figure = new_figure(0.5 * scores.shape[1] + 3, 0.5 * len(scores) + 1.9)
     axis = figure.subplots()
     image = axis.imshow(scores, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
     axis.set_yticks(range(len(scores)), [f"head {h}" for h in range(len(scores))])

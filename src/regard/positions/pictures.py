@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.errors import InputError
+from regard.array_types import Float
+from regard.pictures import BLUE, GREEN, GREY, VERMILION
+from regard.pictures import figure as new_figure
 from regard.positions.collisions import first_collision
-from regard.positions.encodings import Float, frequencies
+from regard.positions.encodings import frequencies
 from regard.positions.machine import Table, unit_roundoff
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from regard.positions.answer import Positions
 
-# Okabe and Ito's colours, and a marker each: told apart without colour too.
+# a colour and a marker each: told apart without colour too
 LOOKS = {
-    "float32": ("#0072B2", "s"),
-    "float16": ("#009E73", "^"),
-    "bfloat16": ("#D55E00", "o"),
+    "float32": (BLUE, "s"),
+    "float16": (GREEN, "^"),
+    "bfloat16": (VERMILION, "o"),
 }
 DIMS = (2, 4, 8, 16, 32, 64)
 MOST_POSITIONS = 1 << 20  # among which collisions are looked for: some seconds
 
 
-def draw(result: Positions, file: str, *, table: Float | None = None, base: float = 10000) -> None:
-    """Draw a result into a file; its ending says the format."""
-    try:
-        sketch(result, table=table, base=base).savefig(file, dpi=150)
-    except ValueError as error:
-        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
-
-
-def sketch(result: Positions, *, table: Float | None = None, base: float = 10000, most: int = MOST_POSITIONS) -> Any:
+def sketch(result: Positions, *, table: Float | None = None, base: float = 10000, most: int = MOST_POSITIONS) -> Figure:
     """Distance against offset; for computed encodings also first collisions by dimension, among ``most`` positions."""
     if table is not None:
-        figure = _figure(6.4, 4.2)
+        figure = new_figure(6.4, 4.2)
         _draw_table(figure.subplots(), table)
         return figure
-    figure = _figure(11, 4.4)
+    figure = new_figure(11, 4.4)
     left, right = figure.subplots(1, 2)
     _draw_distances(left, result, base)
     _draw_collisions(right, min(result.length, most), base)
@@ -61,12 +58,12 @@ def first_collisions(
     return found
 
 
-def _draw_distances(axes: Any, result: Positions, base: float) -> None:
+def _draw_distances(axes: Axes, result: Positions, base: float) -> None:
     offsets = np.arange(1, max(2, min(result.length, 4097)))
     shape = math.sqrt(2) if result.kind == "rotary" else 1.0
     w = frequencies(result.dim, base=base)
     distances = shape * 2 * np.sqrt((np.sin(offsets[:, None] * w / 2) ** 2).sum(axis=1))
-    axes.plot(offsets, distances, color="#999999", lw=0.6, label="distance at this offset")
+    axes.plot(offsets, distances, color=GREY, lw=0.6, label="distance at this offset")
     if result.records:
         t, nearest = np.array([[float(t), shape * value] for t, value in result.records]).T
         end = max(float(result.searched - 1), t[-1])
@@ -84,7 +81,7 @@ def _draw_distances(axes: Any, result: Positions, base: float) -> None:
     axes.legend(fontsize=8, loc="best")
 
 
-def _draw_collisions(axes: Any, length: int, base: float) -> None:
+def _draw_collisions(axes: Axes, length: int, base: float) -> None:
     lowest = float(length)
     for through, style, word in (("real", "-", "rounded once"), ("native", ":", "native")):
         found = first_collisions(length, through=through, base=base)
@@ -105,22 +102,13 @@ def _draw_collisions(axes: Any, length: int, base: float) -> None:
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw_table(axes: Any, table: Float) -> None:
+def _draw_table(axes: Axes, table: Float) -> None:
     rows = table[:2048]
     offsets = np.arange(1, max(2, len(rows)))
     apart = [np.linalg.norm(rows[t:] - rows[:-t], axis=1) if t < len(rows) else np.zeros(1) for t in offsets]
     axes.plot(offsets, [a.min() for a in apart], color="black", lw=1, label="nearest pair at this offset")
-    axes.plot(offsets, [np.median(a) for a in apart], color="#0072B2", lw=1, label="median pair")
+    axes.plot(offsets, [np.median(a) for a in apart], color=BLUE, lw=1, label="median pair")
     axes.set(xscale="log", xlabel="offset t − s", ylabel="distance of two positions")
     axes.set_ylim(bottom=0)
     axes.set_title(f"learned table, {table.shape[0]:,} × {table.shape[1]}")
     axes.legend(fontsize=8)
-
-
-def _figure(width: float, height: float) -> Any:
-    """An empty figure, without a window and unknown to pyplot: a notebook's own pictures are left alone."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    return Figure(figsize=(width, height), layout="constrained")

@@ -12,20 +12,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
-from regard.subspace import exact
+from regard.rigor import exact
 
-Float = npt.NDArray[np.float64]
-
-# Below this sine of an angle, or relative singular value of a basis, float64 loses digits that exact arithmetic keeps.
 DELICATE = 1e-5
 USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless
 SMALL = 6  # up to so many columns exact arithmetic costs nothing: M is then the true one, rounded once
@@ -95,14 +92,11 @@ class Extraction(Result):
             f"itself and to 0 (A x = B y up to {self.witness.residual:.2g})."
         )
 
-    def draw(self, path: str | Path) -> None:
-        """Draw the plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise."""
-        from regard.subspace.pictures import draw
-
-        draw(self, Path(path))
-
     def figure(self) -> Any:
-        """The same as a matplotlib figure; None where there is no angle to draw."""
+        """The plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise.
+
+        None where there is no angle to draw: the spans intersect, or one of them is zero.
+        """
         from regard.subspace.pictures import sketch
 
         return sketch(self) if self.exists and len(self.angles) else None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array, Float
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
-from regard.symmetry.maps import DTYPES, Array, Float, Map, prepare
+from regard.symmetry.maps import DTYPES, Map, prepare
 from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
 
-Report = Callable[[int, int], None]
 KINDS = ("equivariant", "invariant")
 
 
@@ -61,14 +62,8 @@ class Symmetry(Result):
             f"{self._swap_words()}"
         )
 
-    def plot(self, file: str) -> None:
-        """Write the picture of this result, an .svg, .png or .pdf file."""
-        from regard.symmetry.pictures import draw
-
-        draw(self, self._rows, file)
-
     def figure(self) -> Any:
-        """The same as a matplotlib figure."""
+        """What each row does when its neighbours change places, as a matplotlib figure."""
         from regard.symmetry.pictures import sketch
 
         return sketch(self, self._rows)
@@ -93,7 +88,7 @@ def symmetry(
     trials: int = 100,
     seed: int = 0,
     name: str | None = None,
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> Symmetry:
     """Is map(PX) = P map(X) for every permutation P of the rows of X?
 
@@ -101,7 +96,7 @@ def symmetry(
     ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
     (:mod:`regard.symmetry.rounding`), an estimate.
 
-    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row a token;
+    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
     ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32.
 
     >>> symmetry(lambda X: np.maximum(X, 0), length=7, dim=3).order_blind
@@ -122,11 +117,11 @@ def symmetry(
         over = test.over(gaps, p)
         row = int(over.argmax())
         tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row])))
-        if report is not None:
-            report(done + 1, trials)
+        if progress is not None:
+            progress(done + 1, trials)
     excess, worst, gap = max(tried)
     broken = excess > 1
-    swap = best_swap(test.excess, length, report=report) if broken else None
+    swap = best_swap(test.excess, length, progress=progress) if broken else None
     rows = {"the permutation that shows most": test.gaps(np.array(worst))}
     if swap is not None:
         rows[f"only rows {swap.rows[0]} and {swap.rows[1]} swapped"] = test.gaps(involution([swap.rows], length))

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regard.errors import InputError
+from regard.pictures import BLUE, VERMILION
+from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from regard.symmetry.order_blindness import Symmetry
 
 
-def draw(result: Symmetry, gaps: dict[str, Any], file: str) -> None:
-    """Write the picture to a file; its ending says the format."""
-    try:
-        sketch(result, gaps).savefig(file, dpi=150)
-    except ValueError as error:
-        raise InputError(f"Cannot draw {file!r}: {error}; choose a name ending in .svg or .png.") from None
-
-
-def sketch(result: Symmetry, gaps: dict[str, Any]) -> Any:
+def sketch(result: Symmetry, gaps: dict[str, NDArray[np.float64]]) -> Figure:
     """Differences row by row, for the permutation and the swap that show most, with the tolerance."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("Pictures need matplotlib: pip install 'regard[plots]'.") from None
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2)
     axes = figure.subplots()
     lowest = result.tolerance / 1e3
-    for (label, values), colour, marker in zip(gaps.items(), ("#0072B2", "#D55E00"), ("o", "^"), strict=False):
+    for (label, values), colour, marker in zip(gaps.items(), (BLUE, VERMILION), ("o", "^"), strict=False):
         axes.plot(np.maximum(values, lowest), marker, color=colour, ms=4, alpha=0.8, label=label)
     axes.axhline(result.tolerance, color="black", ls="--", lw=1, label="what rounding explains")
     axes.set(yscale="log", xlabel="row of the output (from 0)", ylabel="largest difference in the row")

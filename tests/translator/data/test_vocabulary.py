@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.translator.data.grammar import generate
+from regard.translator.data.builtin import from_builtin
 from regard.translator.data.vocabulary import (
     EOS,
     MARKERS,
@@ -27,7 +28,8 @@ from regard.translator.data.vocabulary import (
     vocabulary_from_dict,
 )
 
-TEXT = [pair.german for pair in generate(300, seed=7)] + [pair.english for pair in generate(300, seed=7)]
+PAIRS = from_builtin("de", "en", size=300).splits["train"]
+TEXT = PAIRS.source + PAIRS.target
 anything = st.text(max_size=60)
 
 
@@ -132,14 +134,18 @@ def test_saved_as_json_and_loaded(kind: str, pieces: BPEVocabulary) -> None:
 
 def test_the_same_in_every_process() -> None:
     program = (
-        "from regard.translator.data.vocabulary import *; from regard.translator.data.grammar import generate;"
-        "t = [p.german for p in generate(200, seed=3)]; import hashlib, json;"
+        "from regard.translator.data.vocabulary import *; from regard.translator.data.builtin import from_builtin;"
+        "t = from_builtin('de', 'en', size=200).splits['train'].source; import hashlib, json;"
         "d = [BPEVocabulary.build(t, size=300).to_dict(), WordVocabulary.build(t).to_dict()];"
         "print(hashlib.sha256(json.dumps(d).encode()).hexdigest())"
     )
     runs = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }

@@ -49,7 +49,7 @@ def test_translations_come_in_the_order_asked_whatever_the_batch():
     draw = torch.Generator().manual_seed(0)
     sources = [[SOS, *torch.randint(4, 31, (1 + i % 9,), generator=draw).tolist(), EOS] for i in range(23)]
     shown: list[tuple[int, int]] = []
-    together = translate_ids(model, sources, batch=5, watch=lambda done, total: shown.append((done, total)))
+    together = translate_ids(model, sources, batch=5, progress=lambda done, total: shown.append((done, total)))
     alone = [model.translate(table([s]))[0] for s in sources]
     assert [ids for ids, _ in together] == [ids for ids, _ in alone]
     assert shown[-1] == (23, 23)

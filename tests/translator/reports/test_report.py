@@ -32,7 +32,8 @@ from regard.translator.reports.figures import (
     nice_ticks,
 )
 from regard.translator.reports.word_marks import common_subsequence, mark
-from regard.translator.runs.files import BEST, LOG
+from regard.translator.runs.files import BEST
+from regard.translator.runs.log import LOG
 from regard.translator.studies.comparison import compare, compare_runs
 from regard.translator.studies.tuning import tune
 from regard.translator.training.loop import train

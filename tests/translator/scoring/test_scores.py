@@ -122,7 +122,7 @@ def test_likelihood_is_the_count_by_hand(run):
     assert found.spelling == pytest.approx(spelled)
     assert (found.characters, found.pairs, found.unknown, found.lengths) == (5 + 15, 2, 1, [5, 15, 1])
     assert found.per_character == pytest.approx((sum(nats) + spelled) / 20, rel=1e-5)
-    assert f"{found.per_character:.4f} nats a character" in str(score(run, pairs))
+    assert f"{found.per_character:.4f} nats per character" in str(score(run, pairs))
 
 
 def test_groups_by_length_and_phenomenon(run):

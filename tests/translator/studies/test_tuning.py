@@ -52,8 +52,8 @@ def base(tmp_path_factory):
 
 
 def table(found):
-    """Everything a study decided."""
-    return [(t.number, t.state, t.perplexity, t.curve, t.changes) for t in found.trials]
+    """Everything a study decided; a trial that was interrupted has another number then."""
+    return [(t.state, t.perplexity, t.curve, t.changes) for t in found.trials]
 
 
 def test_what_was_tried(base):
@@ -149,7 +149,7 @@ def test_real_kills_lose_no_finished_trial_and_change_nothing(base, tmp_path):
     assert int(kills) >= 3
     counts = [int(n) for n in finished]
     assert counts == sorted(counts)
-    assert counts[-1] == 7
+    assert counts[-1] >= 7  # those that were killed ended too, and were tried again
     assert table(read_study(tmp_path / "study")) == table(found)[:7]
 
 
@@ -312,7 +312,7 @@ def test_every_kind_has_its_own_space_by_default(config, name):
     ("text", "message"),
     [
         ('[model]\nkind = ["ctc", "encoder"]', "model.kind cannot be 'encoder': it has one layer, and encoder-decoder"),
-        ("[fast]\nfused_loss = [true, false]", "fast.fused_loss cannot be searched: what is fast changes how long"),
+        ("[fast]\nfused_loss = [true, false]", "there is no setting 'fast.fused_loss'"),
         ("[model]\nlayers = [0, 1]", "model.layers must be 1 or more, not 0"),
     ],
 )

@@ -1,16 +1,17 @@
-"""The fast loop: each of its switches gives what the plain version beside it gives."""
+"""The fast loop against the slow, obvious versions in tests/plain_translator.py."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import numpy as np
 import pytest
 import torch
 
+from plain_translator import plain_adamw, plain_ctc_loss, plain_dropout, plain_loss
 from regard.translator.data.batches import Batch, Encoded, epoch_plan, plan, table
-from regard.translator.models.encoder import ByteDropout, Dropout, build_model
-from regard.translator.runs.settings import FastSettings, Settings
+from regard.translator.decoding.greedy import TranslationModel
+from regard.translator.models.encoder import Dropout, build_model
+from regard.translator.models.encoder_decoder import EncoderDecoder
+from regard.translator.runs.settings import Settings
 from regard.translator.training.loop import build_optimiser, train
 from toy_translator import same, tiny, weights, write_corpus
 
@@ -20,15 +21,16 @@ WORDS = 19
 SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=17", "longest=15"]
 KINDS = {
     "encoder": [],
+    "reads-padding": [],
     "encoder-decoder": ["layers=2", "decoder_layers=2"],
     "tied": ["model.kind=encoder-decoder", "layers=1", "decoder_layers=1", "tied=true", "joint=true"],
 }
-PLAIN = [f"fast.{f.name}=false" for f in dataclasses.fields(FastSettings)]
+MODELS = {**KINDS, "ctc": ["layers=2", "decoder_layers=1", "tied=true", "joint=true"]}
 
 
 def settings_of(kind: str, *changes: str) -> Settings:
     named = [] if kind == "tied" else [f"model.kind={kind}"]
-    return Settings().with_changes([*SIZES, *named, *KINDS[kind], *changes])
+    return Settings().with_changes([*SIZES, *named, *MODELS[kind], *changes])
 
 
 def lists(draw: np.random.Generator, count: int) -> list[list[int]]:
@@ -45,14 +47,14 @@ def some_pairs(count: int, seed: int = 0) -> Encoded:
     )  # fmt: skip
 
 
-def loss_and_gradients(settings: Settings, batches: list[Batch]) -> tuple[float, dict[str, torch.Tensor]]:
+def loss_and_gradients(settings: Settings, batches: list[Batch], loss=None) -> tuple[float, dict[str, torch.Tensor]]:
     """Summed over all target tokens of the batches, so that company does not matter."""
     model, total = build_model(settings, WORDS, WORDS), 0.0
     for batch in batches:
-        count = len(batch.labels) - (0 if settings.model.kind == "encoder" else len(batch))  # a given <sos> is no token
-        loss = model.loss(batch, smoothing=0.1) * count
-        loss.backward()
-        total += float(loss.detach())
+        mean = (model.loss if loss is None else loss.__get__(model))(batch, smoothing=0.1)
+        whole = mean * model.counted(batch)
+        whole.backward()
+        total += float(whole.detach())
     return total, {name: p.grad for name, p in model.named_parameters()}
 
 
@@ -62,29 +64,53 @@ def assert_equal(fast: tuple[float, dict[str, torch.Tensor]], plain: tuple[float
         torch.testing.assert_close(fast[1][name], gradient, rtol=1e-3, atol=2e-4, msg=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("switch", ["real_places", "fused_loss", "all"])
-def test_loss_and_gradients_are_the_plain_ones(kind, switch):
+@pytest.mark.parametrize("kind", MODELS)
+def test_loss_and_gradients_are_those_of_all_scores(kind):
     batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
-    changes = PLAIN if switch == "all" else [f"fast.{switch}=false"]
-    fast = loss_and_gradients(settings_of(kind), [batch])
-    plain = loss_and_gradients(settings_of(kind, *changes), [batch])
-    assert_equal(fast, plain)
+    settings = settings_of(kind)
+    plain = loss_and_gradients(settings, [batch], plain_ctc_loss if kind == "ctc" else plain_loss)
+    assert_equal(loss_and_gradients(settings, [batch]), plain)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_epoch_of_equal_lengths_is_an_epoch_of_mixed_ones(kind):
     """The weights held still: same losses, same sum of gradients."""
-    data = some_pairs(60)
-    changes = ["batching=equal-length", "batch_tokens=50"]
-    found = []
-    for equal in ("true", "false"):
-        settings = settings_of(kind, *changes, f"fast.equal_lengths={equal}")
+    data, found = some_pairs(60), []
+    for batching in ("equal-length", "mixed"):
+        settings = settings_of(kind, "batch_tokens=50", f"batching={batching}")
         batches = [data.batch(rows) for rows in epoch_plan(data, settings, 1)]
         masked = np.mean([bool((b.source == 0).any()) for b in batches])
-        assert masked < 0.3 if equal == "true" else masked > 0.7
+        assert masked < 0.3 if batching == "equal-length" else masked > 0.7
         found.append(loss_and_gradients(settings, batches))
     assert_equal(*found)
+
+
+class OwnModel(TranslationModel):
+    """As a user may write it: scores, and nothing else."""
+
+    def __init__(self, ours: TranslationModel) -> None:
+        super().__init__()
+        self.ours, self.says_sos = ours, ours.says_sos
+
+    def scores(self, batch: Batch) -> torch.Tensor:
+        return self.ours.scores(batch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_only_gives_scores_is_trained_and_scored_from_all_of_them(kind):
+    batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
+    ours = build_model(settings_of(kind), WORDS, WORDS)
+    own = OwnModel(ours)
+    assert own.counted(batch) == ours.counted(batch)
+    torch.testing.assert_close(own.loss(batch, smoothing=0.1), ours.loss(batch, smoothing=0.1))
+    torch.testing.assert_close(own.token_losses(batch), ours.token_losses(batch), rtol=1e-5, atol=1e-6)
+    own.loss(batch).backward()
+    assert all(p.grad is not None for p in ours.parameters())
+
+
+def test_a_model_without_scores_says_so():
+    with pytest.raises(NotImplementedError):
+        TranslationModel().loss(Batch.of([[2, 3]], [[2, 3]]))
 
 
 @pytest.mark.parametrize("tokens", [30, 100, 400])
@@ -117,63 +143,53 @@ def test_rare_lengths_share_batches():
 
 
 @pytest.mark.parametrize("share", [0.125, 0.25, 0.5])
-def test_dropout_from_bytes_has_the_distribution_of_dropout_from_floats(share):
+def test_dropout_drops_the_share_independently(share):
     states = torch.ones(997, 503)
-    for kind in (Dropout, ByteDropout):
-        noise = torch.Generator().manual_seed(7)
-        drop = kind(share, noise)
-        out = drop(states)
-        assert set(out.unique().tolist()) == {0.0, float(torch.tensor(1 / (1 - share)))}
-        gone = (out == 0).double().numpy()
-        error = (share * (1 - share) / gone.size) ** 0.5
-        assert abs(gone.mean() - share) < 4.5 * error
-        for axis in (0, 1):  # neighbours are dropped independently
-            pairs = np.take(gone, range(1, gone.shape[axis]), axis) * np.take(gone, range(gone.shape[axis] - 1), axis)
-            assert abs(pairs.mean() - share**2) < 6 * error
-        drop.eval()
-        assert drop(states) is states
+    drop = Dropout(share, torch.Generator().manual_seed(7))
+    out = drop(states)
+    assert set(out.unique().tolist()) == {0.0, float(torch.tensor(1 / (1 - share)))}
+    gone = (out == 0).double().numpy()
+    error = (share * (1 - share) / gone.size) ** 0.5
+    assert abs(gone.mean() - share) < 4.5 * error
+    for axis in (0, 1):  # neighbours are dropped independently
+        pairs = np.take(gone, range(1, gone.shape[axis]), axis) * np.take(gone, range(gone.shape[axis] - 1), axis)
+        assert abs(pairs.mean() - share**2) < 6 * error
+    drop.eval()
+    assert drop(states) is states
 
 
-def test_bytes_and_floats_keep_the_same_states_when_they_draw_the_same_numbers(monkeypatch):
+def test_dropout_from_bytes_is_dropout_from_the_same_numbers():
     """The rule is one: a state stays where its number is not below the share."""
     states = torch.randn(11, 13)
-    drop = ByteDropout(0.3, torch.Generator().manual_seed(1))
-    by_bytes = drop(states)
+    drop = Dropout(0.3, torch.Generator().manual_seed(1))
     eight = torch.empty(18, dtype=torch.int64).random_(-(2**63), None, generator=torch.Generator().manual_seed(1))
     drawn = (eight.view(torch.uint8)[:143].view(11, 13)).float() / 256
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: drawn)
     assert drop.share == 77 / 256  # 0.3, rounded
-    torch.testing.assert_close(Dropout(77 / 256, torch.Generator())(states), by_bytes)
+    torch.testing.assert_close(drop(states), plain_dropout(states, 77 / 256, drawn))
 
 
 def test_one_pass_over_the_weights_is_adamw():
-    """Given the same gradients; computed ones would differ by rounding, which Adam makes large where they are 0."""
-    ended = []
-    for fused in ("true", "false"):
-        settings = settings_of("tied", f"fast.fused_optimiser={fused}", "weight_decay=0.1", "beta2=0.9")
-        model = build_model(settings, WORDS, WORDS)
-        optimiser = build_optimiser(settings, model)
-        assert optimiser.defaults["fused"] is (fused == "true")
-        draw = torch.Generator().manual_seed(0)
-        for _ in range(5):
-            for p in model.parameters():
-                p.grad = torch.randn(p.shape, generator=draw)
-            optimiser.step()
-        ended.append(model.state_dict())
-    for name, tensor in ended[0].items():
-        torch.testing.assert_close(tensor, ended[1][name], rtol=1e-5, atol=1e-6, msg=name)
+    settings = settings_of("tied", "weight_decay=0.1", "beta2=0.9", "learning_rate=0.01")
+    model, draw = build_model(settings, WORDS, WORDS), torch.Generator().manual_seed(0)
+    optimiser, weights = build_optimiser(settings, model), list(model.parameters())
+    before = [w.detach().clone() for w in weights]
+    gradients = [[torch.randn(w.shape, generator=draw) for _ in range(5)] for w in weights]
+    for step in range(5):
+        for w, series in zip(weights, gradients, strict=True):
+            w.grad = series[step]
+        optimiser.step()
+    for w, expected in zip(
+        weights, plain_adamw(before, gradients, 5, rate=0.01, betas=(0.9, 0.9), decay=0.1), strict=True
+    ):
+        torch.testing.assert_close(w.detach().double(), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_whole_runs_agree_with_every_switch_off(tmp_path):
-    """No dropout (its random numbers differ) and the same batches: the same run up to rounding."""
+def test_a_whole_run_is_the_run_with_the_plain_loss(tmp_path, monkeypatch):
+    """No dropout and the same batches: the same run up to rounding."""
     data = write_corpus(tmp_path / "toy", 40)
     deep = ["model.kind=encoder-decoder", "layers=2", "decoder_layers=1", "average=0.9", "learning_rate=0.003"]
     fast = train(tiny(data, *deep), tmp_path / "fast")
-    plain = train(tiny(data, *deep, *PLAIN), tmp_path / "plain")
+    monkeypatch.setattr(EncoderDecoder, "loss", plain_loss)
+    plain = train(tiny(data, *deep), tmp_path / "plain")
     assert [e.perplexity for e in fast.epochs] == pytest.approx([e.perplexity for e in plain.epochs], rel=1e-3)
-    assert not same(weights(tmp_path / "fast"), weights(tmp_path / "plain"))  # the switches did something
-
-
-def test_switches_are_on_unless_told_otherwise():
-    assert all(dataclasses.asdict(Settings().fast).values())
-    assert len(PLAIN) == 5
+    assert not same(weights(tmp_path / "fast"), weights(tmp_path / "plain"))  # the other loss was taken

@@ -11,8 +11,10 @@ import torch
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.models.run import load_run, read_vocabularies
-from regard.translator.runs.files import append_log, locked, read_log, read_weights, rewind_log, write_weights
+from regard.translator.runs.files import locked, read_json
+from regard.translator.runs.log import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings
+from regard.translator.training.checkpoints import read_weights, write_weights
 from regard.translator.training.loop import Epoch, Step, exactly_repeatable, learning_rate, prepare, train
 from toy_translator import WORDS, StopError, same, stop_at, tiny, weights, write_corpus
 
@@ -60,7 +62,7 @@ def test_everything_is_recorded(data, tmp_path):
     assert steps[-1].steps == 18
     assert steps[-1].seconds_left == 0
     assert [e for e in seen if isinstance(e, Epoch)] == result.epochs
-    assert [e["epoch"] for e in read_log(tmp_path / "run" / "log.jsonl")] == [1, 2]
+    assert [e["epoch"] for e in log_entries(tmp_path / "run" / "log.jsonl")] == [1, 2]
     assert "Best validation perplexity" in str(result)
     assert result.to_dict()["best"]["epoch"] == result.best.epoch
 
@@ -188,9 +190,9 @@ def test_the_rate_rises_then_follows_its_schedule(schedule):
 def test_weights_and_facts_come_back(tmp_path):
     tensors = {"a": torch.randn(3, 5), "b": torch.arange(7)}
     write_weights(tmp_path / "w.safetensors", tensors, {"step": 3, "best": math.inf})
-    found, facts = read_weights(tmp_path / "w.safetensors")
+    found, header = read_weights(tmp_path / "w.safetensors")
     assert same(found, tensors)
-    assert facts == {"step": 3, "best": math.inf}
+    assert header.facts == {"step": 3, "best": math.inf}
 
 
 @pytest.mark.parametrize("keep", [0, 7, 8, 100, -1])
@@ -211,11 +213,11 @@ def test_the_log_survives_a_torn_line_and_can_be_rewound(tmp_path):
         append_log(log, entry)
     with open(log, "ab") as stream:
         stream.write(b'{"step": 4, "lo')
-    assert read_log(log) == entries
+    assert log_entries(log) == entries
     rewind_log(log, step=2, epoch=2)
-    assert read_log(log) == entries[:3]
+    assert log_entries(log) == entries[:3]
     rewind_log(log, step=2, epoch=1)  # stopped between the end of the epoch and the checkpoint that says so
-    assert read_log(log) == entries[:2]
+    assert log_entries(log) == entries[:2]
     rewind_log(log, step=0, epoch=1)
     assert log.read_bytes() == b""
 
@@ -229,7 +231,7 @@ def test_damaged_runs_are_named(data, tmp_path):
         load_run(tmp_path)
     with pytest.raises(InputError, match=r"weights must be best or last, not 'first'\."):
         load_run(run, weights="first")
-    words = json.loads((run / "vocabulary.json").read_text())
+    words = read_json(run / "vocabulary.json")
     (run / "vocabulary.json").write_text(
         json.dumps(words | {"target": words["target"] | {"words": words["target"]["words"][:-1]}})
     )

@@ -17,7 +17,7 @@ import torch
 from database import free_port
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.batches import Batch
-from regard.translator.runs.files import read_log
+from regard.translator.runs.log import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
 from regard.translator.training.parallel import LostError, Team, joined
@@ -113,11 +113,11 @@ def run(launcher, settings, out: Path, *, size: int, kill: tuple[int, int] | Non
 
 
 def losses(folder: Path) -> list[float]:
-    return [e["loss"] for e in read_log(folder / "log.jsonl") if e["event"] == "step"]
+    return [e["loss"] for e in log_entries(folder / "log.jsonl") if e["event"] == "step"]
 
 
 def perplexities(folder: Path) -> list[float]:
-    return [e["perplexity"] for e in read_log(folder / "log.jsonl") if e["event"] == "epoch"]
+    return [e["perplexity"] for e in log_entries(folder / "log.jsonl") if e["event"] == "epoch"]
 
 
 @pytest.mark.parametrize(("kind", "size"), [("encoder", 2), ("encoder", 3), *((k, 2) for k in list(KINDS)[1:])])

@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard import files
 from regard.errors import InputError
-from regard.translator.runs import files
-from regard.translator.runs.files import LAST, create_run, read_log, write_file, write_weights
+from regard.files import create_folder, write_file
+from regard.translator.runs.files import LAST
+from regard.translator.runs.log import log_entries
 from regard.translator.training import loop
+from regard.translator.training.checkpoints import write_weights
 from regard.translator.training.loop import Step, train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 
@@ -40,7 +43,8 @@ def assert_same_run(folder: Path, whole: Path) -> None:
     assert same(weights(folder), weights(whole))
     assert same(weights(folder, "best"), weights(whole, "best"))
     logs = [
-        [{k: v for k, v in e.items() if "seconds" not in k} for e in read_log(f / "log.jsonl")] for f in (folder, whole)
+        [{k: v for k, v in e.items() if "seconds" not in k} for e in log_entries(f / "log.jsonl")]
+        for f in (folder, whole)
     ]
     assert logs[0] == logs[1]
     assert not list(folder.glob("*.partial"))
@@ -65,7 +69,7 @@ KILLER = textwrap.dedent(
     import torch
     torch.set_num_threads(1)
     from regard.errors import InputError
-    from regard.translator.runs import files
+    from regard import files
     from regard.translator.runs.settings import load_settings
     from regard.translator.training.loop import prepare, train
 
@@ -218,7 +222,7 @@ def test_stopped_before_the_first_checkpoint_the_log_starts_over(whole, tmp_path
     monkeypatch.setattr(loop, "_LOG_EVERY", 2)
     with pytest.raises(StopError):
         train(settings, tmp_path / "run", watch=stop_at(7))
-    assert len(read_log(tmp_path / "run" / "log.jsonl")) == 3
+    assert len(log_entries(tmp_path / "run" / "log.jsonl")) == 3
     monkeypatch.undo()
     train(settings, tmp_path / "run")
     assert_same_run(tmp_path / "run", uninterrupted)
@@ -275,14 +279,14 @@ def test_a_run_folder_appears_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "write_file", second_fails)
     with pytest.raises(InputError, match="full"):
-        create_run(tmp_path / "run", {"a": b"1", "b": b"2"})
+        create_folder(tmp_path / "run", {"a": b"1", "b": b"2"})
     assert not (tmp_path / "run").exists()
-    create_run(tmp_path / "run", {"a": b"1", "b": b"2"})
+    create_folder(tmp_path / "run", {"a": b"1", "b": b"2"})
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["a", "b"]
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot be made: .*; give another --out\."):
-        create_run(tmp_path / "file" / "run", {})
+        create_folder(tmp_path / "file" / "run", {})
 
 
 def test_json_of_a_whole_run_is_valid(whole):

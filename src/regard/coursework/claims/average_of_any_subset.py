@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREEN, GREY, VERMILION, finish
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
 from regard.coursework.question import LARGEST, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.errors import InputError
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
+from regard.rigor import balls as enclosure
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
 FACES = (

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from regard.attention import attend
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 TRIALS = 100
 

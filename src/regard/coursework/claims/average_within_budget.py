@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.queries import (
     ENCLOSED,
@@ -28,6 +26,8 @@ from regard.coursework.question import Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 SMALLEST = 1e-12
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 EXACT = (
     "alpha_j >= 1/(1+eps) exactly when s_j - LSE(other scores) >= ln(1/eps). Proof: alpha_j = 1/(1 + e^(LSE - s_j))."
@@ -139,7 +139,7 @@ def always_enough(instance: Instance, margin: float) -> Ruling:
     with enclosure.precise():
         total = enclosure.rest(0, [(n - 1, -enclosure.ball(margin))])
         known = total.is_finite()  # a margin of -1e300 overflows even a ball
-        room = enclosure.high(1 + enclosure.ball(SLACK) - total / enclosure.ball(eps)) if known else -math.inf
+        room = enclosure.above(1 + enclosure.ball(SLACK) - total / enclosure.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
     return Ruling(
         room=room,

@@ -8,12 +8,12 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREY, ORANGE, axes
 
 TRIALS = 300
 

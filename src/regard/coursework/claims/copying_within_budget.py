@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.coursework import enclosure
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 Array = NDArray[np.float64]
 HALF_ROOT = math.sqrt(3) / 2

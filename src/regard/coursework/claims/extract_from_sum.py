@@ -9,13 +9,13 @@ import numpy as np
 
 from regard.coursework.answers.report import literal
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.queries import orthonormal
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.errors import InputError
+from regard.pictures import BLUE, GREY, ORANGE, axes
 
 TRIALS = 20
 
@@ -110,8 +110,8 @@ def draw(figure: Any, *, d: int, m: int) -> None:
     made.axline((0, 0), (-0.25, 1), color=ORANGE, lw=1, alpha=0.6)
     v_a, v_b = np.array([2.0, 0.5]), np.array([-0.3, 1.2])
     for vector, colour, name in ((v_a, BLUE, "v_a"), (v_b, ORANGE, "v_b"), (v_a + v_b, GREY, "v_a + v_b")):
-        made.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-        made.annotate(name, vector, (6, 4), textcoords="offset points", color=colour)
+        made.annotate("", tuple(vector), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
+        made.annotate(name, tuple(vector), (6, 4), textcoords="offset points", color=colour)
     made.plot(*np.array([v_a + v_b, v_a]).T, ls=":", color=GREY)
     made.set(xlim=(-1.2, 3.2), ylim=(-0.6, 2.2))
     made.spines[:].set_visible(False)

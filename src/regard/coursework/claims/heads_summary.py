@@ -6,10 +6,10 @@ from typing import Any
 
 from regard.coursework.averaging import designed_error
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import noise_parameters
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, explained
+from regard.pictures import BLUE, ORANGE, axes
 
 
 def why(*, n: int, iso: float, scale: float) -> Verdict:

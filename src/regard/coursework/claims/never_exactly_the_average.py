@@ -10,11 +10,11 @@ import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 EXCEPT_TWO = (
     "For n >= 3 keys and affinely independent values the softmax never averages exactly, whatever the keys and the "

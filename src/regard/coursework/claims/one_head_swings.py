@@ -9,14 +9,14 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
-from regard.coursework.enclosure import normal
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.rigor import balls as enclosure
+from regard.rigor.balls import normal
 
 LEVEL = 0.25  # "swings": each of the two takes over 0.9 at least this often
 TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
@@ -30,7 +30,7 @@ def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float
         win, rest = normal(-enclosure.ball(18).log() / (T * sd)), max(n - 2, 1)
         ahead_a = (T - enclosure.ball(rest).log()) / apart
         ahead_b = (T - enclosure.ball(18 * rest).log()) / apart
-        sure = [enclosure.low(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
+        sure = [enclosure.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
     return max(sure[0], 0.0), max(sure[1], 0.0)  # a bound that says nothing is no negative probability
 
 
@@ -38,7 +38,7 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     sd = scale * math.sqrt(spread + 4 * iso)
     sure = _sure(n, iso, spread, scale)
     with enclosure.precise():
-        most = enclosure.high(normal(-enclosure.ball(9).log() / enclosure.ball(sd)))
+        most = enclosure.above(normal(-enclosure.ball(9).log() / enclosure.ball(sd)))
     region = (
         f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
         f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"

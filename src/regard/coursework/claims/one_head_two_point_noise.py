@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
 CORRECTION = (

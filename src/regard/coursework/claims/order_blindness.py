@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import finish
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import finish
 
 Rows = list[list[Fraction]]
 SIZE = 4  # rows; all 24 permutations are tried

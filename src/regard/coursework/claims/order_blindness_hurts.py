@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, axes
 
 
 def same_outputs_reordered(*, dim: int, seed: int) -> Verdict:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 
 def at_every_length(*, dim: int, length: int) -> Verdict:

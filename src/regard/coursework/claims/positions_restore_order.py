@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, axes
 
 EXACTLY = (
     "g(X) = f(X + Phi) satisfies g(P X) = P f(X + P^T Phi) always; g(P X) = P g(X) for all X if P Phi = Phi, and "

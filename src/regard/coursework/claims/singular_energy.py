@@ -8,18 +8,18 @@ import flint
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, axes
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Instance, Question, Ruling, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.pictures import BLUE, ORANGE, axes
 
 TRIALS = 30
 
 
 def equal(*, rows: int, columns: int, power: float) -> Verdict:
     from regard.lowrank import spectrum
-    from regard.lowrank.rounding import squares
+    from regard.rigor.matrices import squares
 
     rng = np.random.default_rng(0)
     for trial in range(TRIALS):

@@ -16,12 +16,12 @@ from regard.coursework.averaging import (
     small_enough,
 )
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 
 CONDITION = (
     "a T^2 -> 0 while T - ln n -> infinity: "

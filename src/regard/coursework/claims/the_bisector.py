@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
-from regard.coursework.enclosure import ball, precise, rest, weights
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, sharp, with_keys
 from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor.balls import ball, precise, rest, weights
 
 EXACT = (
     "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 "

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, VERMILION, finish
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.pictures import BLUE, VERMILION, finish
+from regard.rigor import balls as enclosure
 
 
 def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
@@ -57,7 +57,7 @@ def round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
 def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
     with enclosure.precise():
         p = enclosure.normal(-1 / (enclosure.ball(iso) + enclosure.ball(0.5)).sqrt())
-        chance = enclosure.low(p)
+        chance = enclosure.below(p)
     return refuted(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
         counterexample=f"a = {iso:g}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",

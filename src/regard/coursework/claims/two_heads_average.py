@@ -9,12 +9,12 @@ import numpy as np
 
 from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, small_enough
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREY, ORANGE, axes
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREY, ORANGE, axes
 
 POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, mean_error, small_enough
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 ALMOST_ALWAYS = 0.99
 FAR_LESS = 5.0
@@ -33,8 +33,8 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
 
 def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     with enclosure.precise():
-        most = enclosure.high(enclosure.normal(1 / (enclosure.ball(spread) + 2 * enclosure.ball(iso)).sqrt()))
-        negative = enclosure.low(enclosure.normal(-1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt()))
+        most = enclosure.above(enclosure.normal(1 / (enclosure.ball(spread) + 2 * enclosure.ball(iso)).sqrt()))
+        negative = enclosure.below(enclosure.normal(-1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt()))
     value, accuracy = _over(n, iso, scale, spread)
     if most < ALMOST_ALWAYS:
         return refuted(
@@ -67,8 +67,8 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
         # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
         each = enclosure.normal(-enclosure.ball(9).log() / (enclosure.ball(iso).sqrt() * enclosure.ball(scale)))
         stray = (1 - positive) * each ** (n - 1)
-    low = max(value - accuracy - enclosure.high(stray), 0.0) / enclosure.high(positive)
-    high = (value + accuracy) / enclosure.low(positive)
+    low = max(value - accuracy - enclosure.above(stray), 0.0) / enclosure.above(positive)
+    high = (value + accuracy) / enclosure.below(positive)
     return holds(
         "proof of the limit",
         f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is between {low:.4%} and {min(high, 1):.4%} here (a = {iso:g}, "

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
 from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 CORRECTION = (
     "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, "

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.attention import attend
-from regard.coursework import enclosure
 from regard.coursework.claim import Claim
-from regard.coursework.drawing import BLUE, VERMILION, axes
 from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.pictures import BLUE, VERMILION, axes
+from regard.rigor import balls as enclosure
 
 TRIALS = 200
 UNIT = 2.0**-53

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut
 from regard.lab.copy_state import START, STARTS, Bench, act, read
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.projection import QUERY, WINDOW, Array, Sphere, hull_edges
+from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def answer(state: State) -> Answer:
 # What is computed ----------------------------------------------------------------------------------------------------
 
 
-def _ceilings(keys: Array) -> list[Ceiling | None]:
+def _ceilings(keys: Float) -> list[Ceiling | None]:
     """The most that each key can ever get; None where that could not be pinned down."""
     from regard import design
 
@@ -58,7 +59,10 @@ def _ceilings(keys: Array) -> list[Ceiling | None]:
 
 def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
     """The convex combination of other keys that equals the key: the proof of its ceiling; empty where there is none."""
-    weights = ceiling.certificate.get("combination", {}).get("weights", [])
+    from regard.design.certificate import floats
+
+    combination = ceiling.certificate.combination
+    weights = [] if combination is None else floats(combination.weights).tolist()
     others = [i for i in range(len(weights) + 1) if i != ceiling.key]
     return [(i, weight) for i, weight in zip(others, weights, strict=True) if weight > 0] if weights else []
 
@@ -224,7 +228,7 @@ def _shell(bench: Bench) -> str:
     return "\n".join([*lines, f'python -c "{code}"'])
 
 
-def _vector(vector: Array) -> str:
+def _vector(vector: Float) -> str:
     return "(" + ", ".join(f"{x:.3g}" for x in vector) + ")"
 
 

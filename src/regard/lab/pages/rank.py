@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.projection import Array
 from regard.lab.state import State
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NUMBERS = re.compile(r"[\s\d.,;+\-eE]+")
 
 def answer(state: State) -> Answer:
     """The spectrum, the cut and its effect."""
-    spec = _spec(state.text("matrix"))
+    spec = _spec(state)
     known = _spectrum(spec, _stamp(spec))
     rank = min(state.whole("rank", least=1, most=LARGEST), len(known.singular_values))
     effect = _effect(spec, _stamp(spec), rank)
@@ -45,9 +45,9 @@ def answer(state: State) -> Answer:
 # The user's matrix ---------------------------------------------------------------------------------------------------
 
 
-def _spec(text: str) -> str:
-    """What was typed as the command line takes it: an example, numbers, or the path of a file."""
-    spec = text.strip()
+def _spec(state: State) -> str:
+    """What was typed as the command line takes it: an example, numbers, or a file below the lab's folders."""
+    spec = state.text("matrix").strip()
     if len(spec) > LONGEST:
         raise InputError(
             f"Pasted numbers may take {LONGEST:,} letters, not {len(spec):,}: save them and give the path."
@@ -56,7 +56,9 @@ def _spec(text: str) -> str:
         return _inline(spec)
     if spec.startswith("example:"):
         return spec
-    path = spec if os.path.exists(spec) else spec.rpartition(":")[0] or spec
+    path = spec if "\0" in spec or os.path.exists(spec) else spec.rpartition(":")[0] or spec
+    if "\0" not in path:
+        state.file(path)  # before anything is said about whether it exists
     if "\0" in spec or not os.path.isfile(path):  # said here: a better guess would mean to look around in the folder
         raise InputError(f"There is no file {path!r}; type example:gaussian, numbers like 1,0; 0,1, or a file's path.")
     return spec
@@ -80,11 +82,11 @@ def _stamp(spec: str) -> float:
     return os.path.getmtime(path) if path and os.path.isfile(path) else 0.0
 
 
-@lru_cache(maxsize=8)
-def _matrix(spec: str, stamp: float) -> Array:
+@lru_cache(maxsize=2)  # of the largest, 32 MB each: only the one at hand is asked again
+def _matrix(spec: str, stamp: float) -> Float:
     from regard.arrays import load_array
 
-    matrix: Array = load_array(spec, what="matrix").array
+    matrix: Float = load_array(spec, what="matrix").array
     if max(matrix.shape) > LARGEST:
         raise InputError(
             f"The matrix has shape {matrix.shape}; the page takes up to {LARGEST:,} rows and columns: "
@@ -93,7 +95,7 @@ def _matrix(spec: str, stamp: float) -> Array:
     return matrix
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _spectrum(spec: str, stamp: float) -> Spectrum:
     from regard.lowrank import spectrum
 

@@ -5,20 +5,27 @@ Opening a model takes torch and some seconds, so that is an errand; what a run h
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
+from regard.translator.runs.files import LAST, RUN, SETTINGS, VOCABULARY, read_json
+from regard.translator.runs.log import LOG, Epoch, real
+from regard.translator.runs.records import Record, check_name, read_record
+
+if TYPE_CHECKING:
+    from regard.translator.models.run import Run
 
 MOST = 100  # runs that are listed
+_SCORE_AGAIN = "remove it and give the compare command again"
+NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
 WORDS = 400  # letters of a sentence
 WHERE = ("run.json", "*/run.json", "runs/*/run.json", "*/runs/*/run.json")
@@ -28,19 +35,29 @@ errands = Errands("regard.lab.pages.translator")
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A run as its files tell it."""
+    """A run as its folder tells it."""
 
     name: str
-    folder: Path
-    epochs: tuple[dict[str, float], ...]
-    steps: tuple[tuple[int, float], ...]  # step and training loss
-    planned: int
-    finished: bool
+    record: Record
     bleu: float | None  # where a comparison scored it
 
     @property
-    def best(self) -> dict[str, float] | None:
-        return min(self.epochs, key=lambda epoch: epoch["perplexity"], default=None)
+    def folder(self) -> Path:
+        return self.record.folder
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Those that can be drawn: a run that diverged may have a perplexity beyond all floats."""
+        return tuple(epoch for epoch in self.record.epochs if math.isfinite(epoch.perplexity))
+
+    @property
+    def best(self) -> Epoch | None:
+        return min(self.epochs, key=lambda epoch: epoch.perplexity, default=None)
+
+    @property
+    def steps(self) -> tuple[tuple[int, float], ...]:
+        """Step and training loss."""
+        return self.record.log.steps
 
     @property
     def label(self) -> str:
@@ -49,14 +66,14 @@ class Seen:
 
     @property
     def done(self) -> str:
-        return f"{len(self.epochs)} of {self.planned}"
+        return f"{len(self.record.epochs)} of {self.record.settings.training.epochs}"
 
 
 def answer(state: State) -> Answer:
     """The runs of the lab's folder, and a sentence through the chosen one."""
-    runs = seen(state.runs)
+    runs, damaged = looked(state.runs)
     if not runs:
-        return _nothing(state.runs)
+        return _nothing(state.runs, damaged)
     run = _chosen(state.text("run"), runs)
     drawn = _drawn(state.text("with"), runs, run)
     text = " ".join(state.text("text").split())
@@ -74,10 +91,10 @@ def answer(state: State) -> Answer:
             "said": said and {**said, **_shades(said["weights"][layer][head])},
             "shape": said and [len(said["weights"]), len(said["weights"][0])],
             "running": bool(text) and said is None,
-            "live": any(not one.finished for one in runs),
+            "live": any(not one.record.finished for one in runs),
         },
         numbers=_numbers(run, said),
-        say=_say(state.runs, runs, run, text, said),
+        say=(*_say(state.runs, runs, run, text, said), *_left_out(damaged)),
         formulas=_formulas(run, said),
         python=_python(drawn, run, text, layer, head),
         shell=_shell(drawn, run, text),
@@ -90,23 +107,24 @@ def answer(state: State) -> Answer:
 
 def seen(folder: Path) -> list[Seen]:
     """The runs in a folder, which may itself be a run or a comparison, and in its comparisons; newest first."""
-    found = [path for pattern in WHERE for path in folder.glob(pattern)]
-    newest = sorted(found, key=lambda path: -_stamp(path))[:MOST]
-    return [_seen(path.parent, path.parent.relative_to(folder).as_posix()) for path in newest]
+    return looked(folder)[0]
 
 
-def _seen(folder: Path, name: str) -> Seen:
-    epochs, steps = _logged(folder / "log.jsonl", _stamp(folder / "log.jsonl"))
-    scores = folder.parent.parent / "scores" / f"{folder.name}.json"
-    return Seen(
-        name=name,
-        folder=folder,
-        epochs=epochs,
-        steps=steps,
-        planned=_planned(folder),
-        finished=_finished(folder / "last.safetensors", _stamp(folder / "last.safetensors")),
-        bleu=_bleu(scores, _stamp(scores)),
-    )
+def looked(folder: Path) -> tuple[list[Seen], list[str]]:
+    """The runs in a folder, and one sentence about each that cannot be read: it must not hide the others."""
+    there = {path for pattern in WHERE for path in folder.glob(pattern)}
+    runs, damaged = [], []
+    for path in sorted(there, key=lambda path: (-_stamp(path), str(path)))[:MOST]:
+        run = path.parent
+        try:
+            check_name(run)
+            scores = run.parent.parent / "scores" / f"{run.name}.json"
+            record = _record(run, tuple(_stamp(run / name) for name in (RUN, VOCABULARY, SETTINGS, LOG, LAST)))
+            name = run.relative_to(folder).as_posix()
+            runs.append(Seen(name=name, record=record, bleu=_bleu(scores, _stamp(scores))))
+        except InputError as error:
+            damaged.append(str(error))
+    return runs, damaged
 
 
 def _stamp(path: Path) -> float:
@@ -118,64 +136,37 @@ def _stamp(path: Path) -> float:
 
 
 @lru_cache(maxsize=2 * MOST)
-def _logged(path: Path, stamp: float) -> tuple[tuple[dict[str, float], ...], tuple[tuple[int, float], ...]]:
-    """Epochs and steps of a log; a line that is still being written is left out."""
-    epochs: dict[int, dict[str, float]] = {}
-    steps: dict[int, float] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if stamp else []:
-        try:
-            entry = json.loads(line)
-            if entry["event"] == "epoch":
-                epochs[entry["epoch"]] = {k: float(v) for k, v in entry.items() if k != "event"}
-            else:
-                steps[int(entry["step"])] = float(entry["loss"])
-        except (ValueError, TypeError, KeyError):
-            continue
-    return tuple(epochs[i] for i in sorted(epochs)), tuple(sorted(steps.items()))
-
-
-@lru_cache(maxsize=2 * MOST)
-def _planned(folder: Path) -> int:
-    from regard.translator.runs.settings import load_settings
-
-    try:
-        return load_settings(folder / "settings.toml").training.epochs
-    except InputError:
-        return 0
-
-
-@lru_cache(maxsize=2 * MOST)
-def _finished(path: Path, stamp: float) -> bool:
-    """Whether the last checkpoint says so; the header of the file is read only."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as stream:
-            return bool(json.loads((stream.metadata() or {})["facts"])["finished"])
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError):
-        return False
+def _record(folder: Path, stamps: tuple[float, ...]) -> Record:
+    """A run's record, read again when one of its files was written."""
+    return read_record(folder)
 
 
 @lru_cache(maxsize=2 * MOST)
 def _bleu(path: Path, stamp: float) -> float | None:
-    try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["all"]["bleu"])
-    except (OSError, KeyError, ValueError, TypeError):
+    """BLEU, if the run is one of a comparison that has scored it."""
+    if not stamp:
         return None
+    try:
+        return real("BLEU", read_json(path, otherwise=_SCORE_AGAIN)["all"]["bleu"])
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); {_SCORE_AGAIN}.") from None
 
 
 @lru_cache(maxsize=2 * MOST)
 def _examples(folder: Path) -> list[str]:
-    """Sentences to try, where the run was trained on the built-in corpus: from its grammar, of another seed."""
-    from regard.translator.data.grammar import generate
+    """Sentences to try, where the run was trained on the built-in corpus: those of its file that no run has seen."""
+    from regard.translator.data.builtin import fresh_pairs
     from regard.translator.runs.settings import load_settings
 
     try:
         data = load_settings(folder / "settings.toml").data
     except InputError:
         return []
-    pairs = generate(6, seed=2**20) if data.path == "builtin" else []
-    return [pair.english if data.source == "en" else pair.german for pair in pairs]
+    if data.path != "builtin":
+        return []
+    return fresh_pairs(6).target if data.source == "en" else fresh_pairs(6).source
 
 
 # What is chosen ------------------------------------------------------------------------------------------------------
@@ -213,15 +204,15 @@ def _row(run: Seen, drawn: bool) -> dict[str, Any]:
         "label": run.label,
         "drawn": drawn,
         "epochs": run.done,
-        "finished": run.finished,
-        "perplexity": best and best["perplexity"],
+        "finished": run.record.finished,
+        "perplexity": best and best.perplexity,
         "bleu": run.bleu,
     }
 
 
 def _curves(drawn: list[Seen], run: Seen) -> dict[str, Any]:
     """Validation perplexity of every run over its steps, and the training loss of the chosen one, as a perplexity."""
-    ends = [{int(epoch["step"]): epoch["perplexity"] for epoch in one.epochs} for one in drawn]
+    ends = [{epoch.step: epoch.perplexity for epoch in one.epochs} for one in drawn]
     training = {step: math.exp(min(loss, 50.0)) for step, loss in run.steps}
     steps = sorted({step for curve in [*ends, training] for step in curve})
     return {
@@ -241,9 +232,9 @@ def _shades(weights: list[list[float]]) -> dict[str, Any]:
 def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
     numbers = []
     if run.best is not None:
-        best = run.best["perplexity"]
+        best = run.best.perplexity
         numbers.append(Number(name="perplexity", label="best perplexity", value=best, form=".2f"))
-        without = run.best["perplexity_without_sos"]
+        without = run.best.perplexity_without_sos
         numbers.append(Number(name="perplexity-without-sos", label="without <sos>", value=without, form=".2f"))
     if run.bleu is not None:
         numbers.append(Number(name="bleu", label="BLEU", value=run.bleu, form=".1f"))
@@ -254,10 +245,8 @@ def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
 
 
 def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, Any] | None) -> tuple[str, ...]:
-    state = "finished" if run.finished else "training, or stopped"
-    first = f"{run.label}: {state}, {run.done} epochs" + (
-        f", best after epoch {run.best['epoch']:g}." if run.best else "."
-    )
+    state = "finished" if run.record.finished else "training, or stopped"
+    first = f"{run.label}: {state}, {run.done} epochs" + (f", best after epoch {run.best.epoch}." if run.best else ".")
     loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""
     more = [f"{len(runs)} run{'s' * (len(runs) != 1)} in {folder}."]
     if text and said is None:
@@ -269,10 +258,16 @@ def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, A
     return (first + loss, *more)
 
 
+def _left_out(damaged: list[str]) -> tuple[str, ...]:
+    """What is said about runs that cannot be read."""
+    more = [f"{len(damaged) - NAMED} more runs cannot be read."] if len(damaged) > NAMED else []
+    return (*(f"Left out: {reason}" for reason in damaged[:NAMED]), *more)
+
+
 def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
     perplexity = r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)"
     if run.best is not None:
-        value = run.best["perplexity"]
+        value = run.best.perplexity
         perplexity += rf" = e^{{{tex(math.log(value))}}} = {tex(value)}"
     if said is None:
         return (perplexity,)
@@ -288,10 +283,10 @@ def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> s
     ]
     if text:
         lines += [
-            "from regard.lab.pages.translator import translated",
-            f"said = translated({str(run.folder)!r}, {text!r})",
-            'print(said["target"], said["log_probability"])',
-            f'print(said["weights"][{layer}][{head}])  # layer, head',
+            "from regard.translator import load_run",
+            f"said = load_run({str(run.folder)!r}).attention({text!r}, cut=True)",
+            "print(said.target, said.log_probability)",
+            f"print(said.weights[{layer}, {head}].tolist())  # layer, head; a row for each written word",
         ]
     return "\n".join(lines)
 
@@ -303,16 +298,18 @@ def _shell(drawn: list[Seen], run: Seen, text: str) -> str:
     return "\n".join([*lines, f"regard translator report {' '.join(finished or [folder])} --out report.html"])
 
 
-def _nothing(folder: Path) -> Answer:
+def _nothing(folder: Path, damaged: list[str]) -> Answer:
     first = str(folder / "first")
     lines = [
-        "from regard.translator.runs.settings import load_settings",
-        "from regard.translator.training.loop import train",
+        "from regard.translator import load_settings, train",
         f'print(train(load_settings("builtin"), {first!r}))',
     ]
     return Answer(
         picture={"runs": [], "live": True, "running": False, "said": None},
-        say=(f"There is no run in {folder} yet. Train one with the lines below, and watch it here.",),
+        say=(
+            f"There is no run in {folder} yet. Train one with the lines below, and watch it here.",
+            *_left_out(damaged),
+        ),
         formulas=(r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)",),
         python="\n".join(lines),
         shell=f"regard translator train --out {shlex.quote(first)}",
@@ -322,34 +319,18 @@ def _nothing(folder: Path) -> Answer:
 # an errand, in a process of its own ----------------------------------------------------------------------------------
 
 
-def translated(folder: str, text: str, stamp: float = 0.0) -> dict[str, Any]:
-    """A sentence's translation, and what each written word read: weights are layers x heads x written x read."""
-    import torch
-
-    from regard.translator.data.vocabulary import EOS, SOS, UNK
+def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
+    """A sentence's translation, what each written word read, and which words the run does not know."""
+    from regard.translator.data.vocabulary import UNK
 
     run = _opened(folder, stamp)
-    found = run.translate([text], cut=True)
-    ids = [SOS, *run.source.encode(text)[: run.settings.data.longest], EOS]
-    source = torch.tensor([ids])
-    with torch.no_grad():
-        (written, _) = run.model.translate(source)[0]
-        weights = run.model.attention(source)[0]
-    rows = ["<sos>", *(run.target.words[word] for word in written), "<eos>"][: weights.shape[2]]
-    return {
-        "target": found.target[0],
-        "log_probability": found.log_probability[0],
-        "cut": bool(found.cut),
-        "unknown": [word for word in text.split() if UNK in run.source.encode(word)],
-        "rows": rows,
-        "columns": [run.source.words[word] for word in ids],
-        "weights": weights[:, :, : len(rows), : len(ids)].tolist(),
-    }
+    unknown = [word for word in text.split() if UNK in run.source.encode(word)]
+    return {**run.attention(text, cut=True).to_dict(), "unknown": unknown}
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str, stamp: float) -> Any:
-    from regard.translator.models.run import load_run
+def _opened(folder: str, stamp: float) -> Run:
+    from regard.translator import load_run
 
     return load_run(folder)
 

@@ -7,8 +7,7 @@
 
 The size of a batch is a number of pairs, or about a number of target tokens.
 
-Either way the model works at the real target places only (``Batch.wanted``), so padding costs next to nothing; the
-plain version, every place of every sentence, is ``model(batch.source)`` and gives the same numbers.
+Either way our models work at the real target places only (``Batch.wanted``), so padding costs next to nothing.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
 def epoch_plan(encoded: Encoded, settings: Settings, epoch: int) -> list[Rows]:
     """The rows of every batch of an epoch, as the settings ask."""
     s = settings.training
-    batching = s.batching if settings.fast.equal_lengths else "mixed"
-    return plan(encoded, size=s.batch, tokens=s.batch_tokens, batching=batching, seed=s.seed, epoch=epoch)
+    return plan(encoded, size=s.batch, tokens=s.batch_tokens, batching=s.batching, seed=s.seed, epoch=epoch)
 
 
 def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Rows]:

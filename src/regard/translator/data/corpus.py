@@ -3,8 +3,8 @@
 | you write | you get |
 |---|---|
 | ``DIR`` | its ``train.de`` and ``train.en``, ``val.*`` (valid, validation, dev) and ``test*.*``, plain or ``.gz`` |
-| ``FILE.tsv`` | a table: source, tab, target; a header may name the languages and add a ``split`` column |
-| ``builtin`` | our own German-English grammar (:mod:`~regard.translator.data.grammar`), from a seed, all labelled |
+| ``FILE.tsv`` | a table: source, tab, target; a header may name the languages, ``split`` and ``phenomena`` |
+| ``builtin`` | our own German-English sentences (:mod:`~regard.translator.data.builtin`), all labelled |
 | ``hf:NAME`` or ``hf:NAME:CONFIGURATION`` | a Hugging Face dataset, through the ``datasets`` library |
 | ``{"train": (FILE, FILE), ...}`` | explicit file pairs (from Python) |
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import InputError
+from regard.translator.data.builtin import SIZE, from_builtin
 from regard.translator.data.sources import (
     TEST,
     TRAIN,
@@ -75,17 +76,17 @@ def load_corpus(
     remove_leaks: bool = False,
     test: str | None = None,
     seed: int = 0,
-    size: int = 20_000,
+    size: int = SIZE,
 ) -> Corpus:
     """Load, clean and check a corpus; the table at the top of this module says what ``data`` can be.
 
     Cleaning: Unicode NFC, white space to single blanks, invisible characters removed, pairs with an empty side
     dropped. ``maximum_tokens`` (words and marks, the coursework's is 18) drops longer pairs from the splits named
     in ``filtered``; a test set is kept whole unless it is named. ``remove_leaks`` drops training pairs whose
-    source is in another split. ``test`` names one of several test sets in a folder. ``seed`` and ``size`` (training
-    pairs) are for ``builtin``; ``seed`` also picks the held-out rows of a table that has no splits.
+    source is in another split. ``test`` names one of several test sets in a folder. ``size`` (training pairs) is for
+    ``builtin``; ``seed`` picks the held-out rows of a table that has no splits.
 
-    >>> corpus = load_corpus("builtin", size=200, seed=1)
+    >>> corpus = load_corpus("builtin", size=200)
     >>> len(corpus.train), corpus.report.leaks, len(corpus.fingerprint)
     (200, [], 64)
     """
@@ -140,7 +141,7 @@ def _find(
     if isinstance(data, Mapping):
         return from_files(data)
     if str(data) == "builtin":
-        return _from_grammar(source, target, seed=seed, size=size)
+        return from_builtin(source, target, size=size, seed=seed)
     if str(data).startswith("hf:"):
         name, _, configuration = str(data).removeprefix("hf:").partition(":")
         return from_hub(name, source, target, configuration=configuration or None)
@@ -158,21 +159,6 @@ def _name(data: str | Path | Mapping[str, Sequence[str | Path]]) -> str:
     if isinstance(data, Mapping):
         return "files"
     return str(data) if str(data).startswith("hf:") else Path(data).resolve().name
-
-
-def _from_grammar(source: str, target: str, *, seed: int, size: int) -> Found:
-    from regard.translator.data.grammar import generate
-
-    if {source, target} != {"de", "en"}:
-        raise InputError(f"The built-in corpus is de to en or en to de, not {source} to {target}; use your own files.")
-    if size < 1:
-        raise InputError(f"size is the number of training pairs of the built-in corpus, 1 or more, not {size}.")
-    held = max(1, min(1000, size // 10))
-    pairs = generate(size + 2 * held, seed=seed)
-    sides = {"de": [p.german for p in pairs], "en": [p.english for p in pairs]}
-    whole = Pairs(sides[source], sides[target], [p.labels for p in pairs])
-    cuts = {TRAIN: range(size), VALIDATION: range(size, size + held), TEST: range(size + held, size + 2 * held)}
-    return Found({name: whole.keep(rows) for name, rows in cuts.items()})
 
 
 def _hold_out(found: Found, seed: int) -> None:

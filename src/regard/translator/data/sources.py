@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: paired text files, a table, a Hugging Face dataset, or the built-in grammar.
+"""Where sentence pairs come from: paired text files, a table, a Hugging Face dataset; the built-in corpus is next door.
 
 Every reader returns whole splits or raises; nothing is half loaded. Text is UTF-8, plain or gzip; a line ends at a
 line feed and nowhere else (Unicode has other line breaks, and one of them inside a sentence would shift the pairs).
@@ -12,9 +12,10 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.errors import InputError
+from regard.extras import require
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 _SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION, "dev": VALIDATION}
@@ -90,17 +91,17 @@ def read_lines(path: Path) -> list[str]:
     if lines[-1] == "":  # the line feed that ends the last line
         lines.pop()
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path} has no text in it; give a file with one sentence a line.")
+        raise InputError(f"{path} has no text in it; give a file with one sentence on each line.")
     return lines
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files, one sentence a line, line by line each other's translation."""
+    """Two files with one sentence on each line, line by line each other's translation."""
     sources, targets = read_lines(Path(source)), read_lines(Path(target))
     if len(sources) != len(targets):
         raise InputError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}; "
-            "paired files need one translation a line, so the counts must be equal."
+            "paired files need one translation on each line, so the counts must be equal."
         )
     return Pairs(sources, targets)
 
@@ -165,31 +166,58 @@ def _tables_in(folder: Path, source: str, target: str) -> Found:
             f"{folder} has no paired files such as train.{source} and train.{target} (plain or .gz) and no train.tsv; "
             f"it has {', '.join(names[:8]) or 'nothing in it'}{', ...' if len(names) > 8 else ''}."
         )
-    return Found({name: Pairs(*_columns(path, source, target)[:2]) for name, path in tables.items()})
+    return Found({name: _labelled(_columns(path, source, target)) for name, path in tables.items()})
 
 
 def from_table(path: Path, source: str, target: str) -> Found:
-    """Splits from one tab-separated file: source, target and, if the header has it, ``split``.
+    """Splits from one tab-separated file: source, target and, if the header has them, ``split`` and ``phenomena``.
 
-    A first row that names both languages is the header; without one the columns are source, then target.
+    A first row that names both languages is the header; without one the columns are source, then target. Phenomena
+    are names with commas between, by which scores are given apart.
     """
-    sources, targets, names = _columns(path, source, target)
-    if names is None:
-        return Found({TRAIN: Pairs(sources, targets)}, divisible=True)
-    splits = {}
-    for name in dict.fromkeys(names):
+    columns = _columns(path, source, target)
+    pairs = _labelled(columns)
+    if columns.split is None:
+        return Found({TRAIN: pairs}, divisible=True)
+    rows: dict[str, list[int]] = {}
+    for i, name in enumerate(columns.split):
         split = _split_name(name.strip())
         if split is None:
             raise InputError(f"{path}: the split column must say train, validation or test, not {name!r}.")
-        rows = [i for i, other in enumerate(names) if _split_name(other.strip()) == split]
-        splits[split] = Pairs([sources[i] for i in rows], [targets[i] for i in rows])
-    return Found(splits)
+        rows.setdefault(split, []).append(i)
+    return Found({split: pairs.keep(chosen) for split, chosen in rows.items()})
 
 
-def _columns(path: Path, source: str, target: str) -> tuple[list[str], list[str], list[str] | None]:
+class _Columns(NamedTuple):
+    """The columns of a table that mean something to us; those that are not there are None."""
+
+    source: list[str]
+    target: list[str]
+    split: list[str] | None
+    phenomena: list[str] | None
+
+
+def _labelled(columns: _Columns) -> Pairs:
+    if columns.phenomena is None:
+        return Pairs(columns.source, columns.target)
+    names = [frozenset(name.strip() for name in cell.split(",") if name.strip()) for cell in columns.phenomena]
+    return Pairs(columns.source, columns.target, names)
+
+
+def _columns(path: Path, source: str, target: str) -> _Columns:
     rows = [line.rstrip("\r").split("\t") for line in read_lines(path)]
     header = [cell.strip().lower() for cell in rows[0]]
     named = {source.lower(), target.lower()} <= set(header)
+    _check_widths(path, rows, f"name them in a first row with {source} and {target}", named=named)
+    rows = rows[1:] if named else rows
+    if not rows:
+        raise InputError(f"{path} has a header and no rows; give one pair on each line.")
+    names = header if named else [source.lower(), target.lower()]
+    column = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    return _Columns(column[source.lower()], column[target.lower()], column.get("split"), column.get("phenomena"))
+
+
+def _check_widths(path: Path, rows: list[list[str]], fix: str, *, named: bool) -> None:
     width = len(rows[0])
     if width < 2:
         raise InputError(f"{path} has no tab in its first line; a table needs the source, a tab and the target.")
@@ -197,16 +225,7 @@ def _columns(path: Path, source: str, target: str) -> tuple[list[str], list[str]
         if len(row) != width:
             raise InputError(f"{path}: line {number} has {len(row)} columns where line 1 has {width}.")
     if not named and width > 2:
-        raise InputError(
-            f"{path} has {width} columns; name them in a first row with {source} and {target}, or keep two columns."
-        )
-    left, right = (header.index(source.lower()), header.index(target.lower())) if named else (0, 1)
-    split = header.index("split") if named and "split" in header else None
-    rows = rows[1:] if named else rows
-    if not rows:
-        raise InputError(f"{path} has a header and no rows; give one pair a line.")
-    names = None if split is None else [row[split] for row in rows]
-    return [row[left] for row in rows], [row[right] for row in rows], names
+        raise InputError(f"{path} has {width} columns; {fix}, or keep two columns.")
 
 
 def from_hub(name: str, source: str, target: str, *, configuration: str | None = None) -> Found:
@@ -228,10 +247,9 @@ def from_hub(name: str, source: str, target: str, *, configuration: str | None =
 
 
 def _load_dataset(name: str, configuration: str | None) -> Mapping[Any, Any]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise InputError("Hugging Face datasets need a package: pip install 'regard[huggingface]'.") from error
+    require("A Hugging Face dataset", "datasets")
+    import datasets
+
     try:
         saved = (Path(name) / "dataset_dict.json").is_file()
         loaded = datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration)

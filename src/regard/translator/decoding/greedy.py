@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, Encoded, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
-
-Watch = Callable[[int, int], None]
 
 
 class TranslationModel(nn.Module):
     """What training, scoring and reports need of a model; its kinds differ in everything else.
 
-    A batch's target tokens are counted with <sos> and <eos>; a model that is given its <sos> has nothing to say there.
+    A batch's target tokens are counted with <sos> and <eos>; a model that is given its <sos> (``says_sos`` False) has
+    nothing to say there. :meth:`scores` is enough to be trained and scored: the losses below score every place and
+    leave padding out. Our own kinds replace them by ways that never hold all scores.
     """
+
+    says_sos = True
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Scores (pairs, places, words) at every target place of the batch; at all but the first if <sos> is given."""
+        raise NotImplementedError
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens, to be trained on."""
-        raise NotImplementedError
+        scores, labels = self.scores(batch).flatten(0, 1), self._labels(batch).flatten()
+        return F.cross_entropy(scores, labels, ignore_index=PAD, label_smoothing=smoothing)
 
     def counted(self, batch: Batch) -> int:
         """How many target tokens that is a mean over."""
-        return len(batch.labels)
+        return len(batch.labels) - (0 if self.says_sos else len(batch))
 
     def token_losses(self, batch: Batch) -> Tensor:
-        """-log p of each target token of the batch, sentence after sentence; never smoothed."""
-        raise NotImplementedError
+        """-log p of each target token of the batch, sentence after sentence; 0 for a given <sos>; never smoothed."""
+        scores, labels = self.scores(batch), self._labels(batch)
+        losses = scores.new_zeros(batch.target.shape)
+        losses[:, -labels.shape[1] :] = F.cross_entropy(scores.transpose(1, 2), labels, reduction="none")
+        return losses.flatten()[batch.wanted]
+
+    def _labels(self, batch: Batch) -> Tensor:
+        return batch.target if self.says_sos else batch.target[:, 1:]
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability, for every row; ``beam`` hypotheses are kept."""
@@ -89,7 +104,12 @@ def encode_sources(
 
 
 def translate_ids(
-    model: Translates, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, watch: Watch | None = None
+    model: Translates,
+    sources: Sequence[list[int]],
+    *,
+    beam: int = 1,
+    batch: int = 100,
+    progress: Progress | None = None,
 ) -> list[tuple[list[int], float]]:
     """Target ids without markers and their log-probability, in the order of ``sources``."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
@@ -100,8 +120,8 @@ def translate_ids(
             rows = order[start : start + batch]
             results = model.translate(table([sources[i] for i in rows]), beam=beam)
             found |= dict(zip(rows, results, strict=True))
-            if watch is not None:
-                watch(len(found), len(order))
+            if progress is not None:
+                progress(len(found), len(order))
     return [found[i] for i in range(len(sources))]
 
 

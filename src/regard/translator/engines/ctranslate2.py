@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.translator.data.vocabulary import MARKERS, PAD, SOS
 from regard.translator.decoding.beam import POWER
-from regard.translator.decoding.greedy import Watch, translate_ids
-from regard.translator.engines.export import ABOUT, exportable, fingerprint, import_engine
+from regard.translator.decoding.greedy import translate_ids
+from regard.translator.engines.export import ABOUT, digests, exportable, fingerprint, import_engine
 from regard.translator.runs.files import read_json
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 NAMES = {"ctranslate2": "ctranslate2-float32", "ctranslate2-int8": "ctranslate2-int8"}  # and their folders in a run
 
-Found = list[tuple[list[int], float]]  # ids without markers and their log-probability, a sentence each
+Found = list[tuple[list[int], float]]  # ids without markers and their log-probability, one for each sentence
 
 
 class Engine:
@@ -49,6 +50,9 @@ class Engine:
                 f"{folder} was exported from other weights than {run.folder} has now ({about['weights']}, epoch "
                 f"{about['epoch']}); export the run again."
             )
+        changed = about.get("files", there := digests(folder)) != there  # earlier exports have no digests
+        if changed:
+            raise InputError(f"{folder} has other files than were exported, or damaged ones; export the run again.")
         self.run, self.folder, self.quantization = run, folder, str(about["quantization"])
         try:
             self._translator: Any = import_engine().Translator(
@@ -60,7 +64,7 @@ class Engine:
         self._ids = {word: i for i, word in enumerate(run.target.words)}
 
     def translate(
-        self, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, watch: Watch | None = None
+        self, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, progress: Progress | None = None
     ) -> Found:
         """Target ids without markers and their log-probability, in the order of ``sources`` (ids with markers)."""
         longest = self.run.settings.data.longest
@@ -69,8 +73,8 @@ class Engine:
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
             found |= dict(zip(rows, self._search([sources[i] for i in rows], beam, longest), strict=True))
-            if watch is not None:
-                watch(len(found), len(order))
+            if progress is not None:
+                progress(len(found), len(order))
         endless = [i for i in order if len(found[i][0]) > longest]
         again = translate_ids(self.run.model, [sources[i] for i in endless], beam=beam, batch=batch)
         found |= dict(zip(endless, again, strict=True))
@@ -112,7 +116,7 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 def _about(folder: Path) -> dict[str, Any]:
     if not (folder / ABOUT).exists():
         raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    found = read_json(folder / ABOUT)
+    found = read_json(folder / ABOUT, otherwise="export the run again")
     if not isinstance(found, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= found.keys():
         raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
     return found

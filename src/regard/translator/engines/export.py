@@ -2,10 +2,10 @@
 
 | file | what |
 |---|---|
-| ``model.bin``, ``config.json`` | the weights as the engine wants them (float32, or int8 with a scale a row) |
+| ``model.bin``, ``config.json`` | the weights as the engine wants them (float32, or int8 with one scale per row) |
 | ``source_vocabulary.json``, ``target_vocabulary.json`` (or ``shared_vocabulary.json``) | the tokens, for the engine |
 | ``vocabulary.json`` | our vocabularies, whole: what splits sentences into those tokens and joins them again |
-| ``export.json`` | what was exported: a fingerprint of weights and vocabularies, the epoch, the engine's version |
+| ``export.json`` | what was exported: fingerprint of weights and vocabularies, engine version, each file's SHA-256 |
 
 Everything is taken from what the modules compute, not from their names: an embedding is what it gives for every word,
 positions are what they add to zeros, an output layer is what it gives for unit vectors. So pretrained vectors, tied
@@ -23,23 +23,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from regard.array_types import Single
 from regard.errors import InputError
+from regard.extras import require
+from regard.files import read_file, write_file
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
 from regard.translator.models.encoder import Attention, FeedForward, Output, VectorOutput
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.models.layers import Decoder, Encoder
 from regard.translator.models.run import Run, load_run
-from regard.translator.runs.files import VOCABULARY, model_tensors
+from regard.translator.runs.files import VOCABULARY, json_file
+from regard.translator.training.checkpoints import model_tensors
 
 ABOUT = "export.json"
 QUANTIZATIONS = ("float32", "int8")
-
-Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +92,7 @@ def export(
         "engine": to,
         "version": str(library.__version__),
         "quantization": quantization,
-        "epoch": int(run.facts.get("epoch", 0)),
+        "epoch": run.epoch,
         "weights": weights,
         "fingerprint": fingerprint(run),
     }
@@ -110,10 +111,9 @@ def engine_name(found: Exported) -> str:
 
 def import_engine() -> Any:
     """The ctranslate2 package, or one sentence."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise InputError("The engine is not installed: pip install 'regard[engine]' brings ctranslate2.") from None
+    require("The engine", "ctranslate2")
+    import ctranslate2
+
     return ctranslate2
 
 
@@ -135,6 +135,12 @@ def fingerprint(run: Run) -> str:
         found.update(tensor.detach().contiguous().numpy().tobytes())
     found.update(_vocabularies(run))
     return found.hexdigest()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of an export but the one that says them."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != ABOUT)
+    return {name: hashlib.sha256(read_file(folder / name)).hexdigest() for name in names}
 
 
 def _vocabularies(run: Run) -> bytes:
@@ -227,7 +233,7 @@ def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: torch.Tensor) -> Array:
+def _array(tensor: torch.Tensor) -> Single:
     return np.ascontiguousarray(tensor.detach().numpy(), dtype=np.float32)
 
 
@@ -248,8 +254,8 @@ def _write(spec: Any, run: Run, target: Path, quantization: str, about: dict[str
         spec.validate()
         spec.optimize(quantization=quantization)
         spec.save(str(partial))
-        (partial / VOCABULARY).write_bytes(_vocabularies(run))
-        (partial / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_file(partial / VOCABULARY, _vocabularies(run))
+        write_file(partial / ABOUT, json_file(about | {"files": digests(partial)}))
         if target.exists():
             os.replace(target, old)
         os.replace(partial, target)

@@ -1,6 +1,6 @@
 """A translator that says a sentence of any length at once: an encoder whose places are doubled, read by CTC.
 
-    h_i = encoder(source)_i                         a state a source place
+    h_i = encoder(source)_i                         one state for each source place
     x_(2i+k) = h_i + W_k h_i + b_k,  k = 0, 1       each place becomes two slots
     z = more encoder blocks (x)
     p_t(word or blank) = softmax(W z_t + b)         at every slot t
@@ -26,7 +26,7 @@ from regard.translator.data.batches import Batch, Encoded
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.ctc_search import best_paths, prefix_beams, without_markers
 from regard.translator.decoding.greedy import TranslationModel
-from regard.translator.models.ctc_loss import Labels, ctc_losses, fused_ctc, plain_ctc
+from regard.translator.models.ctc_loss import Labels, ctc_losses, fused_ctc
 from regard.translator.models.encoder import Output, VectorOutput, Words, build_dropout, build_output, build_tokens
 from regard.translator.models.layers import (
     Encoder,
@@ -43,10 +43,11 @@ SLOTS = 2  # of a source place
 class CTCTranslator(TranslationModel):
     """An encoder, a split of its places into slots, blocks among the slots, and an output layer, all handed in."""
 
-    def __init__(self, encoder: Encoder, slots: Slots, output: Output, *, fused: bool = True) -> None:
+    says_sos = False
+
+    def __init__(self, encoder: Encoder, slots: Slots, output: Output) -> None:
         super().__init__()
         self.encoder, self.slots, self.output = encoder, slots, output
-        self.ctc = fused_ctc if fused else plain_ctc
 
     def forward(self, source: Tensor) -> Tensor:
         """Scores (batch, slots, words) from source ids (batch, length), <pad> past each end; <pad> is the blank."""
@@ -56,10 +57,7 @@ class CTCTranslator(TranslationModel):
         """-log p of the targets that fit, over the number of the batch's target tokens after <sos>."""
         states, weight, bias = _linear(self.output, self.slots(*self.encoder(batch.source)))
         labels, count = Labels.of(batch.target), self._counted(batch.source)
-        return self.ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.counted(batch)
-
-    def counted(self, batch: Batch) -> int:
-        return len(batch.labels) - len(batch)
+        return fused_ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.counted(batch)
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target, in equal shares for its words and its <eos>; <sos> is free.
@@ -140,11 +138,10 @@ def build_ctc(settings: Settings, source: Words, target: Words) -> CTCTranslator
     tokens = build_tokens(settings, source)
     encoder = build_encoder_stack(settings, tokens, dropout)
     slots = Slots(build_encoder_blocks(settings, size.decoder_layers, dropout), width=size.width)
-    fused = settings.fast.fused_loss
-    output = VectorOutput(tokens, fused=fused) if size.tied else build_output(settings, target)
+    output = VectorOutput(tokens) if size.tied else build_output(settings, target)
     for stack in (encoder, slots):
         draw_weights(stack)
-    return CTCTranslator(encoder, slots, output, fused=fused)
+    return CTCTranslator(encoder, slots, output)
 
 
 def _linear(output: Output, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:

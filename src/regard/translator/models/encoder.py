@@ -36,24 +36,20 @@ from regard.translator.models.embeddings import (
     positions_module,
     rotate_places,
 )
-from regard.translator.models.losses import fused_cross_entropy, plain_cross_entropy
+from regard.translator.models.losses import fused_cross_entropy
 from regard.translator.runs.settings import Settings
 
 
 class EncoderTranslator(TranslationModel):
     """One encoder layer between an embedding and an output layer, both handed in.
 
-    ``places`` is the longest sentence with its markers. :meth:`forward` is the plain version, a score for every word
-    at every place; :meth:`states` is the same at the wanted places only, which is what training pays for. With
-    ``real_places`` false training pays for every place of the batch instead, and padding is left out of the mean.
+    ``places`` is the longest sentence with its markers. :meth:`forward` gives a score to every word at every place;
+    :meth:`states` is what comes before the scores, at the wanted places only, which is all that training pays for.
     """
 
-    def __init__(
-        self, embedding: nn.Module, layer: EncoderLayer, output: Output, *, places: int, real_places: bool = True
-    ) -> None:
+    def __init__(self, embedding: nn.Module, layer: EncoderLayer, output: Output, *, places: int) -> None:
         super().__init__()
         self.embedding, self.layer, self.output, self.places = embedding, layer, output, places
-        self.real_places = real_places
 
     def forward(self, source: Tensor, places: int | None = None) -> Tensor:
         """Scores (batch, places, words) from source ids (batch, length), <pad> past each end."""
@@ -67,10 +63,10 @@ class EncoderTranslator(TranslationModel):
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
-        if self.real_places:
-            return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
-        states = self.layer(*self._slots_and_words(batch.source, batch.target.shape[1]))
-        return self.output.loss(states.flatten(0, 1), batch.target.flatten(), smoothing=smoothing)
+        return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
+
+    def scores(self, batch: Batch) -> Tensor:
+        return self(batch.source, batch.target.shape[1])  # type: ignore[no-any-return]
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target token of the batch, sentence after sentence; never smoothed."""
@@ -86,7 +82,7 @@ class EncoderTranslator(TranslationModel):
         return self.layer.attention.weights(slots, words, allowed)[:, None]
 
     def _slots_and_words(self, source: Tensor, places: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What asks (a vector a target place), what is read (a vector a source place), and who may read what."""
+        """What asks (a vector for each target place), what is read (one for each source place), who may read what."""
         length = source.shape[1]
         vectors = self.layer.dropout(self.embedding(padded(source, max(length, places))))
         real = source != PAD
@@ -199,25 +195,23 @@ class FeedForward(nn.Sequential):
 class Output(nn.Module):
     """A score for every target word: W z + b."""
 
-    def __init__(self, width: int, words: int, *, fused: bool = True) -> None:
+    def __init__(self, width: int, words: int) -> None:
         super().__init__()
         self.linear = nn.Linear(width, words)
-        self.cross_entropy = fused_cross_entropy if fused else plain_cross_entropy
 
     def forward(self, states: Tensor) -> Tensor:
         return self.linear(states)  # type: ignore[no-any-return]
 
     def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy of the labels that are not <pad>; fused: without ever holding all scores at once."""
-        return self.cross_entropy(states, self.linear.weight, self.linear.bias, labels, smoothing=smoothing)
+        """Mean cross-entropy of the labels that are not <pad>, without ever holding all scores at once."""
+        return fused_cross_entropy(states, self.linear.weight, self.linear.bias, labels, smoothing=smoothing)
 
 
 class VectorOutput(Output):
     """A score for every target word through its word vector: (z A) . E[w] + b, E handed in."""
 
-    def __init__(self, vectors: TokenEmbedding, *, fused: bool = True) -> None:
+    def __init__(self, vectors: TokenEmbedding) -> None:
         nn.Module.__init__(self)
-        self.cross_entropy = fused_cross_entropy if fused else plain_cross_entropy
         self.vectors = vectors
         self.bias = nn.Parameter(torch.zeros(len(vectors.table())))
 
@@ -227,37 +221,28 @@ class VectorOutput(Output):
     def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
         if isinstance(self.vectors.projection, nn.Linear):
             states = states @ self.vectors.projection.weight
-        return self.cross_entropy(states, self.vectors.table(), self.bias, labels, smoothing=smoothing)
+        return fused_cross_entropy(states, self.vectors.table(), self.bias, labels, smoothing=smoothing)
 
 
 class Dropout(nn.Module):
     """Zeroes a share of the states in training and stretches the others, so that the mean stays.
 
-    ``noise`` is set by the training loop before every step from the seed and the step, so that a resumed run drops the
-    same states.
+    A random byte decides about a state, so the share is rounded to 1/256: half the cost of random floats and a third of
+    torch's own dropout. ``noise`` is seeded by the training loop before every step from the seed and the step, so that
+    a resumed run drops the same states.
     """
 
     def __init__(self, share: float, noise: torch.Generator) -> None:
         super().__init__()
-        self.share, self.noise = share, noise
+        self.share, self.noise = round(share * 256) / 256, noise
 
     def forward(self, states: Tensor) -> Tensor:
         if not self.training or not self.share:
             return states
-        return states * (self.kept(states).to(states.dtype) * (1 / (1 - self.share)))
+        return states * (self._kept(states).to(states.dtype) * (1 / (1 - self.share)))
 
-    def kept(self, states: Tensor) -> Tensor:
-        """True where a state stays: where a number drawn from [0, 1) is not below the share."""
-        return torch.rand(states.shape, generator=self.noise) >= self.share
-
-
-class ByteDropout(Dropout):
-    """The same from random bytes instead of floats, at a third of the cost; the share is rounded to 1/256."""
-
-    def __init__(self, share: float, noise: torch.Generator) -> None:
-        super().__init__(round(share * 256) / 256, noise)
-
-    def kept(self, states: Tensor) -> Tensor:
+    def _kept(self, states: Tensor) -> Tensor:
+        """True where a state stays: where its byte is not below the share of 256."""
         eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=self.noise)
         return eight.view(torch.uint8)[: states.numel()].view(states.shape) >= round(self.share * 256)
 
@@ -315,11 +300,11 @@ def build_encoder(settings: Settings, source: Words, target: Words) -> EncoderTr
         dropout=build_dropout(settings),
     )
     output = build_output(settings, target)
-    return variant(embedding, layer, output, places=places, real_places=settings.fast.real_places)
+    return variant(embedding, layer, output, places=places)
 
 
 def build_tokens(settings: Settings, words: Words) -> TokenEmbedding:
-    """A vector a word: learned, or started from the given ones and trained on or kept."""
+    """A vector for each word: learned, or started from the given ones and trained on or kept."""
     width = settings.model.width
     if words.vectors is not None:
         kind = FrozenEmbedding if settings.embedding.frozen else TokenEmbedding
@@ -338,14 +323,14 @@ def build_attention(settings: Settings) -> Attention:
 
 def build_dropout(settings: Settings) -> Dropout:
     """One for the whole model, so that one generator rules it."""
-    return (ByteDropout if settings.fast.byte_dropout else Dropout)(settings.model.dropout, torch.Generator())
+    return Dropout(settings.model.dropout, torch.Generator())
 
 
 def build_output(settings: Settings, words: Words) -> Output:
     """The output layer, through word vectors where there are any."""
     if words.vectors is None:
-        return Output(settings.model.width, words.size, fused=settings.fast.fused_loss)
-    return VectorOutput(build_tokens(settings, words), fused=settings.fast.fused_loss)
+        return Output(settings.model.width, words.size)
+    return VectorOutput(build_tokens(settings, words))
 
 
 def seed_dropout(model: nn.Module, seed: int, step: int, rank: int = 0) -> None:

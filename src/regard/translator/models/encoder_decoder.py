@@ -41,16 +41,15 @@ from regard.translator.runs.settings import Settings
 class EncoderDecoder(TranslationModel):
     """Encoder, decoder and output layer, handed in; ``places`` is the longest sentence with its markers.
 
-    :meth:`forward` is the plain version, a score for every word at every place; :meth:`states` is the same at the real
-    places only, which is what training pays for (unless ``real_places`` is false).
+    :meth:`forward` gives a score to every word at every place; :meth:`states` is what comes before the scores, at the
+    real places only, which is all that training pays for.
     """
 
-    def __init__(
-        self, encoder: Encoder, decoder: Decoder, output: Output, *, places: int, real_places: bool = True
-    ) -> None:
+    says_sos = False
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, output: Output, *, places: int) -> None:
         super().__init__()
-        self.encoder, self.decoder, self.output = encoder, decoder, output
-        self.places, self.real_places = places, real_places
+        self.encoder, self.decoder, self.output, self.places = encoder, decoder, output, places
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Scores (batch, places, words) of the token after each target id, which knows the ids up to there."""
@@ -63,14 +62,10 @@ class EncoderDecoder(TranslationModel):
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens after <sos>."""
-        labels = batch.target[:, 1:]
-        if self.real_places:
-            return self.output.loss(self.states(batch), labels[_said(batch)], smoothing=smoothing)
-        states = self.decoder(batch.target[:, :-1], *self.encoder(batch.source))
-        return self.output.loss(states.flatten(0, 1), labels.flatten(), smoothing=smoothing)
+        return self.output.loss(self.states(batch), batch.target[:, 1:][_said(batch)], smoothing=smoothing)
 
-    def counted(self, batch: Batch) -> int:
-        return len(batch.labels) - len(batch)
+    def scores(self, batch: Batch) -> Tensor:
+        return self(batch.source, batch.target[:, :-1])  # type: ignore[no-any-return]
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target token of the batch, sentence after sentence; 0 for <sos>; never smoothed."""
@@ -100,7 +95,7 @@ class EncoderDecoder(TranslationModel):
 
 
 class Writing:
-    """Translations of a batch being written: one sentence a row, several hypotheses each, all equally long."""
+    """Translations of a batch being written: one row for each sentence, several hypotheses in it, all equally long."""
 
     def __init__(self, model: EncoderDecoder, source: Tensor) -> None:
         self.decoder, self.output = model.decoder, model.output
@@ -135,11 +130,8 @@ def build_encoder_decoder(settings: Settings, source: Words, target: Words) -> E
     decoder = build_decoder_stack(settings, written, dropout)
     for stack in (encoder, decoder):
         draw_weights(stack)
-    tied = settings.model.tied
-    output = VectorOutput(read, fused=settings.fast.fused_loss) if tied else build_output(settings, target)
-    return EncoderDecoder(
-        encoder, decoder, output, places=settings.data.longest + 2, real_places=settings.fast.real_places
-    )
+    output = VectorOutput(read) if settings.model.tied else build_output(settings, target)
+    return EncoderDecoder(encoder, decoder, output, places=settings.data.longest + 2)
 
 
 def _said(batch: Batch) -> Tensor:

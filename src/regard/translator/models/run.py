@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,19 @@ import numpy as np
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
-from regard.translator.decoding.greedy import TranslationModel, Translations, Watch, encode_sources, translate_ids
+from regard.translator.decoding.greedy import TranslationModel, Translations, encode_sources, translate_ids
+from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, put_weights, read_json, read_weights
+from regard.translator.models.size import check_size
+from regard.translator.runs.checkpoint_files import unchecked
+from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file, read_json
+from regard.translator.runs.records import check_name, is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import averaged
+from regard.translator.training.checkpoints import put_weights, read_weights
 from regard.translator.training.preparation import Prepared
 
 if TYPE_CHECKING:
@@ -40,6 +45,13 @@ class Run:
     model: TranslationModel
     facts: dict[str, Any]
     about: dict[str, Any]
+    notes: tuple[str, ...] = ()  # worth knowing about its files
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that its weights are from; 0 where their file does not say."""
+        number = self.facts.get("epoch")
+        return number if isinstance(number, int) else 0
 
     def translate(
         self,
@@ -49,7 +61,7 @@ class Run:
         beam: int = 1,
         batch: int = 100,
         engine: str | Engine = "eager",
-        watch: Watch | None = None,
+        progress: Progress | None = None,
     ) -> Translations:
         """Translate sentences, keeping the ``beam`` best beginnings of each (1: greedily).
 
@@ -60,15 +72,25 @@ class Run:
         ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
         beam = checked_beam(self.settings, beam)
         if engine == "eager":
-            found = translate_ids(self.model, ids, beam=beam, batch=batch, watch=watch)
+            found = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            found = self._opened(engine).translate(ids, beam=beam, batch=batch, watch=watch)
+            found = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
         return Translations(
             source=list(sentences),
             target=[self.target.decode(words) for words, _ in found],
             log_probability=[value for _, value in found],
             cut=shortened,
         )
+
+    def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
+        """The translation of one sentence, and which source token each written one read, in every layer and head.
+
+        The layers are those that read the source: of an encoder-decoder the decoder's, of ctc those after its places
+        were doubled. Too long a sentence is refused, or cut, as in :meth:`translate`.
+        """
+        (ids,), shortened = encode_sources([sentence], self.source, longest=self.settings.data.longest, cut=cut)
+        words = self.source, self.target
+        return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
 
     def _opened(self, engine: str | Engine) -> Engine:
         from regard.translator.engines.ctranslate2 import open_engine
@@ -98,17 +120,19 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     folder = Path(folder)
     if weights not in ("best", "last"):
         raise InputError(f"weights must be best or last, not {weights!r}.")
+    check_name(folder)
     if not folder.is_dir():
         raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
     about = read_about(folder)
     settings = load_settings(folder / SETTINGS)
     source, target = read_vocabularies(folder)
     path = folder / (BEST if weights == "best" else LAST)
-    tensors, facts = read_weights(path)
+    tensors, header = read_weights(path)
     tensors = averaged(tensors)
     one_layer = settings.model.kind in ("encoder", "reads-padding")
     embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
     output = embedding if settings.model.tied else "model.output.vectors"
+    check_size(settings, len(source), len(target))
     model = build_model(
         settings,
         len(source),
@@ -118,15 +142,16 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     )
     put_weights(path, model, tensors)
     model.eval()
-    return Run(folder=folder, settings=settings, source=source, target=target, model=model, facts=facts, about=about)
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    """What a run's folder says about it beside the settings."""
-    about = read_json(folder / RUN)
-    if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), str):
-        raise InputError(f"{folder / RUN} does not describe a run; restore it from a copy, or train the run again.")
-    return about
+    return Run(
+        folder=folder,
+        settings=settings,
+        source=source,
+        target=target,
+        model=model,
+        facts=header.facts,
+        about=about,
+        notes=() if header.digest else (unchecked(path),),
+    )
 
 
 def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -158,7 +183,7 @@ def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None, 
         )
     if fingerprint is not None and about.get("fingerprint") != fingerprint:
         raise InputError(f"{folder} holds a run on other data than {settings.data.path} has now; give another --out.")
-    if (folder / LAST).exists() and read_weights(folder / LAST)[1].get("finished"):
+    if is_finished(folder):
         raise InputError(f"The run in {folder} is finished; score it, or give another --out to train again.")
     if (began := about.get("processes", processes)) != processes:
         raise InputError(
@@ -193,8 +218,8 @@ def first_files(
     words = {"source": data.source.to_dict(), "target": data.target.to_dict()}
     return {
         SETTINGS: settings.to_toml().encode(),
-        VOCABULARY: json.dumps(words, ensure_ascii=False).encode(),
-        RUN: json.dumps(about, indent=1, ensure_ascii=False).encode(),
+        VOCABULARY: json_file(words),
+        RUN: json_file(about),
     }
 
 

@@ -6,7 +6,7 @@ Everything is in the one file: pictures are SVG text, styles are inside, there i
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 
 from regard import __version__
 from regard.errors import InputError
+from regard.files import write_file
+from regard.progress import Say, unheard
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
 from regard.translator.models.run import load_run
@@ -21,23 +23,16 @@ from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
 from regard.translator.reports.about_runs import Scored, run_section, scores_of
 from regard.translator.reports.about_studies import study_section
-from regard.translator.runs.files import RUN, read_json, write_file
+from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import (
-    PLAN,
-    bootstrap_of,
-    comparison_results,
-    group_by_seed,
-    held_out,
-    read_comparison,
-)
+from regard.translator.studies.comparison import bootstrap_of, group_by_seed, held_out
+from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
 from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
 from regard.translator.training.preparation import load_data
 
-Say = Callable[[str], None]
 _IN_FULL = 6  # more plain runs than these get a row in the table, not a section each
 
 
@@ -77,7 +72,7 @@ def report(
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"{out} cannot be written: give a file in a folder that exists.")
     kinds = _sorted(folders)
-    page = _Page(say or (lambda line: None), command)
+    page = _Page(say or unheard, command)
     for folder in kinds["study"]:
         page.study(folder)
     for folder in kinds["comparison"]:
@@ -108,9 +103,8 @@ class _Page:
     def study(self, folder: Path) -> None:
         self.say(f"reading the study {folder}")
         found = read_study(folder)
-        about = read_json(folder / STUDY)
         anchor = self._add(f"Search {folder}")
-        self.sections.append(study_section(found, about.get("command", ""), anchor=anchor, first=self._first()))
+        self.sections.append(study_section(found, anchor=anchor, first=self._first()))
         if found.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
 
@@ -181,10 +175,7 @@ class _Page:
             self.sections.append(_listing(scored, str(error), anchor, first=self._first()))
 
     def _scored(self, record: Record) -> Scored:
-        if not record.epochs:
-            raise InputError(
-                f"The run in {record.folder} has no finished epoch yet; go on with its train command first."
-            )
+        _ = record.best  # a run without an epoch has nothing to show
         self.say(f"scoring {record.folder}")
         run = load_run(record.folder)  # a damaged run is refused; data that has moved is only noted
         try:

@@ -6,13 +6,13 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_runs import attention_maps
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import Bootstrap
 from regard.translator.studies.summary import DIGITS, NLL, Comparison, GroupRow, Results
-from regard.translator.training.budget import duration
 
 _COLUMNS = ["validation perplexity", "validation perplexity without <sos>", "perplexity", NLL, "BLEU", "chrF"]
 _CHARTS = [("validation perplexity", "lower is better"), ("BLEU", "higher is better")]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from regard.errors import InputError
+from regard.progress import duration
 from regard.translator.data.corpus import Corpus, Pairs
-from regard.translator.data.vocabulary import EOS, SOS
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
 from regard.translator.runs.records import Record
-from regard.translator.training.budget import duration
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
 
@@ -63,10 +61,13 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
     for i in order[:sentences]:
         maps = []
         for name, run in opened:
-            rows, columns, weights = _attention(run, pairs.source[i])
-            for head, table in weights.items():
-                title = f"{name + ', ' if name else ''}{head}"
-                picture = figures.attention_map(table, rows, columns, title=f"{title}: {pairs.source[i]}")
+            read = run.attention(pairs.source[i], cut=True)
+            layers, heads = read.weights.shape[:2]
+            for layer, head in itertools.product(range(layers), range(heads)):
+                where = f"layer {layer}, head {head}" if layers > 1 else f"head {head}"
+                title = f"{name + ', ' if name else ''}{where}"
+                table = read.weights[layer, head].tolist()
+                picture = figures.attention_map(table, read.rows, read.columns, title=f"{title}: {pairs.source[i]}")
                 maps.append(f"<div>{tables.paragraph(title)}{picture}</div>")
         kinds = {run.settings.model.kind for _, run in opened}
         caption = " ".join([pairs.source[i], "Darker is more; every row sums to 1.", *map(_how_to_read, sorted(kinds))])
@@ -166,23 +167,6 @@ def _scores(scores: dict[str, Any], scored_on: str) -> list[str]:
             svg = figures.dots(rows, title=f"BLEU by {title}", x_label="BLEU", zero=True, note=pairs.__getitem__)
             parts += [tables.heading(3, f"BLEU by {title}"), tables.figure(svg, ""), group_table(title, scores[key])]
     return parts
-
-
-def _attention(run: Any, sentence: str) -> tuple[list[str], list[str], dict[str, list[list[float]]]]:
-    """The names of the rows (written) and columns (read), and a table of weights a head."""
-    ids = [SOS, *run.source.encode(sentence)[: run.settings.data.longest], EOS]
-    source = torch.tensor([ids])
-    with torch.no_grad():
-        words, _ = run.model.translate(source)[0]
-        weights = run.model.attention(source)[0]  # layers, heads, places, source
-    rows = ["<sos>", *(run.target.words[w] for w in words), "<eos>"][: weights.shape[2]]
-    layers = weights[:, :, : len(rows), : len(ids)].tolist()
-    named = {
-        f"layer {number}, head {head}" if len(layers) > 1 else f"head {head}": table
-        for number, heads in enumerate(layers)
-        for head, table in enumerate(heads)
-    }
-    return rows, [run.source.words[i] for i in ids], named
 
 
 def _data(r: Record) -> str:

@@ -7,15 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from regard.progress import duration
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_comparisons import comparison_tables
 from regard.translator.studies.search_record import Trial, Tuning
-from regard.translator.training.budget import duration
 
 _KINDS = {"complete": 0, "pruned": 1}
 
 
-def study_section(found: Tuning, command: str, *, anchor: str, first: bool) -> str:
+def study_section(found: Tuning, *, anchor: str, first: bool) -> str:
     """A study, whole."""
     best, default = found.best, found.default
     return "".join(
@@ -38,7 +38,7 @@ def study_section(found: Tuning, command: str, *, anchor: str, first: bool) -> s
             tables.heading(3, "Everything that was tried"),
             _trials(found),
             tables.heading(3, "Commands"),
-            tables.commands([command, found.command]),
+            tables.commands([found.searched_by, found.command]),
         ]
     )
 

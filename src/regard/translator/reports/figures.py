@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+from regard.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#555555")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 5", "1 4", "12 4")
 _TEXT = 12  # pixels of the drawing; a digit is about half as wide
 _TICK, _GRID = 'fill="#59636e" font-size="11"', 'stroke="#e3e7eb"'  # in every picture: it may be shown without our page

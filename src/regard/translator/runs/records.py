@@ -1,4 +1,8 @@
-"""A run as it is written down: its settings, its epochs and whether it ended, without opening its weights."""
+"""A run as its folder tells it: its settings, its epochs and whether it ended, without opening its weights.
+
+This is the one reader of run folders that needs no torch: reports, comparisons, studies, the lab and the records of the
+coursework use it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translator.models.run import read_about
-from regard.translator.runs.files import LAST, LOG, SETTINGS, VOCABULARY, read_json, read_log
+from regard.translator.runs.checkpoint_files import read_header
+from regard.translator.runs.files import LAST, RUN, SETTINGS, VOCABULARY, read_json
+from regard.translator.runs.log import Epoch, Log, read_log
 from regard.translator.runs.settings import Settings, load_settings
-from regard.translator.training.loop import Epoch
+
+_ABOUT = {  # what run.json may say, and of which type; earlier versions said less
+    **dict.fromkeys(("corpus", "pairs", "cannot_say", "words", "vectors", "versions"), dict),
+    **dict.fromkeys(("seed", "processes", "target_tokens", "parameters"), int),
+    **dict.fromkeys(("fingerprint", "command"), str),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,13 +33,19 @@ class Record:
     folder: Path
     settings: Settings
     about: dict[str, Any]
-    epochs: list[Epoch]
+    log: Log
     finished: bool
     target_vocabulary: str  # sha256: perplexities compare only where it is equal
 
     @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        return self.log.epochs
+
+    @property
     def best(self) -> Epoch:
         """The epoch with the lowest validation perplexity, which is where the best weights are from."""
+        if not self.epochs:
+            raise InputError(f"The run in {self.folder} has no finished epoch yet; go on with its train command first.")
         return min(self.epochs, key=lambda e: e.perplexity)
 
     @property
@@ -44,51 +60,46 @@ class Record:
 def read_record(folder: str | Path) -> Record:
     """The record of a run folder; raises InputError, in one sentence, for a folder that is not a whole run."""
     folder = Path(folder)
+    check_name(folder)
     if not folder.is_dir():
         raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
     if not any(folder.iterdir()):
         raise InputError(f"{folder} is empty; give a folder that train, compare or tune wrote.")
-    about = read_about(folder)
     words = read_json(folder / VOCABULARY)
     target = words.get("target") if isinstance(words, dict) else None
     return Record(
         folder=folder,
         settings=load_settings(folder / SETTINGS),
-        about=about,
-        epochs=logged_epochs(folder),
+        about=read_about(folder),
+        log=read_log(folder),
         finished=is_finished(folder),
         target_vocabulary=hashlib.sha256(json.dumps(target, sort_keys=True).encode()).hexdigest(),
     )
 
 
-def logged_epochs(folder: Path) -> list[Epoch]:
-    """The epochs in a run's log, in order."""
-    found: dict[int, Epoch] = {}
-    for entry in read_log(folder / LOG):
-        if entry.get("event") == "epoch":
-            try:
-                epoch = Epoch(**{key: value for key, value in entry.items() if key != "event"})
-            except TypeError:
-                raise InputError(f"{folder / LOG} has an epoch that is not ours; restore it from a copy.") from None
-            found[epoch.epoch] = epoch
-    return [found[number] for number in sorted(found)]
+def check_name(folder: Path) -> None:
+    """Raise InputError where a folder's name is not UTF-8: no page and no JSON could show it."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        shown = str(folder).encode("utf-8", "backslashreplace").decode()
+        raise InputError(f"The name of the folder {shown} is not UTF-8; rename it.") from None
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a run's folder says about it beside the settings."""
+    content = read_json(folder / RUN)
+    about: dict[str, Any] = content if isinstance(content, dict) else {}
+    strange = [key for key, kind in _ABOUT.items() if key in about and not isinstance(about[key], kind)]
+    if "fingerprint" not in about or strange:
+        raise InputError(f"{folder / RUN} does not describe a run; restore it from a copy, or train the run again.")
+    return about
 
 
 def is_finished(folder: Path) -> bool:
     """Whether the last checkpoint says that all epochs are done; reads the header of the file only."""
-    from safetensors import SafetensorError, safe_open
-
     path = folder / LAST
-    if not path.exists():
-        return False
-    try:
-        with safe_open(path, framework="pt") as stream:
-            return bool(json.loads((stream.metadata() or {})["facts"]).get("finished"))
-    except (SafetensorError, OSError, KeyError, ValueError, AttributeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{path} is damaged, cut short, or not ours ({reason}); restore it from a copy, or train the run again."
-        ) from None
+    return path.exists() and bool(read_header(path).facts.get("finished"))
 
 
 def check_comparable(records: Sequence[Record]) -> None:

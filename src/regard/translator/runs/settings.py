@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError
+from regard.toml import read_toml
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -27,6 +28,11 @@ def _setting(default: Any, about: str, **rule: Any) -> Any:
     return field(default=default, metadata={"about": about, **rule})
 
 
+_FAST_IS_GONE = (
+    "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
+    'lengths write batching = "mixed" in [training].'
+)
+_LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
 
@@ -42,7 +48,7 @@ class DataSettings:
     test: str = _setting("", "which test set, where the folder has several; empty = the only one")
     longest: int = _setting(18, "pairs with more tokens on either side are dropped (two markers come on top)", least=1)
     remove_leaks: bool = _setting(False, "drop training pairs whose source sentence is in another split")
-    size: int = _setting(20000, "training pairs to generate (built-in corpus only)", least=10, most=10**6)
+    size: int = _setting(20000, "training pairs to take (built-in corpus only, which has 20,000)", least=10, most=10**6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +99,7 @@ class ModelSettings:
     heads: int = _setting(2, "attention heads", least=1)
     head_width: int = _setting(96, "width of the keys, queries and values of one head", least=1)
     feed_forward: int = _setting(2048, "width inside the feed-forward part", least=1)
-    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, below=1.0)
+    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,21 +137,10 @@ class TrainingSettings:
         below=1.0,
     )
     seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
-    threads: int = _setting(1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1)
-    save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastSettings:
-    """What makes training fast. Each switches to the plain version beside it, which gives the same and is slower."""
-
-    equal_lengths: bool = _setting(
-        True, "batching=equal-length puts sources of one length together; false = batches are mixed, padded and masked"
+    threads: int = _setting(
+        1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
     )
-    real_places: bool = _setting(True, "score the real target places only; false = padding too, then left out")
-    fused_loss: bool = _setting(True, "cross-entropy forward and backward at once, in pieces; false = torch's own")
-    byte_dropout: bool = _setting(True, "a random byte a state, its share in steps of 1/256; false = a random float")
-    fused_optimiser: bool = _setting(True, "AdamW in one pass over the weights; false = operation by operation")
+    save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +157,6 @@ class Settings:
     embedding: EmbeddingSettings = EmbeddingSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
-    fast: FastSettings = FastSettings()
 
     def with_changes(self, changes: Sequence[str]) -> Settings:
         """A copy with every ``key=value`` of ``changes`` applied; raises InputError naming every mistake."""
@@ -204,7 +198,7 @@ def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = 
     """
     if config is None:
         return _build({}, changes, "The settings")
-    return _build(_read(config), changes, str(config))
+    return _build(_up_to_date(_read(config), Path(config)), changes, str(config))
 
 
 def builtin_configs() -> dict[str, str]:
@@ -219,14 +213,19 @@ def _read(config: str | Path) -> dict[str, Any]:
     if not path.exists() and str(config) in (known := builtin_configs()):
         return tomllib.loads(known[str(config)])
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path, like="configs/coursework.toml")
     except FileNotFoundError:
         names = ", ".join(builtin_configs())
         raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
-    except OSError as error:
-        raise InputError(f"{config} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{config} is not valid TOML: {error}; write it like configs/coursework.toml.") from None
+
+
+def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings of a run from when [fast] had switches, all of them on: what is always so now."""
+    switches = values.get("fast", {})
+    of_a_run = (path.parent / "run.json").is_file()  # written by us, and nobody should have to repair it
+    if of_a_run and isinstance(switches, Mapping) and all(value is True for value in switches.values()):
+        return {name: section for name, section in values.items() if name != "fast"}
+    return values
 
 
 def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Settings:
@@ -239,7 +238,7 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Set
     if not mistakes:
         settings = _assembled(checked)
         mistakes += _conflicts(settings)
-    if mistakes:
+    if mistakes := list(dict.fromkeys(mistakes)):  # what several keys do wrong together is said once
         verb = "has" if thing != "The settings" else "have"
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise InputError("\n- ".join([f"{thing} {verb} {count}:", *mistakes]))
@@ -249,7 +248,9 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Set
 def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in values.items():
-        if section not in _SECTIONS:
+        if section == "fast":
+            mistakes.append(_FAST_IS_GONE)
+        elif section not in _SECTIONS:
             mistakes.append(f"there is no section [{section}]{_meant(section, list(_SECTIONS))}")
         elif not isinstance(content, Mapping):
             mistakes.append(f"{section} must be a section: write [{section}] on a line of its own.")
@@ -264,6 +265,8 @@ def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
     matches = [name for name in _FIELDS if name == key or name.endswith(f".{key}")]
     if not equals:
         mistakes.append(f"--set takes key=value, not {change!r}.")
+    elif key.startswith("fast."):
+        mistakes.append(_FAST_IS_GONE)
     elif len(matches) > 1 and key not in matches:
         mistakes.append(f"{key!r} could be {' or '.join(matches)}; write the section too.")
     elif matches:
@@ -276,7 +279,7 @@ def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -289,7 +292,7 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         return value
     kind, rule = _FIELDS[key]
     if kind is float and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
         mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
     elif problem := _broken(value, rule):
@@ -312,8 +315,9 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
         return f"must be above {rule['above']:g}"
     if "below" in rule and value >= rule["below"]:
         return f"must be below {rule['below']:g}"
-    if "most" in rule and value > rule["most"]:
-        return f"must be {rule['most']} or less"
+    most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
+    if not isinstance(value, str) and value > most:
+        return f"must be {most} or less"
     return ""
 
 

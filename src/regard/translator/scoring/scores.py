@@ -6,7 +6,7 @@ counted twice: over every target token, <sos> too (the coursework's way, flatter
 without the <sos> place. It is never label-smoothed, unknown words count as <unk>, and it compares only between runs
 with the same target vocabulary. Across vocabularies the likelihood compares,
 
-    nats a character = sum of the references' costs / sum of their characters
+    nats per character = sum of the references' costs / sum of their characters
 
 where a reference costs -log p of its tokens, <eos> too, and the spelling of its unknown words (see
 :mod:`regard.translator.data.spelling`). BLEU and chrF are sacrebleu's, with the signature that says how they are
@@ -16,14 +16,15 @@ counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from regard.array_types import Float
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Encoded, encode
 from regard.translator.data.sources import Pairs
@@ -33,7 +34,6 @@ from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.run import Run
 from regard.translator.scoring.significance import bleu, chrf
 
-Float = npt.NDArray[np.float64]
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
 
 
@@ -80,7 +80,7 @@ class Likelihood(Result):
     def __str__(self) -> str:
         share = self.spelling / (self.per_character * self.characters)
         return (
-            f"Negative log-likelihood {self.per_character:.4f} nats a character, that is "
+            f"Negative log-likelihood {self.per_character:.4f} nats per character, that is "
             f"{self.per_character / math.log(2):.4f} bits ({self.characters:,} characters of {self.pairs:,} pairs); "
             f"{share:.1%} of it spells {self.unknown:,} unknown words."
         )
@@ -164,7 +164,7 @@ def score(
     beam: int = 1,
     engine: str = "eager",
     lowercase: bool | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Score:
     """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
 
@@ -178,7 +178,7 @@ def score(
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
-    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, watch=watch)
+    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
     judge = _Judge(ignore_case, pairs.target, found.target, losses, place)

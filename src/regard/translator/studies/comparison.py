@@ -14,28 +14,27 @@ differences are taken seed by seed; what the order of the data does to both canc
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.files import create_folder, write_file
+from regard.progress import Say, duration, unheard
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.run import load_run, searches
-from regard.translator.runs.files import create_run, locked, read_json, write_file
+from regard.translator.runs.files import json_file, locked
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
+from regard.translator.studies.comparison_record import PLAN, read_comparison, read_plan
 from regard.translator.studies.summary import Comparison, Results, shared_nll, summarise
 from regard.translator.studies.variants import Variant, read_variants
-from regard.translator.training.budget import cpu_seconds_a_run, duration
+from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Watch, train
 from regard.translator.training.preparation import Prepared, load_data, prepare
-
-PLAN = "comparison.json"
-Say = Callable[[str], None]
 
 
 def compare(
@@ -77,7 +76,7 @@ def contest(
     command: str = "",
 ) -> Comparison:
     """Train and score every variant with every seed into the folder ``out``, then compare; goes on where it stopped."""
-    folder, say = Path(out), say or (lambda line: None)
+    folder, say = Path(out), say or unheard
     corpus = load_data(base) if corpus is None else corpus
     _open(folder, base, variants, seeds, corpus, command)
     with locked(folder):
@@ -98,21 +97,6 @@ def contest(
     return read_comparison(folder)
 
 
-def read_comparison(folder: str | Path) -> Comparison:
-    """The comparison in a folder that :func:`compare` has finished."""
-    plan = _plan(Path(folder))
-    notes = [v["note"] for v in plan["variants"] if v["note"]]
-    results = comparison_results(folder)
-    return summarise(results, plan["seeds"], folder=str(folder), scored_on=plan["scored_on"], notes=notes)
-
-
-def comparison_results(folder: str | Path) -> Results:
-    """Each variant's runs, seed by seed: the record and the scores."""
-    folder = Path(folder)
-    plan = _plan(folder)
-    return {v["name"]: [_result(folder, f"{v['slug']}-seed{seed}") for seed in plan["seeds"]] for v in plan["variants"]}
-
-
 def compare_runs(
     folders: Sequence[str | Path],
     *,
@@ -129,7 +113,7 @@ def compare_runs(
     their translations do it with ``beam``.
     """
     check_samples(samples)
-    records, say = [read_record(folder) for folder in folders], say or (lambda line: None)
+    records, say = [read_record(folder) for folder in folders], say or unheard
     if not records:
         raise InputError("There is nothing to compare; give two run folders or more.")
     check_comparable(records)
@@ -208,7 +192,7 @@ def _early_look(settings: Settings, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another --out.")
     if folder.is_dir() and any(folder.iterdir()):
-        _check_plan(_plan(folder), settings, folder)
+        _check_plan(read_plan(folder), settings, folder)
 
 
 def _open(
@@ -222,11 +206,11 @@ def _open(
         "variants": [{"name": v.name, "slug": v.slug, "note": v.note} for v in variants],
         "command": command,
     }
-    text = json.dumps(plan, indent=1, ensure_ascii=False).encode()
+    text = json_file(plan)
     if not folder.exists() or not any(folder.iterdir()):
-        create_run(folder, {PLAN: text})
+        create_folder(folder, {PLAN: text})
         return
-    old = _plan(folder)
+    old = read_plan(folder)
     _check_plan(old, base, folder)
     if old["fingerprint"] != corpus.fingerprint:
         raise InputError(f"{folder} holds a comparison on other data than there is now; give another --out.")
@@ -250,16 +234,6 @@ def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
                     f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
                     f"{theirs.get(section, {}).get(key)!r}); give another --out."
                 )
-
-
-def _plan(folder: Path) -> dict[str, Any]:
-    if not (folder / PLAN).exists():
-        raise InputError(f"{folder} is not a comparison: it has no {PLAN}; give another folder.")
-    plan = read_json(folder / PLAN)
-    wanted = {"settings", "fingerprint", "scored_on", "seeds", "variants"}
-    if not isinstance(plan, dict) or not wanted <= plan.keys():
-        raise InputError(f"{folder / PLAN} does not describe a comparison; restore it from a copy.")
-    return plan
 
 
 def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Say) -> dict[Settings, Prepared]:
@@ -288,17 +262,7 @@ def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: 
     say(f"scoring {run.name}")
     found = score(load_run(run), held_out(corpus)[0])
     path.parent.mkdir(exist_ok=True)
-    write_file(path, found.to_json().encode())
-
-
-def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:
-    run, scores = folder / "runs" / name, folder / "scores" / f"{name}.json"
-    if not run.exists() or not scores.exists():
-        raise InputError(f"The comparison in {folder} is not finished: {name} is missing; give its command again.")
-    found = read_json(scores)
-    if not isinstance(found, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= found.keys():
-        raise InputError(f"{scores} is damaged; remove it and give the compare command again.")
-    return read_record(run), found
+    write_file(path, json_file(found.to_dict()))
 
 
 def _check_same_data(record: Record, corpus: Corpus) -> None:

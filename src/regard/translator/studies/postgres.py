@@ -1,27 +1,23 @@
 """A study in a PostgreSQL database, for workers on many machines.
 
 Whatever must be done by one worker at a time is done under an advisory lock of the database, which ends with the
-connection. A worker that trains gives a sign of life every few seconds (Optuna's heartbeat, by the database's clock).
+connection. Signs of life, and what becomes of a trial without any, are Optuna's own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import re
-import secrets
 import socket
-import threading
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.translator.runs.files import write_file
-from regard.translator.studies.storage import TrialLocks, import_optuna, load_study, without_password
+from regard.translator.studies.retries import quietly, retry_callback
+from regard.translator.studies.storage import import_optuna, load_study, without_password
 
 if TYPE_CHECKING:
     import optuna
@@ -47,31 +43,17 @@ class Postgres:
 
         parsed = _checked(url)
         self.url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template
-        self.shown, self.name, self.locks = without_password(url), folder.name, TrialLocks(folder)
+        self.shown, self.name = without_password(url), folder.name
+        self.place = f"{socket.gethostname()} {folder.absolute()}"
         self.engine = create_engine(parsed, **_ENGINE)
         self.storage: Any = None
         self._answers()
 
-    @functools.cached_property
-    def place(self) -> str:
-        """This folder on this machine: whoever gets a trial's lock here knows that its worker is dead."""
-        path = self.locks.folder / "place"
-        with self.locks.of("study"):
-            if not path.exists():
-                write_file(path, secrets.token_hex(8).encode())
-            return f"{socket.gethostname()} {path.read_text()}"
-
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         optuna = import_optuna()
-        with self.saying(), self._transaction_lock("tables"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # heartbeats are called experimental
+        with self.saying(), self._transaction_lock("tables"), quietly():
             try:
-                self.storage = optuna.storages.RDBStorage(
-                    self.url,
-                    engine_kwargs=_ENGINE,
-                    heartbeat_interval=HEARTBEAT,
-                    grace_period=GRACE,
-                )
+                self.storage = _storage(self.url)
                 return load_study(optuna, self.storage, self.name, create, pruner)
             except RuntimeError as error:  # tables of another version of Optuna
                 reason = str(error).splitlines()[0]
@@ -83,37 +65,16 @@ class Postgres:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        with self._transaction_lock(f"study {self.name}"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna says that ask and heartbeats do not go together; here they do
+        with self._transaction_lock(f"study {self.name}"):
             yield
 
-    def claim(self, study: optuna.Study, trial: Any) -> bool:
-        """Ours where the worker before us is dead; what was never claimed has none, for claims are exclusive."""
-        place = trial.user_attrs.get("place")
-        dead = place in (None, self.place) or trial._trial_id in self.storage._get_stale_trial_ids(study._study_id)
-        if not dead or not self.locks.take(study, trial):
-            return False
-        self.storage.record_heartbeat(trial._trial_id)
-        self.storage.set_trial_user_attr(trial._trial_id, "place", self.place)
-        return True
-
-    def has(self, trial: Any) -> bool:
-        found = self.storage.get_trial(trial._trial_id)
-        return not found.state.is_finished() and found.user_attrs.get("place") == self.place
-
-    def release(self, trial: Any) -> None:
-        self.locks.release(trial)
+    def fail_dead(self, study: optuna.Study) -> None:
+        with quietly():
+            import_optuna().storages.fail_stale_trials(study)
 
     @contextlib.contextmanager
-    def at_work(self, trial: Any) -> Iterator[None]:
-        stop = threading.Event()
-        thread = threading.Thread(target=self._beat, args=(trial._trial_id, stop), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+    def at_work(self, number: int) -> Iterator[None]:
+        yield  # Optuna gives the signs of life while it runs a trial
 
     @contextlib.contextmanager
     def confirming(self) -> Iterator[bool]:
@@ -176,11 +137,23 @@ class Postgres:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
             yield
 
-    def _beat(self, trial_id: int, stop: threading.Event) -> None:
-        while not stop.wait(HEARTBEAT):
+
+def _storage(url: str) -> Any:
+    """Optuna's storage, which survives a database that is away for a moment."""
+    optuna = import_optuna()
+
+    class Patient(optuna.storages.RDBStorage):  # type: ignore[misc, name-defined]
+        def record_heartbeat(self, trial_id: int) -> None:
             with contextlib.suppress(*storage_errors()):  # it may answer again the next time
-                self.storage.record_heartbeat(trial_id)
-        self.storage.remove_session()
+                super().record_heartbeat(trial_id)
+
+    return Patient(
+        url,
+        engine_kwargs=_ENGINE,
+        heartbeat_interval=HEARTBEAT,
+        grace_period=GRACE,
+        heartbeat_stale_trial_callback=retry_callback(),
+    )
 
 
 def storage_errors() -> tuple[type[Exception], ...]:

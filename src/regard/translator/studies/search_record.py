@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.files import Lock, create_folder
+from regard.progress import duration
 from regard.results import Result
-from regard.translator.runs.files import create_run, read_json
-from regard.translator.runs.records import logged_epochs
+from regard.tables import aligned
+from regard.translator.runs.files import json_file, read_json
+from regard.translator.runs.log import read_log
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import read_comparison
+from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
+from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
 from regard.translator.studies.space import Range, Space, change
-from regard.translator.studies.storage import Lock, open_storage
-from regard.translator.studies.summary import Comparison, aligned
-from regard.translator.training.budget import duration
+from regard.translator.studies.storage import open_storage
+from regard.translator.studies.summary import Comparison
 
 if TYPE_CHECKING:
     import optuna
@@ -61,6 +64,7 @@ class Tuning(Result):
     confirmation: Comparison | None
     command: str  # that trains the best settings
     cpu_seconds: float
+    searched_by: str = ""  # the command of the search itself
 
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
@@ -107,11 +111,12 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
         confirmation=confirmation,
         command=_train_command(folder, best),
         cpu_seconds=sum(t.cpu_seconds for t in found),
+        searched_by=str(about.get("command", "")),
     )
 
 
-def refuse_other(folder: Path, identity: dict[str, Any]) -> None:
-    """Refuse a folder with anything but this study, before minutes of reading."""
+def check_folder(folder: Path, identity: dict[str, Any]) -> None:
+    """Raise InputError where a folder has anything but this study, before minutes of reading."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another --out.")
     if not folder.exists() or not any(folder.iterdir()):
@@ -147,16 +152,15 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
         raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
     with Lock(folder.parent):
         if not folder.exists() or not any(folder.iterdir()):
-            files = {STUDY: json.dumps(about, indent=1, ensure_ascii=False), START: settings.to_toml()}
-            create_run(folder, {name: text.encode() for name, text in files.items()})
+            create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
             (folder / TRIALS).mkdir(exist_ok=True)
-    refuse_other(folder, about)
+    check_folder(folder, about)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
     if not (folder / STUDY).exists():
         raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
-    about = read_json(folder / STUDY)
+    about = read_json(folder / STUDY, otherwise="give another --out")
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
     if not isinstance(about, dict) or not wanted <= about.keys():
         raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
@@ -179,8 +183,11 @@ def is_confirmed(folder: Path) -> bool:
 
 
 def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
-    started = [f for f in study.get_trials(deepcopy=False) if f.state.name != "WAITING"]
-    found = [_trial(folder, frozen) for frozen in started]
+    """Every trial that was begun; one that was tried again once, under its last number."""
+    trials = study.get_trials(deepcopy=False)
+    again = replaced(trials)
+    begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
+    found = [_trial(folder, frozen) for frozen in begun]
     complete = [t for t in found if t.state == "complete"]
     return [replace(t, expected=_expected(t, complete)) for t in found]
 
@@ -194,6 +201,11 @@ def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
     return trial.perplexity * math.exp(sum(gains) / len(gains))
 
 
+def trial_folder(folder: Path, number: int) -> Path:
+    """The run folder of a trial."""
+    return folder / TRIALS / f"{number:04d}"
+
+
 def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
     complete = [t for t in trials if t.state == "complete"]
     if not complete:
@@ -202,24 +214,24 @@ def best_trial(trials: Sequence[Trial], folder: Path) -> Trial:
 
 
 def _trial(folder: Path, frozen: Any) -> Trial:
-    epochs = logged_epochs(folder / TRIALS / f"{frozen.number:04d}")
+    epochs = read_log(trial_folder(folder, frozen.number)).epochs
     curve = [frozen.intermediate_values[e] for e in sorted(frozen.intermediate_values)]
     states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     return Trial(
         number=frozen.number,
-        state=states.get(frozen.state.name, "unfinished"),
+        state="unfinished" if is_interrupted(frozen) else states.get(frozen.state.name, "unfinished"),
         perplexity=min(curve) if curve and frozen.state.name in ("COMPLETE", "PRUNED") else None,
         expected=None,
         curve=curve,
         changes={k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in frozen.params.items()},
         cpu_seconds=frozen.user_attrs.get("cpu_seconds") or (epochs[-1].cpu_seconds if epochs else 0.0),
-        reason=str(frozen.user_attrs.get("reason", "")),
+        reason=str(frozen.user_attrs.get(REASON, "")),
     )
 
 
 def _train_command(folder: Path, best: Trial) -> str:
     """Trains the best settings: from the trial's own file or, where that is on another machine, from what differs."""
-    own = folder / TRIALS / f"{best.number:04d}" / "settings.toml"
+    own = trial_folder(folder, best.number) / "settings.toml"
     given = [str(own)]
     if not own.exists() and (folder / START).exists():
         given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.toml import read_toml
 from regard.translator.runs.settings import Settings
 
 _ONE_LAYER = ("encoder", "reads-padding")
@@ -26,7 +27,6 @@ _FIXED = {
     "training.seed": "the seed is not a setting to tune; --confirm trains the winner with seeds of its own",
     "training.threads": "threads change how long it takes, not what is learnt",
     "training.save_every": "checkpoints do not change what is learnt",
-    "fast": "what is fast changes how long it takes, not what is learnt",
 }
 _BUILT_IN = {"encoder-decoder": "good", "ctc": "ctc"}  # the space of a kind; of the others, coursework
 
@@ -104,15 +104,11 @@ def _read(name: str) -> dict[str, Any]:
     try:
         if not Path(name).exists() and name in known:
             return tomllib.loads(known[name].read_text(encoding="utf-8"))
-        return tomllib.loads(Path(name).read_text(encoding="utf-8"))
+        return read_toml(name, like="configs/spaces/coursework.toml")
     except FileNotFoundError:
         raise InputError(
             f"There is no search space {name}; give a .toml file or one of: {', '.join(sorted(known))}."
         ) from None
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} is not valid TOML: {error}; write it like configs/spaces/coursework.toml.") from None
 
 
 def _flat(values: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str, Any]]:

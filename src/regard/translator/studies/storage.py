@@ -1,26 +1,25 @@
-"""Where a study's trials are kept, and which worker has which of them.
+"""Where a study's trials are kept, and how a worker that died is known for dead.
 
 | storage | for | a worker is dead when |
 |---|---|---|
 | ``journal.jsonl`` in the study's folder | any number of processes on one machine | nobody holds the trial's lock |
-| PostgreSQL | any number of machines | its heartbeat stopped, or nobody holds the lock in this very folder |
+| PostgreSQL | any number of machines | it gave no sign of life for a while: Optuna's heartbeat |
 
-Locks are the system's (and the database's) own: they end with the process that holds them, however it ends, so a kill
-leaves none behind. A trial whose worker is dead goes on under its own number: from its checkpoint where that is at
-hand, otherwise from its beginning.
+A trial whose worker died has failed, and Optuna's retry callback tries it again under a new number: from its
+checkpoint where that is at hand, otherwise from its beginning.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.errors import InputError
+from regard.files import Lock
+from regard.translator.runs.sealed import SealedLines
 
 if TYPE_CHECKING:
     import optuna
@@ -32,28 +31,19 @@ class Storage(Protocol):
     """What a search needs of the place where its trials are."""
 
     shown: str  # its address as it may be printed and written down, without a password; "" for the folder's journal
-
-    @property
-    def place(self) -> str:
-        """Where this worker is: the same for those whose locks tell which of them live."""
+    place: str  # where this worker is: one that confirms again in the same place goes on with what it has
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         """The study; made if it is not there and ``create`` is true."""
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Nobody else chooses or claims a trial meanwhile."""
+        """Nobody else chooses a trial, or declares one dead, meanwhile."""
 
-    def claim(self, study: optuna.Study, trial: Any) -> bool:
-        """Take a running trial, new or left behind by a dead worker; call it inside :meth:`exclusive`."""
+    def fail_dead(self, study: optuna.Study) -> None:
+        """Make failures of the running trials whose workers are dead; call it inside :meth:`exclusive`."""
 
-    def has(self, trial: Any) -> bool:
-        """Whether the trial, read again, is still this process's."""
-
-    def release(self, trial: Any) -> None:
-        """Let go of a trial."""
-
-    def at_work(self, trial: Any) -> contextlib.AbstractContextManager[None]:
-        """Give signs of life while a claimed trial is trained."""
+    def at_work(self, number: int) -> contextlib.AbstractContextManager[None]:
+        """Be known as the one who works on a trial; enter it inside :meth:`exclusive`."""
 
     def confirming(self) -> contextlib.AbstractContextManager[bool]:
         """The right to confirm, which one worker has; False: another one has it."""
@@ -68,84 +58,22 @@ class Storage(Protocol):
         """Where the storage stops answering inside, wait until it answers again; InputError if that takes too long."""
 
 
-class Lock:
-    """A file or folder that one process at a time holds."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.handle = path, -1
-
-    def acquire(self, *, wait: bool = True) -> bool:
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: go on without
-            return True
-        how = os.O_RDONLY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
-        try:
-            handle = os.open(self.path, how, 0o644)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be opened: {error.strerror or error}; check the folder.") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            os.close(handle)
-            return False
-        self.handle = handle
-        return True
-
-    def release(self) -> None:
-        if self.handle >= 0:
-            os.close(self.handle)
-            self.handle = -1
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
-class TrialLocks:
-    """The locks of the trials that are trained in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.held = folder / LOCKS, dict[int, Lock]()
-
-    def of(self, name: str) -> Lock:
-        self.folder.mkdir(exist_ok=True)
-        return Lock(self.folder / name)
-
-    def take(self, study: optuna.Study, trial: Any) -> bool:
-        """Hold a trial that runs; False where another process of this folder has it, or has just ended it."""
-        lock = self.of(f"{trial.number:04d}")
-        if not lock.acquire(wait=False):
-            return False
-        if study._storage.get_trial(trial._trial_id).state.is_finished():
-            lock.release()
-            return False
-        self.held[trial.number] = lock
-        return True
-
-    def release(self, trial: Any) -> None:
-        if lock := self.held.pop(trial.number, None):
-            lock.release()
-
-
 class JournalFile:
-    """Optuna's journal in the study's folder."""
+    """Optuna's journal in the study's folder, each line of it sealed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / JOURNAL
-        self.shown, self.place, self.locks = "", "", TrialLocks(folder)
+        self.shown, self.place = "", ""
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         optuna = import_optuna()
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
-
         if not create and not self.path.exists():
             raise InputError(f"The study in {self.folder} has no trial yet; give its tune command again.")
         try:
-            storage = JournalStorage(JournalFileBackend(str(self.path), lock_obj=_JournalLock(self.path, self.locks)))
+            storage = optuna.storages.JournalStorage(_backend(self.path, self._lock("journal")))
             return load_study(optuna, storage, "study", create, pruner)
+        except InputError:  # a line that is not whole, already in one sentence
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{self.path} is damaged ({error}); restore it from a copy, or give another --out."
@@ -153,25 +81,25 @@ class JournalFile:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        with self.locks.of("study"):
+        with self._lock("study"):
             yield
 
-    def claim(self, study: optuna.Study, trial: Any) -> bool:
-        return self.locks.take(study, trial)
-
-    def has(self, trial: Any) -> bool:
-        return True
-
-    def release(self, trial: Any) -> None:
-        self.locks.release(trial)
+    def fail_dead(self, study: optuna.Study) -> None:
+        failed = import_optuna().trial.TrialState.FAIL
+        for trial in study.get_trials(deepcopy=False):
+            lock = self._lock(f"{trial.number:04d}")
+            if trial.state.name == "RUNNING" and lock.acquire(wait=False):  # claims are exclusive, so it was nobody's
+                study.tell(trial.number, state=failed)
+                lock.release()
 
     @contextlib.contextmanager
-    def at_work(self, trial: Any) -> Iterator[None]:
-        yield
+    def at_work(self, number: int) -> Iterator[None]:
+        with self._lock(f"{number:04d}"):
+            yield
 
     @contextlib.contextmanager
     def confirming(self) -> Iterator[bool]:
-        lock = self.locks.of("confirm")
+        lock = self._lock("confirm")
         try:
             yield lock.acquire(wait=False)
         finally:
@@ -182,36 +110,32 @@ class JournalFile:
 
     @contextlib.contextmanager
     def saying(self) -> Iterator[None]:
-        """A full disk as one sentence."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise InputError(
-                f"{self.path} could not be written: {error.strerror or error}; no finished trial is lost: make room, "
-                "then give the same command again and it goes on."
-            ) from error
+        yield  # its only errors are the system's, which come as one sentence
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
         yield
 
+    def _lock(self, name: str) -> Lock:
+        (self.folder / LOCKS).mkdir(exist_ok=True)
+        return Lock(self.folder / LOCKS / name)
 
-class _JournalLock:
-    """What Optuna's journal holds while it writes a line."""
 
-    def __init__(self, journal: Path, locks: TrialLocks) -> None:
-        self.journal, self.locks = journal, locks
+def _backend(path: Path, lock: Lock) -> Any:
+    """The journal for Optuna: sealed lines, written by one process at a time."""
+    from optuna.storages.journal import BaseJournalBackend
 
-    def acquire(self) -> bool:
-        self.lock = self.locks.of("journal")
-        self.lock.acquire()
-        _cut_half_a_line(self.journal)
-        return True
+    class Sealed(BaseJournalBackend):  # type: ignore[misc]
+        lines = SealedLines(path)
 
-    def release(self) -> None:
-        self.lock.release()
+        def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+            return self.lines.read()[log_number_from:]
+
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            with lock:
+                self.lines.append(logs)
+
+    return Sealed()
 
 
 def open_storage(folder: Path, url: str | None) -> Storage:
@@ -241,7 +165,7 @@ def import_optuna() -> Any:
         import optuna
     except ImportError:
         raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
     return optuna
 
 
@@ -251,16 +175,3 @@ def load_study(optuna: Any, storage: Any, name: str, create: bool, pruner: Any) 
             storage=storage, study_name=name, direction="minimize", load_if_exists=True, pruner=pruner
         )
     return optuna.load_study(storage=storage, study_name=name)
-
-
-def _cut_half_a_line(path: Path) -> None:
-    """A kill in the middle of a write leaves half a line; what it said was not done yet. Call it with the lock held."""
-    if not path.exists():
-        return
-    with open(path, "r+b") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - 1))
-        if stream.read(1) in (b"\n", b""):
-            return
-        stream.seek(0)
-        stream.truncate(stream.read().rfind(b"\n") + 1)

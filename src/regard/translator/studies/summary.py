@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import InputError
+from regard.progress import duration
 from regard.results import Result
-from regard.tables import aligned as aligned
+from regard.tables import aligned
 from regard.translator.runs.records import Record, why_perplexities_differ
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.intervals import Difference, Interval, paired_differences, t_interval
 from regard.translator.scoring.significance import Bootstrap
-from regard.translator.training.budget import duration
 
 NLL = "NLL per character"  # in nats, unknown words spelled out
 COMPARED = ("validation perplexity", "perplexity", NLL, "BLEU")  # the measures that differences are given for
@@ -71,6 +71,7 @@ class Comparison(Result):
     chrf_signature: str
     notes: list[str]
     bootstrap: Bootstrap | None = None
+    command: str = ""  # that trained it all
 
     def __str__(self) -> str:
         parts = [_heading(self), _table(self), *self.notes]
@@ -100,6 +101,7 @@ def summarise(
     scored_on: str,
     notes: Sequence[str],
     bootstrap: Bootstrap | None = None,
+    command: str = "",
 ) -> Comparison:
     """Means, intervals, paired differences and groups from each run's record and scores."""
     records = [record for found in results.values() for record, _ in found]
@@ -121,12 +123,13 @@ def summarise(
         scored_on=scored_on,
         seeds=list(seeds),
         entries=entries,
-        differences=_differences(entries) if paired and len(entries) > 1 else [],
+        differences=differences_of(entries) if paired and len(entries) > 1 else [],
         groups=_groups({name: [s for _, s in found] for name, found in results.items()}, perplexity=not unlike),
         bleu_signature=bleu_signature,
         chrf_signature=chrf_signature,
         notes=said,
         bootstrap=bootstrap,
+        command=command,
     )
 
 
@@ -174,7 +177,8 @@ def _signature(results: Results, which: str) -> str:
     return found[0]
 
 
-def _differences(entries: Sequence[Entry]) -> list[Difference]:
+def differences_of(entries: Sequence[Entry]) -> list[Difference]:
+    """Every two entries, paired by seed, in every measure that differences are given for."""
     return [
         difference
         for measure in COMPARED

@@ -13,9 +13,9 @@ A study is a folder:
 
 As many workers as you like share a study: processes on one machine through its folder, machines through a PostgreSQL
 database (:mod:`regard.translator.studies.storage`). Killed at any moment, a study loses no finished trial, and the
-interrupted one goes on from its checkpoint. With one worker, what trial n tries is a function of the seed, n and the
-finished trials, so a study that was stopped tries what it would have tried. With several it also depends on what the
-others try.
+interrupted one is tried again under a new number, from its checkpoint. With one worker, what the n-th trial tries is a
+function of the seed, n and the finished trials, so a study that was stopped tries what it would have tried. With
+several it also depends on what the others try.
 
 Trials are judged by validation perplexity alone. The test set is opened once, by the confirmation, for which the study
 is closed.
@@ -23,41 +23,55 @@ is closed.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 import zlib
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import Lock
+from regard.progress import Say, duration, unheard
 from regard.translator.runs.files import BEST, LAST
-from regard.translator.runs.records import is_finished, logged_epochs
+from regard.translator.runs.log import Epoch, read_log
+from regard.translator.runs.records import is_finished
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import Say, contest
+from regard.translator.studies.comparison import contest
+from regard.translator.studies.retries import (
+    REASON,
+    earlier_numbers,
+    is_interrupted,
+    ordinal,
+    replaced,
+    retry_interrupted,
+)
 from regard.translator.studies.search_record import (
     CONFIRM,
-    TRIALS,
     Tuning,
     best_trial,
+    check_folder,
     difference,
     is_confirmed,
     open_folder,
     portable,
     read_study,
     read_trials,
-    refuse_other,
+    trial_folder,
 )
 from regard.translator.studies.space import Range, Space, change, load_space
 from regard.translator.studies.storage import Storage, open_storage, without_password
 from regard.translator.studies.variants import Variant
-from regard.translator.training.budget import cpu_seconds_a_run, duration
-from regard.translator.training.loop import Epoch, Step, Watch, train
+from regard.translator.training.budget import cpu_seconds_a_run
+from regard.translator.training.loop import Step, Watch, train
 from regard.translator.training.preparation import Prepared, prepare
 
 if TYPE_CHECKING:
     import optuna
+
+T = TypeVar("T")
 
 PRUNERS = ("median", "hyperband", "none")
 _POLL = 2.0  # seconds between two looks at the trials of other workers
@@ -88,13 +102,13 @@ def tune(
     space has them.
     """
     _check_numbers(trials, confirm, pruner)
-    folder, say = Path(out), say or (lambda line: None)
+    folder, say = Path(out), say or unheard
     chosen = space if isinstance(space, Space) else load_space(space, settings)
     identity = {"settings": settings.to_dict(), "space": chosen.to_dict(), "pruner": pruner, "seed": seed}
     where = {"storage": without_password(storage or "")}
-    refuse_other(folder, identity | where)
+    check_folder(folder, identity | where)
     command = without_password(command)
-    with closing(open_storage(folder, storage)) as shared, shared.saying():
+    with contextlib.closing(open_storage(folder, storage)) as shared, shared.saying():
         data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
         open_folder(folder, about | where | {"command": command}, settings)
@@ -106,12 +120,8 @@ def tune(
     return read_study(folder, storage=storage)
 
 
-class _Pruned(Exception):  # noqa: N818
-    """Raised inside a trial's training, to stop it."""
-
-
 class _Taken(Exception):  # noqa: N818
-    """Raised inside a trial's training when another worker has the trial, because this one seemed dead."""
+    """Raised inside a trial's training when the trial has ended: another worker has it, for this one seemed dead."""
 
 
 class _Search:
@@ -124,6 +134,8 @@ class _Search:
         self.folder, self.settings, self.space, self.data, self.seed = folder, settings, space, data, seed
         self.shared, self.watch, self.say = shared, watch, say
         self.study = shared.open(create=True, pruner=_pruner(pruner, settings.training.epochs))
+        self.number = -1  # of the trial that this worker has or had last
+        self.taken = False  # whether another worker has that one now
 
     def agree(self, about: dict[str, Any]) -> None:
         """Join the study of this name in the storage if it is about the same; if it is new, write down what it is."""
@@ -140,15 +152,20 @@ class _Search:
             )
 
     def until(self, trials: int) -> None:
-        """Go on with what dead workers left, try until there are as many trials as wanted, and wait for the others."""
+        """Try until there are as many trials as wanted, those of dead workers too, and wait for the living ones."""
         self._clean()
         self._estimate(trials)
+        waiting = False
         while True:
             with self.shared.patiently():
-                trial = self._next(trials)
-                if trial is None:
+                if self._try_next(trials):
+                    continue
+                if not (running := self._running()):
                     return
-                self._try(trial, trials)
+                if not waiting:
+                    self.say(f"waiting for {running} of {trials} trials that other workers have")
+                waiting = True
+                time.sleep(_POLL)
 
     def confirm(self, seeds: int, command: str) -> None:
         """The settings it started from beside the best, with seeds that took no part in the choice."""
@@ -170,104 +187,118 @@ class _Search:
             )  # fmt: skip
             self.study.set_user_attr("confirmed", self.shared.place)
 
-    def _next(self, trials: int) -> optuna.Trial | None:
-        """A trial to work on; None when all have ended."""
-        waiting = False
-        while True:
-            with self.shared.exclusive():
-                running = self._running()
-                for frozen in running:
-                    if self.shared.claim(self.study, frozen):
-                        return self._go_on(frozen)
-                if (number := self._asked()) < trials:
-                    return self._ask(number, alone=not running)
-            if not running:
-                return None
-            if not waiting:
-                self.say(f"waiting for {len(running)} of {trials} trials that other workers have")
-            waiting = True
-            time.sleep(_POLL)
+    def _try_next(self, trials: int) -> bool:
+        """Try one more trial; False if there is none to try."""
+        with contextlib.ExitStack() as turn:  # its end is the next worker's turn; the trial itself ends it
+            turn.enter_context(self.shared.exclusive())
+            self._let_go()
+            self.shared.fail_dead(self.study)
+            retry_interrupted(self.study)
+            if not self._has_next(trials):
+                return False
+            self._run_trial(lambda trial: self._objective(trial, trials, turn))
+        return True
 
-    def _go_on(self, frozen: Any) -> optuna.Trial:
+    def _let_go(self) -> None:
+        """Where the storage was away at the end of this worker's trial, the trial still seems to run."""
         import optuna
 
-        self.say(f"trial {frozen.number} goes on")
-        self._seed(frozen.number, "")
-        return optuna.trial.Trial(self.study, frozen._trial_id)
+        if any(t.number == self.number and t.state.name == "RUNNING" for t in self.study.get_trials(deepcopy=False)):
+            self.study.tell(self.number, state=optuna.trial.TrialState.FAIL)
 
-    def _ask(self, number: int, *, alone: bool) -> optuna.Trial:
-        self._refuse_closed()  # perhaps since this worker began
-        if not self.study.get_trials(deepcopy=False) and (start := self.space.defaults(self.settings)):
-            self.study.enqueue_trial(start)
-        self._seed(number, "", alone=alone)
-        trial = self.study.ask()
-        self.shared.claim(self.study, trial)
-        return trial
+    def _has_next(self, trials: int) -> bool:
+        """Whether a trial waits or may be added; the sampler is then ready for it."""
+        before = self.study.get_trials(deepcopy=False)
+        waiting = [t.number for t in before if t.state.name == "WAITING"]
+        if not waiting:
+            if self._tried() >= trials:
+                return False
+            self._check_open()  # perhaps somebody confirmed since this worker began
+            if not before and (start := self.space.defaults(self.settings)):
+                self.study.enqueue_trial(start)
+        self._seed(ordinal(before, min(waiting, default=len(before))), "", alone=not self._running())
+        return True
 
-    def _try(self, trial: optuna.Trial, trials: int) -> None:
-        import optuna
-
-        run = self.folder / TRIALS / f"{trial.number:04d}"
+    def _run_trial(self, objective: Callable[[optuna.Trial], float]) -> None:
+        self.taken = False
         try:
-            params = {key: self._suggest(trial, key, entry) for key, entry in self.space.entries.items()}
-            tried = ", ".join(f"{_last(k)} {v}" for k, v in params.items())
-            self.say(f"trial {trial.number} ({trial.number + 1} of {trials}): {tried}")
-            with self.shared.at_work(trial):
-                self._judge(trial, params, run)
-        except (_Taken, optuna.exceptions.UpdateFinishedTrialError):
-            self.say(f"trial {trial.number} was taken over by another worker, because this one gave no sign of life")
-        finally:
-            self.shared.release(trial)
-
-    def _judge(self, trial: optuna.Trial, params: dict[str, Any], run: Path) -> None:
-        """Train a trial and tell the study how it ended."""
-        import optuna
-
-        state, value = optuna.trial.TrialState.COMPLETE, None
-        try:
-            value = self._perplexity(trial, params, run)
-        except _Pruned:
-            state = optuna.trial.TrialState.PRUNED
-        except CouldNotFindOut as error:  # it diverged: an answer too
-            state = optuna.trial.TrialState.FAIL
-            trial.set_user_attr("reason", str(error))
-        self._still_ours(trial)
-        epochs = logged_epochs(run)
-        trial.set_user_attr("cpu_seconds", epochs[-1].cpu_seconds if epochs else 0.0)
-        self.study.tell(trial, value, state=state, skip_if_finished=True)
+            self.study.optimize(objective, n_trials=1, catch=(CouldNotFindOut,))
+        except ValueError:  # Optuna cannot be told the end of a trial that has ended
+            if not self.taken:
+                raise
+            self.say(f"trial {self.number} was taken over by another worker, because this one gave no sign of life")
+            return
+        except UnboundLocalError as error:  # Optuna 5.0, where the storage is away when it is told how a trial ended
+            raise error.__context__ or error from None
+        frozen = self.study.get_trials(deepcopy=False)[self.number]
+        run = trial_folder(self.folder, self.number)
         _drop_weights(run)
-        self._say_outcome(state.name, value, epochs)
+        self._say_outcome(frozen.state.name, frozen.value, read_log(run).epochs)
 
-    def _still_ours(self, trial: optuna.Trial) -> None:
-        if not self.shared.has(trial):
-            raise _Taken
+    def _objective(self, trial: optuna.Trial, trials: int, turn: contextlib.ExitStack) -> float:
+        """Train a trial: its best validation perplexity. Optuna is told by what it returns or raises."""
+        self.number = trial.number
+        with self.shared.at_work(trial.number):
+            turn.close()  # this trial is ours: let the others choose theirs
+            place = ordinal(self.study.get_trials(deepcopy=False), trial.number)
+            params = {key: self._suggest(trial, place, key, entry) for key, entry in self.space.entries.items()}
+            tried = ", ".join(f"{_last(k)} {v}" for k, v in params.items())
+            run = self._run_folder(trial.number)
+            self.say(f"trial {trial.number} ({place + 1} of {trials}): {tried}")
+            try:
+                return self._perplexity(trial, params, run)
+            except CouldNotFindOut as error:  # it diverged: an answer too
+                trial.set_user_attr(REASON, str(error))
+                raise
+            finally:
+                if epochs := read_log(run).epochs:
+                    trial.set_user_attr("cpu_seconds", epochs[-1].cpu_seconds)
+
+    def _run_folder(self, number: int) -> Path:
+        """The trial's folder; one that was interrupted has its old one's, unless its worker is alive after all."""
+        run = trial_folder(self.folder, number)
+        for earlier in reversed(earlier_numbers(self.study.get_trials(deepcopy=False)[number])):
+            old = trial_folder(self.folder, earlier)
+            if old.is_dir() and not run.exists() and (lock := Lock(old)).acquire(wait=False):
+                os.rename(old, run)
+                lock.release()
+                self.say(f"trial {earlier} goes on as trial {number}")
+        return run
 
     def _perplexity(self, trial: optuna.Trial, params: dict[str, Any], run: Path) -> float:
+        import optuna
+
         settings = self._combined(params)
-        told = dict(trial.storage.get_trial(trial._trial_id).intermediate_values)
 
         def watch(event: Step | Epoch) -> None:
             if self.watch is not None:
                 self.watch(event)
-            if isinstance(event, Epoch):
-                self._still_ours(trial)
-                self._tell_epoch(trial, event, told)
-                judged_before = event.epoch < max(told)  # by the worker that had the trial then
-                if not judged_before and event.epoch < settings.training.epochs and trial.should_prune():
-                    raise _Pruned
+            if isinstance(event, Epoch) and self._patiently(lambda: judge(event)):
+                raise optuna.TrialPruned
 
-        for epoch in logged_epochs(run):  # epochs of an interrupted trial that the journal may not know of
+        def judge(epoch: Epoch) -> bool:
+            """Report an epoch; whether to stop after it."""
+            self._check_ours(trial)
+            trial.report(epoch.perplexity, epoch.epoch)
+            return epoch.epoch < settings.training.epochs and trial.should_prune()
+
+        for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
             train(settings, run, prepared=self._prepared(settings), watch=watch)
-        return min(e.perplexity for e in logged_epochs(run))
+        self._patiently(lambda: self._check_ours(trial))
+        return min(e.perplexity for e in read_log(run).epochs)
 
-    def _tell_epoch(self, trial: optuna.Trial, epoch: Epoch, told: dict[int, float]) -> None:
-        if epoch.epoch not in told:
-            trial.report(epoch.perplexity, epoch.epoch)
-        elif told[epoch.epoch] != epoch.perplexity:  # trained again, on a machine that rounds differently
-            trial.storage.set_trial_intermediate_value(trial._trial_id, epoch.epoch, epoch.perplexity)
-        told[epoch.epoch] = epoch.perplexity
+    def _patiently(self, do: Callable[[], T]) -> T:
+        """What it gives, as soon as the storage answers."""
+        while True:
+            with self.shared.patiently():
+                return do()
+
+    def _check_ours(self, trial: optuna.Trial) -> None:
+        if self.study.get_trials(deepcopy=False)[trial.number].state.is_finished():
+            self.taken = True
+            raise _Taken
 
     def _combined(self, params: dict[str, Any]) -> Settings:
         try:
@@ -280,8 +311,8 @@ class _Search:
             return self.data
         return prepare(settings, self.data.corpus)
 
-    def _suggest(self, trial: optuna.Trial, key: str, entry: list[Any] | Range) -> Any:
-        self._seed(trial.number, key)
+    def _suggest(self, trial: optuna.Trial, place: int, key: str, entry: list[Any] | Range) -> Any:
+        self._seed(place, key)
         if isinstance(entry, list):
             return trial.suggest_categorical(key, entry)
         if isinstance(getattr(getattr(self.settings, key.partition(".")[0]), _last(key)), int):
@@ -299,31 +330,34 @@ class _Search:
             seed=mixed, multivariate=True, constant_liar=not alone, n_startup_trials=10
         )
 
-    def _asked(self) -> int:
-        return sum(t.state.name != "WAITING" for t in self.study.get_trials(deepcopy=False))
+    def _tried(self) -> int:
+        """Trials so far, those that are tried again counted once."""
+        trials = self.study.get_trials(deepcopy=False)
+        return len(trials) - len(replaced(trials))
 
-    def _running(self) -> list[Any]:
-        return [t for t in self.study.get_trials(deepcopy=False) if t.state.name == "RUNNING"]
+    def _running(self) -> int:
+        return sum(t.state.name == "RUNNING" for t in self.study.get_trials(deepcopy=False))
 
     def _clean(self) -> None:
+        """A worker that was killed after a trial's end may have left its weights."""
         for frozen in self.study.get_trials(deepcopy=False):
-            if frozen.state.is_finished():
-                _drop_weights(self.folder / TRIALS / f"{frozen.number:04d}")
+            if frozen.state.is_finished() and not is_interrupted(frozen):
+                _drop_weights(trial_folder(self.folder, frozen.number))
 
     def _estimate(self, trials: int) -> None:
-        left = trials - self._asked()
-        if left > 0:
-            self._refuse_closed()
+        left = trials - self._tried()
         if left <= 0:
             self.say(f"all {trials} trials are there")
         else:
+            self._check_open()
             each = cpu_seconds_a_run(self.settings, self.data)
             self.say(
                 f"{left} of {trials} trials to run: about {duration(left * each)} of CPU time if each costs what the "
                 "settings themselves cost and none is pruned"
             )
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
+        """Raise InputError where the study is closed."""
         if is_confirmed(self.folder) or self.study.user_attrs.get("closed"):
             raise InputError(
                 f"The study in {self.folder} was confirmed on the test set and is closed; more trials would be chosen "

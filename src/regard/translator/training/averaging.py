@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import InputError
 
@@ -42,7 +43,8 @@ class Average:
         """Take in the weights that ``step`` (counted from 0) left."""
         decay = min(self.decay, (1 + step) / (10 + step))
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.weights.values()), list(self.trained.values()), 1 - decay)
+            towards = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]  # torch's, all weights in one call
+            towards(list(self.weights.values()), list(self.trained.values()), step)
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:

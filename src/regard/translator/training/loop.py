@@ -19,28 +19,31 @@ from typing import Any
 import torch
 
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import create_folder
+from regard.progress import Say, unheard
 from regard.results import Result
 from regard.translator.data.batches import Batch, Rows, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.run import first_files, holds_unfinished, parameters
-from regard.translator.runs.files import (
-    BEST,
-    LAST,
+from regard.translator.models.size import check_size
+from regard.translator.runs.checkpoint_files import Header, unchecked
+from regard.translator.runs.files import BEST, LAST, locked
+from regard.translator.runs.log import (
     LOG,
+    Epoch,
     append_log,
-    create_run,
-    locked,
-    model_tensors,
-    optimiser_tensors,
+    epoch_entry,
+    perplexity_of,
     read_log,
-    restore,
+    real,
     rewind_log,
-    write_weights,
+    whole,
 )
 from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.averaging import Average
+from regard.translator.training.checkpoints import model_tensors, optimiser_tensors, restore, write_weights
 from regard.translator.training.parallel import Team
 from regard.translator.training.preparation import Prepared, prepare
 
@@ -60,20 +63,7 @@ class Step:
     seconds_left: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """One pass over the training pairs and the validation after it."""
-
-    epoch: int
-    step: int
-    training_loss: float  # mean over the epoch's tokens while the weights were changing; smoothed if that is set
-    perplexity: float  # validation, every target token counted, <sos> too
-    perplexity_without_sos: float
-    cpu_seconds: float  # of the whole run so far
-    wall_seconds: float
-
-
-Watch = Callable[[Step | Epoch], None]
+Watch = Callable[[Step | Epoch], None]  # told every step and every epoch; an exception it raises stops the run
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,7 +127,7 @@ def train(
     *,
     prepared: Prepared | None = None,
     watch: Watch | None = None,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
     command: str = "",
     team: Team | None = None,
 ) -> Training:
@@ -147,14 +137,13 @@ def train(
     an exception it raises stops the run, which can be resumed like any other. ``say`` is told what to know about the
     data, line by line. ``team``: the processes to share it with.
     """
-    folder, team = Path(out), team or Team()
+    folder, team, say = Path(out), team or Team(), say or unheard
     team.check(settings)
     here = {"processes": team.size}
     team.first(lambda: holds_unfinished(settings, folder, None, **here))  # before minutes of reading, where it shows
     data = prepared if prepared is not None else prepare(settings)
-    if say is not None:
-        for line in data.remarks():
-            say(line)
+    for line in data.remarks():
+        say(line)
     with exactly_repeatable(settings.training.threads):
         model = first_model(settings, data)
         team.agree(settings, data.corpus.fingerprint, model)
@@ -162,15 +151,16 @@ def train(
 
             def begin() -> None:
                 if not holds_unfinished(settings, folder, data.corpus.fingerprint, **here):
-                    create_run(folder, first_files(settings, data, model, command, **here))
+                    create_folder(folder, first_files(settings, data, model, command, **here))
                 held.enter_context(locked(folder))
 
             team.first(begin)
-            return _Trainer(settings, folder, data, model, watch, team).run()
+            return _Trainer(settings, folder, data, model, watch, team).run(say)
 
 
 def first_model(settings: Settings, data: Prepared) -> TranslationModel:
-    """The model as it is before the first step."""
+    """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
+    check_size(settings, len(data.source), len(data.target), copies=4)
     return build_model(
         settings,
         len(data.source),
@@ -215,15 +205,24 @@ class _Trainer:
         self.tokens_here = 0  # by this process, for the rate
         self.began_here = team.clock = time.process_time()
 
-    def run(self) -> Training:
+    def run(self, say: Say) -> Training:
         with self.team.copy_of(self.folder / LAST) as last:
             if last is not None:
-                self.at = _position(last, restore(last, self.model, self.optimiser, self.average))
+                self._go_on(last, say)
         if self.team.leads:
             rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
         return self.team.first(lambda: _result(self.folder, self.model, self.data))
+
+    def _go_on(self, last: Path, say: Say) -> None:
+        header = restore(last, self.model, self.optimiser, self.average)
+        self.at = _position(last, header)
+        ended = self.at.epoch > self.settings.training.epochs
+        if not ended and (self.at.batch > len(self._plan(self.at.epoch)) or (self.at.batch and not self.at.tokens)):
+            raise InputError(f"{last} says it is at batch {self.at.batch} of an epoch that has fewer; it is not ours.")
+        if not header.digest and self.team.leads:
+            say(unchecked(self.folder / LAST))
 
     def _epoch(self) -> None:
         batches = self._plan(self.at.epoch)
@@ -290,7 +289,7 @@ class _Trainer:
         """Validate, and keep what is best: the averaged weights where there are any."""
         with self.average.in_place() if self.average is not None else contextlib.nullcontext():
             epoch = self._judged()
-            self._log({"event": "epoch", **asdict(epoch)})
+            self._log(epoch_entry(epoch))
             if epoch.perplexity < self.at.best or epoch.epoch == 1:
                 self.at.best = epoch.perplexity
                 write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))
@@ -349,15 +348,29 @@ def build_optimiser(settings: Settings, model: torch.nn.Module) -> torch.optim.A
         lr=s.learning_rate,
         betas=(0.9, s.beta2),
         weight_decay=s.weight_decay,
-        fused=settings.fast.fused_optimiser,
+        fused=True,  # one pass over the weights, three times as fast as operation by operation
     )
 
 
-def _position(path: Path, facts: dict[str, Any]) -> _Position:
+def _position(path: Path, header: Header) -> _Position:
+    """How far the run is, from what its last checkpoint says."""
+    facts = header.facts
+    if set(facts) != set(_Position().facts()):
+        raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.")
     try:
-        return _Position(**facts)
-    except TypeError:
-        raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.") from None
+        return _Position(
+            step=whole("step", facts["step"], least=0),
+            epoch=whole("epoch", facts["epoch"], least=1),
+            batch=whole("batch", facts["batch"], least=0),
+            loss_sum=real("loss_sum", facts["loss_sum"]),
+            tokens=whole("tokens", facts["tokens"], least=0),
+            cpu_seconds=real("cpu_seconds", facts["cpu_seconds"], least=0.0),
+            wall_seconds=real("wall_seconds", facts["wall_seconds"], least=0.0),
+            best=perplexity_of("best", facts["best"]),
+            finished=facts["finished"] is True,
+        )
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}); restore it from a copy, or train the run again.") from None
 
 
 @contextlib.contextmanager
@@ -378,11 +391,9 @@ def exactly_repeatable(threads: int) -> Iterator[None]:
 
 
 def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
-    epochs = [
-        Epoch(**{key: value for key, value in entry.items() if key != "event"})
-        for entry in read_log(folder / LOG)
-        if entry.get("event") == "epoch"
-    ]
+    epochs = list(read_log(folder).epochs)
+    if not epochs:
+        raise InputError(f"{folder / LOG} is empty, though the run has ended; restore it from a copy.")
     last = epochs[-1]
     return Training(
         folder=str(folder),

@@ -1,0 +1,20 @@
+"""``regard model``: any torch model, ours or somebody's."""
+
+from __future__ import annotations
+
+import typer
+
+from regard.cli.model import audit, compare
+
+app = typer.Typer(
+    help="Any torch model: audit it, compare it with its twin, see the attention that it really used.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.command(name="audit")(audit.audit)
+app.command(name="compare")(compare.compare)
+
+
+@app.callback()
+def _group() -> None:
+    """Any torch model: audit it, compare it with its twin, see the attention that it really used."""

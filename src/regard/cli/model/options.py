@@ -1,0 +1,68 @@
+"""The arguments and options that all commands of ``regard model`` share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.models.given import Given
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="FILE.py:build (the file is run), a Hugging Face folder, huggingface:NAME@REVISION, or a run folder.",
+    ),
+]
+Text = Annotated[str | None, typer.Option(help="A text instead of drawn ids, where the model has a tokenizer.")]
+Device = Annotated[str, typer.Option(help="Where to run it, as torch names devices.")]
+Limit = Annotated[float, typer.Option(metavar="SECONDS", help="The most time a FILE.py may take to build its model.")]
+Causal = Annotated[
+    bool | None, typer.Option("--causal/--not-causal", help="Claim that no place reads later ones, or that it may.")
+]
+Masks = Annotated[
+    list[str] | None,
+    typer.Option("--mask", metavar="NAME=keep|hide|add", help="What True means in a mask: may be read, or must not."),
+]
+
+
+def load_given(
+    model: str,
+    *,
+    text: str | None = None,
+    device: str = "cpu",
+    limit: float = 60.0,
+    causal: bool | None = None,
+    masks: list[str] | None = None,
+) -> Given:
+    """The model that was named, with an example that it runs on."""
+    from importlib.util import find_spec
+
+    from regard.errors import InputError
+
+    if find_spec("torch") is None:
+        raise InputError("Models need torch: pip install 'regard[models]'.")
+    if not limit > 0:
+        raise InputError(f"--limit is {limit:g}; it must be above 0, in seconds.")
+    from regard.models.given import load
+
+    return load(model, causal=causal, masks=parsed_masks(masks), text=text, device=device, limit=limit)
+
+
+def parsed_masks(words: list[str] | None) -> dict[str, str]:
+    """NAME=keep and so on, as a dictionary.
+
+    >>> parsed_masks(["padding_mask=hide"])
+    {'padding_mask': 'hide'}
+    """
+    from regard.errors import InputError
+
+    found = {}
+    for word in words or []:
+        name, equals, polarity = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"--mask {word!r} is not understood; write NAME=keep, NAME=hide or NAME=add.")
+        found[name] = polarity
+    return found

@@ -1,0 +1,240 @@
+"""From a question to a certified answer: the float solvers first, the separate check, exact arithmetic where it fails.
+
+Nothing leaves here that `verification` has not confirmed. Float64 answers nearly everything; what it cannot decide
+(demands of 1e-12, keys that miss a face by a rounding error, suprema that are not attained) goes to `exact_answers`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.design import exact_answers, minimax
+from regard.design.answer import Design, drawable
+from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
+from regard.design.evaluate import norm_above
+from regard.design.obstruction import unreachable_proofs
+from regard.design.question import Geometry, Question, geometry
+from regard.design.shortest import shortest
+from regard.design.stated_result import attention, attention_weights
+from regard.design.textbook import Textbook, textbook_query
+from regard.design.verification import Verification, recheck
+from regard.errors import CouldNotFindOut
+
+Array = NDArray[np.float64]
+
+GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
+SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
+HAIRS = (1e-12, 1e-11, 1e-10)  # by how much the solver's query is lengthened before the quick check
+NUDGES = (4e-16, 4e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 4e-10, 9e-10)  # outwards from the norm that is necessary
+MANY = 20_000  # keys beyond which the strict check would take longer than the search
+CHECK_ROUNDING = 4e-15  # the check rounds norms up by a few units in the last place
+
+Tried = tuple[Certificate, Verification]
+
+
+def solve(question: Question) -> Design:
+    """The answer to a demand or a budget, certified; CouldNotFindOut where neither side could be."""
+    tried = _strongest(question) if question.max_norm is not None else _demanded(question)
+    if tried is None:
+        tried = _exactly(question)
+    if tried is None:
+        raise CouldNotFindOut(_refusal(question))
+    return answered(question, *tried)
+
+
+def _demanded(question: Question) -> Tried | None:
+    nothing = np.zeros(question.keys.shape[1])
+    if question.value(nothing) <= question.limit() + 1e-12:  # the check decides, exactly
+        uniform = np.ones(len(question.competing)) if len(question.competing) else np.zeros(0)
+        tried = _shortest(question, nothing, Balance(weights=uniform, mixture=np.ones(len(question.chosen))))
+        if tried is not None:
+            return tried
+    place = geometry(question)
+    if place.unit > 0:
+        query, dual = _search(question, place)
+        tried = None if query is None else _shortest(question, query, dual)
+        if tried is not None:
+            return tried
+    return _never(question, place)
+
+
+def _search(question: Question, place: Geometry) -> tuple[Array | None, Balance]:
+    """The solver's query (None if it found no feasible one), and its dual."""
+    limit = question.limit()
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
+        if len(place.anchors) == 1:
+            single = shortest(place.points - place.anchors[0], limit, gap=SOLVER_GAP)
+            solution = single.query if math.isfinite(single.upper) else None
+            dual = Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
+        else:
+            bounds = np.full(len(place.anchors), limit)
+            several = minimax.shortest_minimax(place.points, place.anchors, bounds, gap=SOLVER_GAP)
+            solution = several.query if math.isfinite(several.upper) else None
+            dual = Balance(weights=several.weights, mixture=several.mixture)
+    query = None if solution is None else place.query(solution, question.scale)
+    sound = query is not None and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all()
+    return (query if sound else None), dual
+
+
+def certified_shortest(question: Question, query: Array, dual: Balance) -> Design | None:
+    """The answer with its certificate, if the separate check confirms that this is the shortest query."""
+    tried = _shortest(question, query, dual)
+    return None if tried is None else answered(question, *tried)
+
+
+def _shortest(question: Question, query: Array, dual: Balance) -> Tried | None:
+    """A certificate that the check confirms, or None.
+
+    First the query as it is, a hair longer, in the quick arithmetic. The solver knows the direction better than the
+    length: where that does not do, the query is set to the norm that the dual weights prove necessary, and lengthened
+    from there until the careful check is satisfied.
+    """
+    if question.verb is Verb.MATCH:
+        dual = replace(dual, mixture=np.zeros(0))
+    tried = _quickly(question, query, dual) or _carefully(question, query, dual)
+    if tried is None:
+        return None
+    made, verification = tried
+    numbers = verification.numbers
+    gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
+    return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
+
+
+def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
+    for hair in HAIRS:
+        made = _shortest_certificate(question, query * (1 + hair), dual)
+        verification = recheck(made, question.keys, strict=False, quick=True)
+        if verification.holds:
+            return made, verification
+    return None
+
+
+def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
+    made = _shortest_certificate(question, query, dual)
+    verification = confirmed(made, question.keys)
+    necessary = verification.numbers["lower_bound"]
+    for nudge in NUDGES if query.any() and necessary > 0 else ():
+        if verification.holds:
+            break
+        size = math.hypot(*query.tolist())  # np.linalg.norm squares, and squares of a very short query vanish
+        made = _shortest_certificate(question, query * (necessary / size * (1 + nudge)), dual)
+        verification = confirmed(made, question.keys)
+    return (made, verification) if verification.holds else None
+
+
+def _shortest_certificate(question: Question, query: Array, dual: Balance) -> Certificate:
+    return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm_above(query), gap=GAP)
+
+
+def _strongest(question: Question) -> Tried | None:
+    """The most that a query of norm max_norm can do."""
+    place = geometry(question)
+    radius = question.max_norm or 0.0
+    if place.unit == 0 or not len(place.points):
+        query, weights = np.zeros(question.keys.shape[1]), np.ones(len(place.points))
+        mixture = np.ones(len(question.chosen))
+    else:
+        within = place.radius(radius, question.scale)
+        limits = np.zeros(len(place.anchors))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            solution = minimax.strongest(place.points, place.anchors, limits, within, gap=SOLVER_GAP)
+        query, weights, mixture = place.query(solution.query, question.scale), solution.weights, solution.mixture
+    if not np.isfinite(query).all() or not np.isfinite(weights).all():
+        return None
+    norm = math.hypot(*query.tolist())
+    if norm * (1 + CHECK_ROUNDING) > radius:
+        query = query * (radius / norm * (1 - CHECK_ROUNDING))
+    dual = Balance(weights=weights, mixture=np.zeros(0) if question.verb is Verb.MATCH else mixture)
+    return _stated_budget(question, question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=GAP))
+
+
+def _stated_budget(question: Question, made: Certificate) -> Tried | None:
+    verification = confirmed(made, question.keys)
+    if not verification.holds:
+        return None
+    numbers = verification.numbers
+    gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
+    return replace(made, reached=numbers["reached"], bound=numbers["bound"], gap=gap), verification
+
+
+def _never(question: Question, place: Geometry) -> Tried | None:
+    """The proof that no query meets the demand, if there is one that the check confirms."""
+    for proof in unreachable_proofs(question, place):
+        made = question.certificate(Claim.UNREACHABLE, combination=proof)
+        verification = confirmed(made, question.keys)
+        if verification.holds:
+            return replace(made, bound=verification.numbers["bound"]), verification
+    return None
+
+
+def _exactly(question: Question) -> Tried | None:
+    """The answer of `exact_answers`, stated with what the check makes of it."""
+    made = exact_answers.answer(question)
+    if made is None:
+        return None
+    if made.claim is Claim.STRONGEST:
+        return _stated_budget(question, made)
+    verification = recheck(made, question.keys, strict=True)
+    if not verification.holds:
+        return None
+    numbers = verification.numbers
+    if made.claim is Claim.UNREACHABLE:
+        return replace(made, bound=numbers["bound"]), verification
+    gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
+    return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
+
+
+def _refusal(question: Question) -> str:
+    if question.max_norm is not None:
+        return (
+            f"The most that a query of norm {question.max_norm:g} can do could not be pinned down to {GAP:g} nats in "
+            f"float64, and {len(question.keys)} keys are too many for exact arithmetic; try a smaller max_norm."
+        )
+    return (
+        "Neither a query that meets the demand nor a proof that none exists could be certified in float64, and the "
+        f"{len(question.keys)} keys are too many for exact arithmetic; ask for a norm budget (max_norm) or a larger "
+        "eps or kl."
+    )
+
+
+def confirmed(made: Certificate, keys: Array) -> Verification:
+    """The separate check: the quick arithmetic, and where that does not confirm it and it is affordable, the strict."""
+    quick = recheck(made, keys, strict=False)
+    return quick if quick.holds or len(keys) > MANY else recheck(made, keys, strict=True)
+
+
+def answered(question: Question, made: Certificate, verification: Verification) -> Design:
+    """The result that a confirmed certificate stands for."""
+    query = None if made.query is None else floats(made.query)
+    weights = None if query is None else attention_weights(made, question.keys)
+    norm = made.norm if made.norm is not None else verification.numbers.get("norm")
+    return Design(
+        verb=question.verb.value,
+        chosen=question.chosen,
+        reachable=query is not None,
+        eps=question.eps,
+        kl=question.kl,
+        max_norm=question.max_norm,
+        query=query,
+        weights=weights,
+        norm=norm,
+        lower_bound=made.lower_bound,
+        gap=None if made.claim is Claim.UNREACHABLE else max(verification.numbers["gap"], 0.0),
+        attention=None if weights is None else attention(made, weights),
+        bound=made.bound,
+        textbook=_textbook(question, query),
+        certificate=made,
+        verification=verification,
+        _keys=drawable(question.keys),
+    )
+
+
+def _textbook(question: Question, query: Array | None) -> Textbook | None:
+    if question.eps is None or question.scale != 1 or query is None or not query.any():
+        return None
+    place = {int(row): i for i, row in enumerate(question.rows)}
+    return textbook_query(question.keys[question.rows], [place[j] for j in question.chosen], question.eps)

@@ -1,0 +1,273 @@
+"""Answers in rationals and balls, for what float64 cannot decide: sharp demands, keys a hair off a face, limits.
+
+First the limit: the smallest face that holds the anchors (`faces`), and on it the combination of largest entropy, made
+to balance exactly. It settles three kinds of question: demands that no query meets, those that are approached and never
+reached (where the combination proves just what was asked), and budgets that are as good as unlimited. The rest are
+finite convex problems, solved with as many digits as they need (`precise_path`). Queries and weights come out as
+rationals; `verification` checks them as such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import flint
+
+from regard.design.certificate import Balance, Certificate, Claim, Exact, Verb, rationals
+from regard.design.exact_level import ExactLevel
+from regard.design.faces import Face, Vector, smallest_face
+from regard.design.precise_path import Path
+from regard.design.problem import Problem
+from regard.design.question import Question
+from regard.rigor.exact import pivots
+
+LARGEST = 10_000  # numbers in the keys, beyond which exact arithmetic takes too long
+BITS = (512, 1280, 2560)  # digits to try with, in turn
+GAP = 4e-11  # what the path is followed to: relative for norms, nats for budgets
+MARGIN = 45  # nats by which keys off the face are left behind: e^-45 is nothing beside GAP
+DEEP = 1e-40  # how near the combination of largest entropy is taken to its limit
+ZERO = flint.fmpq(0)
+
+
+def answer(question: Question) -> Certificate | None:
+    """A certificate for a demand or a budget; None where the keys are too many, or no digits were enough."""
+    return _with_enough_digits(question, lambda scene: scene.budget() if question.max_norm else scene.demand())
+
+
+def ceiling(question: Question) -> Certificate | None:
+    """A certificate for the most that the key can ever get."""
+    return _with_enough_digits(question, lambda scene: scene.ceiling())
+
+
+def _with_enough_digits(question: Question, ask: object) -> Certificate | None:
+    if question.keys[question.rows].size > LARGEST or not len(question.competing):
+        return None
+    for bits in BITS:
+        with flint.ctx.workprec(bits):
+            try:
+                return ask(_Scene(question))  # type: ignore[operator, no-any-return]
+            except (
+                ArithmeticError,
+                ValueError,
+            ):  # a matrix that is singular, or a weight that is lost, at these digits
+                continue
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Limit:
+    """What is approached: the balanced combination (None if there is none), and a query that comes near."""
+
+    combination: Balance | None
+    query: Exact
+
+
+class _Scene:
+    """The question in rationals: competing points and anchors, relative to the anchors' mean, scaled to size 1."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        points = [rationals(row) for row in question.keys[question.competing]]
+        if question.target is None:
+            anchors = [rationals(question.keys[j]) for j in question.chosen]
+            shares: list[flint.fmpq] = [flint.fmpq(1, len(anchors))] * len(anchors)
+        else:
+            given = rationals(question.target[question.rows])
+            total = sum(given, ZERO)
+            anchors, shares = points, [p / total for p in given]
+        centre = _combined(shares, anchors)
+        scale = flint.fmpq(*question.scale.as_integer_ratio())
+        self.points = [[scale * (x - c) for x, c in zip(row, centre, strict=True)] for row in points]
+        self.anchors = [[ZERO] * len(centre)]
+        if question.target is None:
+            self.anchors = [[scale * (x - c) for x, c in zip(row, centre, strict=True)] for row in anchors]
+        self.unit = max((abs(x) for row in self.points for x in row), default=ZERO) or flint.fmpq(1)
+        self.known = self._known()
+
+    def _known(self) -> list[int]:
+        """Points that are on the smallest face because they are anchors, or have a share of the target."""
+        question = self.question
+        if question.target is not None:
+            return [i for i, row in enumerate(question.rows.tolist()) if question.target[row] > 0]
+        if question.verb is Verb.COPY:
+            return []
+        return [i for i, row in enumerate(question.rows.tolist()) if row in question.chosen]
+
+    @cached_property
+    def face(self) -> Face:
+        return smallest_face(self.points, self.known)
+
+    def _path(self, members: list[int]) -> Path:
+        rows = [self.points[i] for i in members]
+        return Path(_balls(rows, self.unit), _balls(self.anchors, self.unit))
+
+    @cached_property
+    def limit(self) -> _Limit:
+        """The combination of largest entropy on the face, and a query that leaves everything else behind."""
+        members = list(self.face.members)
+        if not members:
+            return _Limit(None, self._beyond([ZERO] * len(self.face.normal), members))
+        even = self._even(members, [flint.fmpq(1, len(self.anchors))] * len(self.anchors))
+        if even is not None:
+            return _Limit(even, self._beyond([ZERO] * len(self.face.normal), members))
+        deep = self._path(members).deepest(DEEP)
+        mixture = [_rational(x) for x in deep.mixture]
+        total = sum(mixture, ZERO)
+        mixture = [x / total for x in mixture]
+        query = [_rational(x) / self.unit for x in deep.query]
+        heavy = max(deep.weights)
+        if all(abs(w / heavy - 1) < 1e-20 for w in deep.weights):
+            even = self._even(members, mixture)
+        if even is None:
+            even = self._balanced(members, [_rational(w) for w in deep.weights], mixture)
+        return _Limit(even, self._beyond(query, members))
+
+    def _even(self, members: list[int], mixture: Vector) -> Balance | None:
+        """Equal weights on the face, if they balance some mixture near this one: they prove a whole number."""
+        weights = [flint.fmpq(1, len(members))] * len(members)
+        mean = _combined(weights, [self.points[i] for i in members])
+        order = sorted(range(len(mixture)), key=lambda m: -mixture[m])
+        solved = _solve([self.anchors[m] for m in order], mean)
+        if solved is None or any(x < 0 for x in solved):
+            return None
+        place = dict(zip(order, solved, strict=True))
+        return self._balance(members, weights, [place[m] for m in range(len(mixture))])
+
+    def _balanced(self, members: list[int], weights: Vector, mixture: Vector) -> Balance:
+        """Weights next to these that balance the mixture exactly: a basis of them is solved for."""
+        total = sum(weights, ZERO)
+        weights = [w / total for w in weights]
+        rows = [self.points[i] for i in members]
+        aim = _combined(mixture, self.anchors)
+        miss = [a - b for a, b in zip(aim, _combined(weights, rows), strict=True)]
+        order = sorted(range(len(members)), key=lambda i: -weights[i])  # the heaviest can bear a correction
+        change = _solve([rows[i] for i in order], miss, total=ZERO)
+        if change is None:
+            raise ArithmeticError("the mixture is not in the span of the face")
+        for i, x in zip(order, change, strict=True):
+            weights[i] += x
+        if min(weights) <= 0:
+            raise ArithmeticError("a weight was lost")
+        return self._balance(members, weights, mixture)
+
+    def _balance(self, members: list[int], weights: Vector, mixture: Vector) -> Balance:
+        full = [ZERO] * len(self.points)
+        for i, w in zip(members, weights, strict=True):
+            full[i] = w
+        return Balance(weights=tuple(full), mixture=() if self.question.verb is Verb.MATCH else tuple(mixture))
+
+    def _beyond(self, query: Vector, members: list[int]) -> Exact:
+        """The query moved along the face's normal, until all keys off the face are MARGIN nats behind."""
+        if len(members) == len(self.points):
+            return tuple(query)
+        normal = self.face.normal
+        own = max((_dot(self.points[i], query) for i in members), default=ZERO)
+        enough = MARGIN + len(self.points)
+        far = ZERO
+        for i, row in enumerate(self.points):
+            if i not in members:
+                far = max(far, (_dot(row, query) - own + enough) / -_dot(row, normal))
+        return tuple(x + far * v for x, v in zip(query, normal, strict=True))
+
+    def ceiling(self) -> Certificate:
+        return self.question.certificate(
+            Claim.CEILING, query=self.limit.query, combination=self.limit.combination, gap=1e-6
+        )
+
+    def demand(self) -> Certificate | None:
+        question, combination = self.question, self.limit.combination
+        if combination is not None:
+            never = question.certificate(Claim.UNREACHABLE, combination=combination)
+            level = ExactLevel(Problem(never, question.keys, strict=True))
+            if self._not_below(level, combination):
+                return never
+        solution = self._path(list(range(len(self.points)))).shortest(self._asked(), GAP)
+        if solution is None:
+            return None
+        query = tuple(_rational(x) / self.unit for x in solution.query)
+        made = question.certificate(Claim.SHORTEST, query=query, dual=self._dual(solution.weights, solution.mixture))
+        norm = ExactLevel(Problem(made, question.keys, strict=True)).norm(query)
+        return question.certificate(Claim.SHORTEST, query=query, dual=made.dual, norm=norm, gap=1e-9)
+
+    def _not_below(self, level: ExactLevel, combination: Balance) -> bool:
+        """Does the combination prove at least what was asked? The check decides what equality means."""
+        total, question = level.total(combination), self.question
+        if total is None:
+            raise ArithmeticError("the combination does not balance")
+        if question.verb is Verb.MATCH:
+            return bool(level.entropy(combination.weights) > question.kl)
+        asked = Fraction(question.eps or 0.0) + (0 if question.verb is Verb.COPY else len(question.chosen))
+        if isinstance(total, Fraction):
+            return total >= asked
+        return bool(total > flint.fmpq(asked.numerator, asked.denominator))
+
+    def _asked(self) -> flint.arb:
+        """The F that is asked for, in nats."""
+        question = self.question
+        if question.verb is Verb.MATCH and question.target is not None:
+            shares = [p for p in rationals(question.target[question.rows]) if p > 0]
+            total = sum(shares, ZERO)
+            entropy = -sum((flint.arb(p / total) * flint.arb(p / total).log() for p in shares), flint.arb(0))
+            return (entropy + question.kl).mid()
+        asked = Fraction(question.eps or 0.0) + (0 if question.verb is Verb.COPY else len(question.chosen))
+        return flint.arb(flint.fmpq(asked.numerator, asked.denominator)).log().mid()
+
+    def _dual(self, weights: list[flint.arb], mixture: list[flint.arb]) -> Balance:
+        exact = tuple(_rational(x) for x in weights)
+        return Balance(
+            weights=exact, mixture=() if self.question.verb is Verb.MATCH else tuple(_rational(x) for x in mixture)
+        )
+
+    def budget(self) -> Certificate | None:
+        question, limit = self.question, self.limit
+        radius = flint.fmpq(*(question.max_norm or 0.0).as_integer_ratio())
+        if sum((x * x for x in limit.query), ZERO) <= radius * radius:
+            dual = limit.combination
+            if dual is None:
+                dual = Balance(weights=(flint.fmpq(1),) * len(self.points), mixture=(flint.fmpq(1),))
+            return question.certificate(Claim.STRONGEST, query=limit.query, dual=dual, gap=1e-9)
+        inside = flint.arb(radius * self.unit).mid()
+        solution = self._path(list(range(len(self.points)))).strongest(inside, GAP)
+        if solution is None:
+            return None
+        query = tuple(_rational(x) / self.unit for x in solution.query)
+        dual = self._dual(solution.weights, solution.mixture)
+        return question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=1e-9)
+
+
+def _combined(weights: Vector, rows: list[Vector] | list[Exact]) -> Vector:
+    product = flint.fmpq_mat(1, len(weights), list(weights)) * flint.fmpq_mat([list(row) for row in rows])
+    return list(product.entries())
+
+
+def _dot(a: Vector, b: Vector) -> flint.fmpq:
+    return sum((x * y for x, y in zip(a, b, strict=True) if y), ZERO)
+
+
+def _solve(rows: list[Vector], aim: Vector, total: flint.fmpq | None = None) -> Vector | None:
+    """Coefficients with that sum (1) and sum_i x_i row_i = aim, on the first rows that can; None if there are none."""
+    total = flint.fmpq(1) if total is None else total
+    table = flint.fmpq_mat([[*(row[c] for row in rows), aim[c]] for c in range(len(aim))] + [[*[1] * len(rows), total]])
+    reduced, rank = table.rref()
+    places = pivots(reduced, rank)
+    if places and places[-1] == len(rows):
+        return None
+    found = [ZERO] * len(rows)
+    for r, place in enumerate(places):
+        found[place] = reduced[r, len(rows)]
+    return found
+
+
+def _balls(rows: list[Vector], unit: flint.fmpq) -> flint.arb_mat:
+    entries = [flint.arb(x / unit).mid() for row in rows for x in row]
+    return flint.arb_mat(len(rows), len(rows[0]), entries)
+
+
+def _rational(x: flint.arb) -> flint.fmpq:
+    """The midpoint of a ball, exactly; nothing where it is less than the digits can hold beside 1."""
+    whole, exponent = x.mid().man_exp()
+    if whole == 0 or int(exponent) + int(whole).bit_length() < -4 * flint.ctx.prec:
+        return ZERO
+    return flint.fmpq(whole) * flint.fmpq(2) ** int(exponent)

@@ -1,0 +1,348 @@
+"""Rechecking a certificate from the keys, and nothing else.
+
+`verify` recomputes each claim with bounds that hold in exact arithmetic on the stored numbers; it trusts none of the
+solvers' figures and shares with them nothing but the rounding-bounded products. Three inequalities carry it, with F as
+in `problem`:
+
+- a query gives F(q), from above;
+- weights w and a mixture mu give F(q) >= H(w) - scale ||q|| ||P^T w - A^T mu|| for every q;
+- where P^T w = A^T mu holds exactly, F(q) >= H(w) whatever the query, and F(q) > H(w) if some key has no part in w.
+
+Copying: alpha_j = 1 / (1 + e^F). Sharing: the least share is e^-F. Matching: KL = F - H(p).
+
+It is two-sided: every figure that a certificate states must be on the safe side of what is proved, and close to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import rigor
+from regard.arrays import check_array
+from regard.design import evaluate
+from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb, fingerprint
+from regard.design.combination_check import combination_value
+from regard.design.exact_level import AFFORDABLE, ExactLevel
+from regard.design.problem import FloatLevel, Level, Problem
+from regard.design.stated_result import check_stated
+from regard.design.wording import at_least, at_most, fraction
+from regard.errors import InputError
+from regard.results import Result
+
+Array = NDArray[np.float64]
+
+PRECISION = 128  # bits of the balls
+WIDEST_GAP = {Claim.SHORTEST: 1e-9, Claim.STRONGEST: 1e-9, Claim.CEILING: 1e-6}  # a wider one says too little
+ROUNDING = 1e-12  # figures may differ by this from one arithmetic to the other, relatively
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verification(Result):
+    """What was recomputed: the question, each statement with its verdict, and the numbers that follow from it.
+
+    `one_in`: where the most that any query can get is exactly one in so many, that number. `unchecked`: fields
+    of the file around the certificate that nothing was checked of.
+    """
+
+    question: str
+    holds: bool
+    statements: tuple[tuple[str, bool], ...]
+    numbers: dict[str, float]
+    arithmetic: str
+    one_in: int | None = None
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        lines = [f"{'holds ' if holds else 'FAILS '} {statement}" for statement, holds in self.statements]
+        verdict = "The certificate holds." if self.holds else "The certificate does NOT hold."
+        if self.unchecked:
+            lines.append(f"Not checked, and not part of the certificate: {', '.join(self.unchecked)}.")
+        return "\n".join([f"The question: {self.question}.", *lines, f"{verdict} Checked in {self.arithmetic}."])
+
+
+def verify(
+    certificate: Certificate | Mapping[str, Any] | Result, keys: NDArray[np.float64], *, strict: bool = True
+) -> Verification:
+    """Recheck a certificate against the keys (n x d), and nothing else.
+
+    certificate: of an answer, as an object or as the dictionary that JSON holds; or a whole answer, whose own figures
+    are then held against its certificate too. strict: exponentials and logarithms in arbitrary-precision balls;
+    otherwise in NumPy, taken to be within 8 units in the last place, which is much faster for many keys.
+    """
+    keys = check_array(keys, what="keys", ndim=2)
+    whole = certificate.to_dict() if isinstance(certificate, Result) else certificate
+    outer = None
+    if isinstance(whole, Mapping) and "certificate" in whole:
+        outer, whole = whole, whole["certificate"]
+    if not isinstance(whole, Certificate):
+        data = whole.get("data") if isinstance(whole, Mapping) else None
+        if isinstance(data, Mapping):
+            _refuse_other_keys(data.get("shape"), data.get("sha256"), keys)
+        whole = Certificate.from_dict(whole)
+    _refuse_other_keys(list(whole.shape), whole.sha256, keys)
+    return recheck(whole, keys, strict=strict, outer=outer)
+
+
+def _refuse_other_keys(shape: Any, sha256: Any, keys: Array) -> None:
+    if list(keys.shape) != shape or fingerprint(keys) != sha256:
+        raise InputError(
+            f"The certificate was made for other keys, of shape {shape}; these are of shape "
+            f"{list(keys.shape)} and other numbers: pass the same file."
+        )
+
+
+def recheck(
+    certificate: Certificate, keys: Array, *, strict: bool, quick: bool = False, outer: Mapping[str, Any] | None = None
+) -> Verification:
+    """`verify` for keys that are known to be the right ones; `quick`: plain products only."""
+    checker = _Checker(certificate, Problem(certificate, keys, strict), quick=quick)
+    # what leaves the range of floats becomes infinite or not a number, and then proves nothing
+    with flint.ctx.workprec(PRECISION), np.errstate(over="ignore", invalid="ignore"):
+        checker.check()
+    unchecked: tuple[str, ...] = ()
+    if outer is not None:
+        checks, unchecked = check_stated(outer, certificate, keys, checker.numbers)
+        checker.statements += checks
+    how = "exact and ball arithmetic" if strict else "rounding-bounded float64 (NumPy's exp and log within 8 ulp)"
+    return Verification(
+        question=checker.problem.words(),
+        holds=all(holds for _, holds in checker.statements),
+        statements=tuple(checker.statements),
+        numbers=checker.numbers,
+        arithmetic=f"{how}, on the stored float64 keys",
+        one_in=None if checker.exactly is None else int(1 / checker.exactly),
+        unchecked=unchecked,
+    )
+
+
+class _Checker:
+    """One certificate being checked: what was stated, and what came of it."""
+
+    def __init__(self, certificate: Certificate, problem: Problem, *, quick: bool) -> None:
+        self.given, self.problem, self.quick = certificate, problem, quick
+        self.statements: list[tuple[str, bool]] = []
+        self.numbers: dict[str, float] = {}
+        self.exactly: Fraction | None = None  # the most there is, where that is known exactly
+
+    def check(self) -> None:
+        {
+            Claim.SHORTEST: self._shortest,
+            Claim.STRONGEST: self._strongest,
+            Claim.UNREACHABLE: self._unreachable,
+            Claim.CEILING: self._ceiling,
+        }[self.given.claim]()
+
+    def _levels(self, *vectors: Numbers | None) -> Iterator[Level]:
+        """The arithmetics to try, the cheapest first; rationals leave no choice."""
+        if not any(isinstance(vector, tuple) for vector in vectors):
+            yield FloatLevel(self.problem, refine=False)
+            if self.quick:
+                return
+            yield FloatLevel(self.problem, refine=True)
+            if not self.problem.strict or self.problem.points.size > AFFORDABLE:
+                return
+        yield ExactLevel(self.problem)
+
+    def _shortest(self) -> None:
+        given, problem = self.given, self.problem
+        query, dual, claimed, wanted = _present(given.query), _present(given.dual), given.norm or 0.0, given.gap or 0.0
+        meets, honest, norm, lower, gap = False, False, math.inf, 0.0, math.inf
+        for level in self._levels(query, dual.weights, dual.mixture):
+            norm = min(norm, level.norm(query))
+            meets = meets or problem.meets(query, level)
+            if norm > 0:
+                slack = level.slack(dual)
+                numerator = level.entropy(dual.weights) - problem.limit()
+                lower = max(lower, evaluate.below(numerator / slack) if slack > 0 and numerator > 0 else 0.0)
+            gap = norm / lower - 1 if lower > 0 else (0.0 if norm == 0 else math.inf)
+            honest = self._states("lower_bound", lower, upper=False)
+            if meets and gap <= wanted and honest:
+                break
+        self.statements += [
+            (f"the query meets the demand ({problem.verb.value})", meets),
+            (f"its norm is at most {claimed:.12g}, and no less", self._states("norm", norm, upper=True)),
+            (
+                f"no query shorter than {at_least(lower, 12)} does: the gap is at most {wanted:.1e}",
+                self._gap_holds(gap) and honest,
+            ),
+        ]
+        self.numbers = {"norm": norm, "lower_bound": lower, "gap": gap}
+
+    def _strongest(self) -> None:
+        given, problem = self.given, self.problem
+        query, dual, wanted = _present(given.query), _present(given.dual), given.gap or 0.0
+        radius = given.question.max_norm or 0.0
+        norm, best, gap = math.inf, math.inf, math.inf
+        bound = 0.0 if problem.verb is Verb.MATCH else -math.inf  # a divergence is never negative
+        for level in self._levels(query, dual.weights, dual.mixture):
+            norm = min(norm, level.norm(query))
+            best = min(best, evaluate.above(level.value(query)))
+            bound = max(bound, evaluate.below(level.entropy(dual.weights) - flint.arb(radius) * level.slack(dual)))
+            gap = _gap_in_nats(problem, best, bound)
+            reached, limit = problem.attention(best, up=False), problem.attention(bound, up=True)
+            does = best < math.inf and self._states("reached", reached, upper=problem.verb is Verb.MATCH)
+            most = self._gap_holds(gap) and self._states("bound", limit, upper=problem.verb is not Verb.MATCH)
+            if norm <= radius and does and most:
+                break
+        self.statements += [
+            (f"the query's norm is at most {radius:.12g}", norm <= radius),
+            (f"its {problem.measure()} is {reached:.12g} or better", does),
+            (f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats", most),
+        ]
+        self.numbers = {"norm": norm, "reached": reached, "bound": limit, "gap": gap}
+
+    def _unreachable(self) -> None:
+        problem, combination = self.problem, self.given.combination
+        if combination is None:
+            total: Fraction | flint.arb | None = Fraction(problem.copies) if problem.copies else None
+            left_out, why = len(problem.points) > problem.copies, f"{problem.copies} other keys are equal to it"
+        else:
+            total = self._total(combination)
+            left_out = not all(w > 0 for w in combination.weights) and not self._only_copies_left_out(combination)
+            why = "the weights can be made to balance exactly, all of them positive"
+        self._most(total)
+        bound = self.numbers.get("bound", math.nan)
+        short = total is not None and self._short_of_demand(total, left_out)
+        honest = self._states("bound", bound, upper=problem.verb is not Verb.MATCH)
+        most = fraction(self.exactly) if self.exactly is not None else f"{bound:.12g}"
+        self.statements += [
+            (why, total is not None),
+            (f"so no query at all gets past {most}, which is short of the demand", short and honest),
+        ]
+
+    def _only_copies_left_out(self, combination: Balance) -> bool:
+        """Copies of the key are counted apart: leaving them out of the combination leaves nothing out."""
+        return all(w > 0 or same for w, same in zip(combination.weights, self.problem.same, strict=True))
+
+    def _short_of_demand(self, total: Fraction | flint.arb, left_out: bool) -> bool:
+        """Is e^F > what was asked for every query? At equality a key with no part in the weights makes the excess."""
+        if self.problem.verb is Verb.MATCH:
+            return bool(flint.arb(self.numbers["bound"]) > self.problem.limit())
+        asked = self.problem.total_asked()
+        if isinstance(total, Fraction):
+            return total > asked or (total == asked and left_out)
+        return bool(total > flint.arb(flint.fmpq(asked.numerator, asked.denominator)))
+
+    def _total(self, combination: Balance) -> Fraction | flint.arb | None:
+        """e^H of exact weights near the stored ones (copies of the key added), from below; exact where it can be."""
+        problem = self.problem
+        uniform = len({float(w) for w in combination.weights if w > 0}) == 1 if combination.basis is not None else True
+        if uniform and problem.points.size <= AFFORDABLE:
+            total = ExactLevel(problem).total(combination)
+            if total is not None or combination.basis is None:
+                return total
+        if combination.basis is None:
+            return None
+        apart = 0
+        keep = None
+        if problem.verb is Verb.COPY and not combination.weights[problem.same].any():
+            apart, keep = problem.copies, ~problem.same
+        value = combination_value(problem, combination, keep)
+        return None if value is None else apart + flint.arb(value).exp()
+
+    def _most(self, total: Fraction | flint.arb | None) -> None:
+        """The bound that e^F >= total means, as a number, and exactly where that is known."""
+        if total is None:
+            return
+        problem = self.problem
+        if problem.verb is Verb.MATCH:
+            level = flint.arb(_rational(total)).log() if isinstance(total, Fraction) else total.log()
+            target = _present(problem.target)
+            self.numbers["bound"] = max(evaluate.below(level - evaluate.entropy_ball(target[target > 0])), 0.0)
+            return
+        whole = total + (problem.verb is Verb.COPY)
+        if isinstance(whole, Fraction):
+            self.exactly = 1 / whole
+            self.numbers["bound"] = _above(self.exactly)
+        else:
+            self.numbers["bound"] = min(evaluate.above(1 / whole), 1.0)
+
+    def _ceiling(self) -> None:
+        given, problem = self.given, self.problem
+        wanted = given.gap or 0.0
+        total: Fraction | flint.arb | None = None
+        if given.combination is not None:
+            total = self._total(given.combination)
+        elif problem.verb is Verb.COPY:
+            total = Fraction(problem.copies)
+        self._most(total)
+        ceiling = self.numbers.pop("bound", None)
+        match = problem.verb is Verb.MATCH
+        proved = ceiling is not None and self._states("ceiling", ceiling, upper=not match)
+        ceiling = 1.0 if ceiling is None else ceiling
+        reached, how = self._reached()
+        close = self._gap_holds(abs(ceiling - reached)) and self._states("reached", reached, upper=match)
+        most = fraction(self.exactly) if self.exactly is not None else at_most(ceiling)
+        self.statements += [
+            (f"no query ever gets past {most}", proved),
+            (f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that", close),
+        ]
+        self.numbers = {"ceiling": ceiling, "reached": reached}
+
+    def _reached(self) -> tuple[float, str]:
+        """What the stored query really gets, or what a direction gets in the limit."""
+        given, problem = self.given, self.problem
+        if given.query is None:
+            direction = _present(given.direction)
+            rows = np.concatenate([problem.anchors, problem.points[~problem.same]])
+            wins = problem.verb is Verb.COPY and rigor.strictly_wins(
+                rows, 0, list(direction) if isinstance(direction, tuple) else direction
+            )
+            least = _below(Fraction(1, 1 + problem.copies))
+            return (least if wins else 0.0), "a query along the stored direction, made long enough,"
+        best, norm = math.inf, math.inf
+        for level in self._levels(given.query):
+            best, norm = min(best, evaluate.above(level.value(given.query))), min(norm, level.norm(given.query))
+        return problem.attention(best, up=False), f"the stored query of norm {norm:.6g}"
+
+    def _states(self, name: str, proved: float, *, upper: bool) -> bool:
+        """Is the figure stated under this name, if any, on the safe side of the one proved, and close to it?"""
+        stated: float | None = getattr(self.given, name)
+        if stated is None:
+            return True
+        near = max(min(abs(self.given.gap or 0.0), 1e-9), ROUNDING)
+        room = near * (1.0 if self.problem.verb is Verb.MATCH and name not in ("norm", "lower_bound") else abs(proved))
+        return proved <= stated <= proved + room if upper else proved - room <= stated <= proved
+
+    def _gap_holds(self, gap: float) -> bool:
+        wanted = _present(self.given.gap)
+        return bool(max(gap, 0.0) <= wanted <= WIDEST_GAP[self.given.claim])
+
+
+def _present(value: Any) -> Any:
+    """A field that reading has seen to."""
+    if value is None:
+        raise InputError("The certificate lacks a number that its claim needs; it cannot be checked.")
+    return value
+
+
+def _gap_in_nats(problem: Problem, best: float, bound: float) -> float:
+    """The gap in -ln alpha; for copying F = ln((1 - alpha) / alpha), so -ln alpha = ln(1 + e^F)."""
+    if problem.verb is Verb.COPY:
+        return float(np.logaddexp(0, best) - np.logaddexp(0, bound))
+    return best - bound
+
+
+def _rational(x: Fraction) -> flint.fmpq:
+    return flint.fmpq(x.numerator, x.denominator)
+
+
+def _above(x: Fraction) -> float:
+    near = float(x)
+    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
+
+
+def _below(x: Fraction) -> float:
+    return -_above(-x)

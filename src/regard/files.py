@@ -1,0 +1,153 @@
+"""Files written whole or not at all, read only if they are files, and locks that end with the process that holds them.
+
+A file is written beside its place, forced to disk, then renamed: a reader sees the old one or the new one, never half.
+The name beside it has the process in it, so that two writers of one file do not mix: the last one wins, whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from regard.errors import InputError
+
+PARTIAL = ".partial"
+MOST = 4 * 2**30  # bytes that are read into memory at once
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Put ``data`` at ``path`` whole or not at all; a full disk leaves what was there and says so."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name[:40]}.{os.getpid()}{PARTIAL}")  # a name may be as long as names can be
+    try:
+        with _said(path):
+            with open(partial, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, path)
+            sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def append_file(path: Path, data: bytes, *, at: int) -> None:
+    """Write ``data`` at the offset ``at`` of a file, in place of what was after it; on disk, or not at all."""
+    with _said(path), open(path, "r+b" if path.exists() else "w+b", buffering=0) as stream:
+        stream.truncate(at)
+        stream.seek(at)
+        try:
+            left = memoryview(data)
+            while left:  # the system may take a part at a time
+                left = left[stream.write(left) :]
+            os.fsync(stream.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                stream.truncate(at)
+            raise
+
+
+def read_file(path: str | os.PathLike[str], *, start: int = 0, most: int = MOST, part: bool = False) -> bytes:
+    """The bytes of a regular file from ``start`` on; a folder, pipe or device, or too large a file, is refused unread.
+
+    ``part``: ``most`` bytes of a larger file will do.
+
+    Raises FileNotFoundError and other errors of the system as they are: the caller knows what the file was for.
+    """
+    # a pipe that nobody writes to would hang without O_NONBLOCK
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe or a device"
+            raise InputError(f"{path} is {kind}, not a file; give a file.")
+        if about.st_size - start > most and not part:
+            raise InputError(f"{path} has {about.st_size:,} bytes, and at most {most:,} are read; give a smaller file.")
+        with open(handle, "rb", closefd=False) as stream:
+            stream.seek(start)
+            return stream.read(most)
+    finally:
+        os.close(handle)
+
+
+def create_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """A new folder with ``files`` in it, all of them or no folder at all."""
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
+    try:
+        for name, data in files.items():
+            write_file(partial / name, data)
+        os.replace(partial, folder)  # an empty folder may be there already
+    except OSError:
+        raise InputError(f"{folder} exists and is not a run of ours; give another --out.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a rename to disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class Lock:
+    """A file or folder that one process at a time holds; the system lets go when it ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.handle = path, -1
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Hold it; False where another process does and ``wait`` is false."""
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system: go on without
+            return True
+        how = os.O_RDONLY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
+        try:
+            handle = os.open(self.path, how, 0o644)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be opened: {error.strerror or error}; check the folder.") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            os.close(handle)
+            return False
+        self.handle = handle
+        return True
+
+    def release(self) -> None:
+        if self.handle >= 0:
+            os.close(self.handle)
+            self.handle = -1
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextlib.contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """The system's refusal to write, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path} could not be written: {error.strerror or error}; nothing was lost: make room or check the folder, "
+            "then give the same command again."
+        ) from error

@@ -1,0 +1,112 @@
+"""Who may use the lab: whoever was handed the token, in the browser it was handed to.
+
+Another account of this machine can reach the port, and can send any Host and Origin it likes, so neither proves
+anything about who asks. A random token does: it stands in the address that the lab prints and opens, once; the answer
+puts a cookie in its place and sends the browser on to the same address without the token, so that what is copied from
+the address bar carries no secret. The browser is opened through a file that only its owner can read, because a command
+line is public on many systems.
+
+What the cookie does not stop: a browser sends it to other ports of this address too, as with every notebook server. Do
+not open somebody else's server on 127.0.0.1 in the same browser.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+WORD = "token"
+
+
+class Access:
+    """The token and the cookie of one lab.
+
+    >>> access = Access(port=8321)
+    >>> access.knows(access.cookie.partition(";")[0]), access.knows(None), access.knows("x=y")
+    (True, False, False)
+    >>> access.without_token(f"/copy?eps=1&token={access.token}")
+    '/copy?eps=1'
+    >>> access.without_token("/copy?token=guess") is None
+    True
+    """
+
+    def __init__(self, *, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self._name, self._value = f"regard-{port}", secrets.token_urlsafe(32)
+
+    @property
+    def cookie(self) -> str:
+        """Not for scripts, not for other sites, gone with the browser."""
+        return f"{self._name}={self._value}; Path=/; HttpOnly; SameSite=Strict"
+
+    def knows(self, cookies: str | None) -> bool:
+        """Is ours among the cookies of a request?"""
+        try:
+            given = SimpleCookie(cookies or "").get(self._name)
+        except CookieError:
+            return False
+        return given is not None and _equal(given.value, self._value)
+
+    def without_token(self, target: str) -> str | None:
+        """The address that a right token opens; None where there is no token, or a wrong one."""
+        path, words = urlsplit(target).path, parse_qsl(urlsplit(target).query, keep_blank_values=True)
+        given = [value for name, value in words if name == WORD]
+        if len(given) != 1 or not _equal(given[0], self.token):
+            return None
+        rest = urlencode([(name, value) for name, value in words if name != WORD])
+        here = "/" + quote(path.lstrip("/\\"))  # "//elsewhere" and "/\\elsewhere" would leave this server
+        return here + (f"?{rest}" if rest else "")
+
+
+def _equal(given: str, secret: str) -> bool:
+    return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
+
+
+def may_compute(fetch_site: str | None) -> bool:
+    """Was the request made by the user's hand or by a page of ours? Browsers say so in Sec-Fetch-Site; old ones do not.
+
+    >>> may_compute("same-origin"), may_compute(None), may_compute("cross-site"), may_compute("same-site")
+    (True, True, False, False)
+    """
+    return fetch_site in (None, "none", "same-origin")
+
+
+def how_to_open(path: str) -> str:
+    """The page for whoever comes without the cookie."""
+    here = html.escape(path, quote=True)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Open the lab</title><link rel="stylesheet" href="/lab.css"></head>
+<body><main><h1>This page belongs to a lab</h1>
+<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
+<a href="{here}">go on</a>.</p>
+<p>Otherwise open the address that <code>regard lab</code> printed when it was started, the one with
+<code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a terminal.</p>
+</main></body></html>
+"""
+
+
+@contextmanager
+def private_link(address: str) -> Iterator[str]:
+    """The address of a file, readable by its owner alone, that sends a browser to ``address``."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # a packaged browser may not see /tmp
+        handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html", dir=cache)
+    except OSError:
+        handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html")
+    there = html.escape(address, quote=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">The lab</a>\n'
+        )
+    try:
+        yield Path(name).as_uri()
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""Batch: what an example gets does not depend on its neighbours.
+
+The first and the last example of a batch are protected in turn (a mixture of experts with a capacity serves the first
+ones first) while their neighbours get other tokens and, where there is a mask, other lengths. Then the first is
+asked alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.models.auditing.experiment import Experiment, Gap, measure, view
+from regard.models.auditing.finding import Finding, Status
+from regard.models.auditing.subject import Question, Rows, Subject
+from regard.models.auditing.trace import blame
+
+NAME = "batch"
+_CAUSE = "an operation over the batch axis: a softmax or a norm over axis 0, a view that mixes batch and length, "
+_CAUSE += "BatchNorm in train(), a capacity that examples share, a mask made of one example for all."
+_CURE = "Name the axis that is meant, and reshape by (batch, length, heads, width) before it is transposed."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Protect the first example, then the last, then ask the first alone."""
+    base = subject.make()
+    last = base.batch - 1
+    for name, kept in (("first example", 0), ("last example", last)):
+        other = _other_neighbours(subject, base, kept)
+        experiment = Experiment(
+            base=base, base_view=view(base, rows=[kept]), other=other, other_view=view(other, rows=[kept])
+        )
+        yield _finding(subject, name, experiment, f"Example {kept}, with its neighbours exchanged")
+    alone = rows_of(base, [0])
+    experiment = Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
+    yield _finding(subject, "alone", experiment, "Example 0, asked alone")
+
+
+def rows_of(question: Question, chosen: list[int]) -> Question:
+    """Some examples of a question."""
+    index = torch.tensor(chosen)
+    batch = question.batch
+
+    def pick(value: Any) -> Any:
+        return value[index] if isinstance(value, Tensor) and value.ndim and value.shape[0] == batch else value
+
+    rows = tuple(
+        Rows(values=pick(r.values), keep=pick(r.keep), positions=None if r.positions is None else pick(r.positions))
+        for r in question.rows
+    )
+    return Question(rows=rows, others={k: pick(v) for k, v in question.others.items()})
+
+
+def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
+    other = subject.make(draw=1)
+    if not base.rows:
+        return _other_signals(base, kept)
+    for i, (mine, theirs) in enumerate(zip(base.rows, other.rows, strict=True)):
+        values, keep = theirs.values.clone(), mine.keep.clone()
+        values[kept] = mine.values[kept]
+        stream, shorter = subject.streams[i], max(2, mine.length - 3)
+        neighbours = [e for e in range(base.batch) if e != kept]
+        if stream.masks:
+            keep[neighbours[0], shorter:] = False
+        elif stream.padded_by_id and stream.pad is not None:
+            values[neighbours[0], shorter:] = stream.pad
+        other = other.with_rows(i, replace(theirs, values=values, keep=keep))
+    return replace(other, others=base.others)
+
+
+def _other_signals(base: Question, kept: int) -> Question:
+    generator = torch.Generator().manual_seed(1)
+    changed: dict[str, Any] = {}
+    for name, value in base.others.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1:
+            drawn = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            drawn[kept] = value[kept]
+            changed[name] = drawn
+        else:
+            changed[name] = value
+    return Question(rows=(), others=changed)
+
+
+def _finding(subject: Subject, name: str, experiment: Experiment, what: str) -> Finding:
+    gap = measure(subject, experiment)
+    if not gap.broken:
+        return Finding(
+            property=NAME,
+            check=name,
+            status=Status.PASSED,
+            sentence=f"{what}, gets the same ({gap.words()}).",
+            size=gap.size,
+            rounding=gap.rounding,
+        )
+    return Finding(
+        property=NAME,
+        check=name,
+        status=Status.FAILED,
+        sentence=f"{what}, gets something else: {gap.words()}.",
+        size=gap.size,
+        rounding=gap.rounding,
+        example=_example(subject, experiment, gap),
+        culprit=blame(subject, experiment),
+        cause=_CAUSE,
+        cure=_CURE,
+    )
+
+
+def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, Any]:
+    """The shortest rows at which the neighbours still matter."""
+    if not experiment.base.rows or experiment.other.batch == 1:
+        return {"output": gap.name, "index": list(gap.where), "words": f"{gap.name} at {list(gap.where)}"}
+    for length in (1, 2, 3, 5):
+        short = _shortened(subject, experiment, length)
+        if short is not None and measure(subject, short).broken:
+            break
+    else:
+        length, short = experiment.base.rows[-1].length, experiment
+    kept = experiment.base_view.rows
+    example = 0 if kept is None else int(kept[0])
+    tokens = [r.values[example].tolist() for r in short.base.rows if not r.values.is_floating_point()]
+    words = f"{short.base.batch} examples of {length} token{'s' * (length != 1)}"
+    words += f", example {example} being {tokens[-1]}" if tokens else ""
+    return {"length": length, "protected": example, "tokens": tokens, "words": words}
+
+
+def _shortened(subject: Subject, experiment: Experiment, length: int) -> Experiment | None:
+    if any(r.length <= length for r in experiment.base.rows) or subject.given.inputs.keys() - {
+        n for s in subject.streams for n in (s.name, *s.also)
+    }:
+        return None
+
+    def cut(question: Question) -> Question:
+        rows = tuple(Rows(values=r.values[:, :length], keep=r.keep[:, :length]) for r in question.rows)
+        return Question(rows=rows, others=question.others)
+
+    base, other = cut(experiment.base), cut(experiment.other)
+    if not bool(other.rows[0].keep.any(1).all()):
+        return None
+    kept = experiment.base_view.rows
+    rows = None if kept is None else kept.tolist()
+    try:
+        subject.ask(base)
+    except Exception:  # too short for it
+        return None
+    return Experiment(base=base, base_view=view(base, rows=rows), other=other, other_view=view(other, rows=rows))

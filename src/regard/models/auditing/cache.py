@@ -1,0 +1,155 @@
+"""Cache: writing token by token, or three at a time, gives what reading all at once gives.
+
+Steps of 3 are asked too because a causal mask that is aligned at the wrong corner shows there and not in steps of 1.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from regard.models.auditing.experiment import View, protected, view, worst_gap
+from regard.models.auditing.finding import Culprit, Finding, Status
+from regard.models.auditing.subject import Question, Rows, Subject, takes
+from regard.models.auditing.trace import first_to_part, recorded
+from regard.models.containment import said
+from regard.models.given import call, parameter_names
+
+NAME = "cache"
+BATCH = 2  # not 1 and not 3, the steps
+_NAMES = ("past_key_values", "past_key_value", "past_kv", "kv_cache", "cache", "past", "layer_past")
+_OFFSETS = ("start_pos", "offset", "past_length", "first", "start")
+_CAUSE = "positions that start again at 0 with every step, a mask aligned at the wrong corner, keys cached before they "
+_CAUSE += "are rotated (or rotated twice), a cache that is cut or shared between layers."
+_CURE = "Count positions from the length of the cache, and let query i of a step read keys up to (past + i)."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Read all but the last few tokens, then the rest in steps of 1 and of 3."""
+    name = next((n for n in _NAMES if takes(subject.module, n)), None)
+    if name is None or not subject.streams or subject.streams[-1].causal is False:
+        sentence = "Its forward takes no cache of past keys and values."
+        if name is not None:
+            sentence = "It does not claim to be causal, so nothing can be cached."
+        yield Finding(property=NAME, check="steps of 1", status=Status.NOT_APPLICABLE, sentence=sentence)
+        return
+    base = subject.make(BATCH)
+    for step in (1, 3):
+        yield _steps(subject, base, name, step)
+
+
+def _steps(subject: Subject, base: Question, name: str, step: int) -> Finding:
+    label = f"steps of {step}"
+    last, first = len(base.rows) - 1, base.rows[-1].length - 3
+    try:
+        full = subject.ask(base)
+        past = _past(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
+    except Exception as error:
+        return _could_not(label, said(error))
+    if past is None:
+        return _could_not(label, f"it returned no {name}")
+    for start in range(first, first + 3, step):
+        part = _part(subject, base, start, start + step)
+        kept = _copied(past)
+        try:
+            made = _run(subject, part, name, past, start)
+            step_out = {o.name: o.values for o in subject.outputs(made, part) if o.stream == last}
+        except Exception as error:
+            return _could_not(label, said(error), failed=step == 1)
+        past = _past(made, name)
+        seen = view(base, places={last: torch.arange(start, start + step)})
+        gap = worst_gap(protected(full, seen, last), step_out, subject.rounding_noise(), subject)
+        if gap.broken:
+            return Finding(
+                property=NAME,
+                check=label,
+                status=Status.FAILED,
+                sentence=f"With {start} tokens cached, the next {step} get something else than without a cache: "
+                f"{gap.words()}.",
+                size=gap.size,
+                rounding=gap.rounding,
+                example={"cached": start, "step": step, "words": f"{start} tokens cached, then {step} at once"},
+                culprit=_blame(subject, base, part, name, kept, start),
+                cause=_CAUSE,
+                cure=_CURE,
+            )
+    return Finding(
+        property=NAME,
+        check=label,
+        status=Status.PASSED,
+        sentence=f"The last 3 tokens get the same with the rest cached ({gap.words()}).",
+        size=gap.size,
+        rounding=gap.rounding,
+    )
+
+
+def _could_not(label: str, why: str, *, failed: bool = False) -> Finding:
+    return Finding(
+        property=NAME,
+        check=label,
+        status=Status.FAILED if failed else Status.NOT_APPLICABLE,
+        sentence=f"The cache could not be used: {why}.",
+        cause=_CAUSE if failed else "",
+        cure=_CURE if failed else "",
+    )
+
+
+def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
+    rows = base.rows[-1]
+    cut = Rows(values=rows.values[:, start:end], keep=rows.keep[:, start:end])
+    return base.with_rows(len(base.rows) - 1, cut)
+
+
+def _inputs(subject: Subject, part: Question, name: str, past: Any, start: int) -> dict[str, Any]:
+    module = subject.module
+    found = {**subject.inputs(part), name: past}
+    # A mask that the example carries is about the new tokens only; the past is all real.
+    for mask in subject.streams[-1].masks:
+        found.pop(mask.name, None)
+    if takes(module, "use_cache"):
+        found["use_cache"] = True
+    for offset in _OFFSETS:
+        parameter = parameter_names(module).get(offset)
+        if parameter is not None and (
+            parameter.default is inspect.Parameter.empty or isinstance(parameter.default, int)
+        ):
+            found[offset] = start
+    return found
+
+
+def _run(subject: Subject, part: Question, name: str, past: Any, start: int) -> Any:
+    with torch.no_grad(), subject.running():
+        return call(subject.module, _inputs(subject, part, name, past, start))
+
+
+def _past(made: Any, name: str) -> Any:
+    """The cache in an answer: by its name, or the second part of a pair."""
+    if isinstance(made, Mapping) and made.get(name) is not None:
+        return made[name]
+    if getattr(made, name, None) is not None:
+        return getattr(made, name)
+    if isinstance(made, (tuple, list)) and len(made) > 1:
+        return made[1]
+    return None
+
+
+def _copied(past: Any) -> Any:
+    """The cache before a step, for the step may write into it."""
+    import copy
+
+    return copy.deepcopy(past)
+
+
+def _blame(subject: Subject, base: Question, part: Question, name: str, past: Any, start: int) -> Culprit | None:
+    last, step = len(base.rows) - 1, part.rows[-1].length
+    seen = view(base, places={last: torch.arange(start, start + step)})
+    full_inputs = subject.inputs(base)
+    full = recorded(subject, full_inputs, seen)
+    noise = [recorded(subject, full_inputs, seen, jitter=jitter) for jitter in range(2)]
+    others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
+    step_view = View(batch=part.batch, places={**others, step: None})
+    stepped = recorded(subject, _inputs(subject, part, name, past, start), step_view)
+    return first_to_part(full, stepped, noise, subject)

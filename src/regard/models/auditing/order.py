@@ -1,0 +1,216 @@
+"""Order: is the model order-blind, and if not, where does order enter?
+
+The tokens are permuted. An order-blind model gives the same, permuted. In the other models something ignores the
+permutation: position ids, a table of positions, the cosines of a rotation. The first module whose output does so is
+the source of order, and the first whose output neither follows nor ignores the permutation is where it enters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.auditing.experiment import Experiment, View, measure, view
+from regard.models.auditing.finding import Finding, Status
+from regard.models.auditing.subject import Question, Subject, takes
+from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
+from regard.models.given import original
+
+NAME = "order"
+_POSITIONS = re.compile(
+    r"(^|[._])(wpe|pe|pos|posi?tion\w*|rope|rotary\w*|relative\w*|alibi|inv_freq)([._]|$)|pos_emb|rotary"
+)
+_CAUSE = "positions that are made and never added, position ids that are all alike, or a rotation by angle 0."
+_CURE = "Add positions to the tokens' vectors, or rotate queries and keys, by the place of each token."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Permute the first stream."""
+    if not subject.streams:
+        yield _finding(Status.NOT_APPLICABLE, "No input is a row of tokens.")
+        return
+    experiment = permuted(subject)
+    gap = measure(subject, experiment)
+    if gap.name == "nothing":
+        yield _finding(Status.NOT_APPLICABLE, "No output can be compared under a permutation.")
+        return
+    numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
+    parts = position_parts(original(subject.module))
+    if gap.broken:
+        yield _enters(subject, experiment, gap.words(), numbers)
+        yield from _swaps(subject, parts)
+        yield from _told(subject, parts)
+        return
+    if not parts:
+        sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
+        yield _finding(Status.NOTE, sentence, **numbers)
+        return
+    named, module = parts[0]
+    yield _finding(
+        Status.FAILED,
+        f"It is order-blind ({gap.words()}), though it has {named}.",
+        culprit=culprit(module, subject),
+        cause=_CAUSE,
+        cure=_CURE,
+        **numbers,
+    )
+
+
+def permuted(subject: Subject) -> Experiment:
+    """All tokens of the first stream in another order; where the output follows them, it is permuted back."""
+    base = subject.make()
+    rows = base.rows[0]
+    order = torch.randperm(rows.length, generator=torch.Generator().manual_seed(3))
+    other = base.with_rows(0, replace(rows, values=rows.values[:, order]))
+    return Experiment(
+        base=base,
+        base_view=view(base, places={0: order}),
+        other=other,
+        other_view=view(other),
+        stream=_followed(subject, base),
+    )
+
+
+def _followed(subject: Subject, base: Question) -> int | None:
+    """0 where an output follows the tokens (a pooled one beside it may read a fixed place), else None: all count."""
+    follows = len(subject.streams) == 1 and any(o.stream == 0 for o in subject.ask(base))
+    return 0 if follows else None
+
+
+def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Submodules, parameters and buffers whose name speaks of positions, with the module that they belong to."""
+    found = []
+    for name, part in module.named_modules():
+        if name and _POSITIONS.search(name) and not isinstance(part, (nn.Dropout, nn.Identity, nn.LayerNorm)):
+            found.append((name, part))
+        own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        found += [(f"{name}.{n}".lstrip("."), part) for n, _ in own if _POSITIONS.search(n) and "ids" not in n]
+    return found
+
+
+def _enters(subject: Subject, experiment: Experiment, words: str, numbers: dict[str, Any]) -> Finding:
+    source, place = _trace(subject, experiment)
+    causal = subject.streams[-1].causal
+    if source is not None:
+        where = f"Order comes from {subject.names.get(id(source), '') or type(source).__name__}"
+    elif causal:
+        where = "Order enters only through the causal mask"
+    else:
+        where = "Order enters"
+    at = "" if place is None else f", first seen after {place.module or place.kind} ({place.kind})"
+    return _finding(Status.PASSED, f"Order matters ({words}). {where}{at}.", culprit=place, **numbers)
+
+
+def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Any]:
+    base_inputs, other_inputs = subject.inputs(experiment.base), subject.inputs(experiment.other)
+    plain = View(batch=experiment.base.batch, places={r.length: None for r in experiment.base.rows})
+    base = recorded(subject, base_inputs, experiment.base_view)
+    still = recorded(subject, base_inputs, plain)
+    other = recorded(subject, other_inputs, plain)
+    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(2)]
+    return _first_to_ignore(base, still, other), first_to_part(base, other, noise, subject, promote=False)
+
+
+def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record]) -> nn.Module | None:
+    """The first module whose output stays where it is while the tokens move: a source of positions."""
+    theirs = {(r.name, r.call): r for r in other}
+    for moved, unmoved in zip(base, still, strict=True):
+        answer = theirs.get((moved.name, moved.call))
+        if answer is None:
+            continue
+        for a, b, c in zip(moved.outputs, unmoved.outputs, answer.outputs, strict=False):
+            ignores = torch.equal(b, c) and float((a - b).abs().max()) > 1e-9 * float(b[-2])
+            if ignores:
+                return unmoved.module
+    return None
+
+
+def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+    """Swap neighbours, one pair for each example: a place that shares its position with the next is seen so."""
+    if not parts or len(subject.streams) > 1:
+        return
+    length = subject.lengths[0]
+    pairs = min(length - 1, 16)
+    first = subject.make(1)
+    tokens = first.rows[0].values
+    values = tokens.repeat(pairs, *[1] * (tokens.ndim - 1)).clone()
+    chosen = [length - 2 - i for i in range(pairs)]
+    for example, place in enumerate(chosen):
+        values[example, [place, place + 1]] = values[example, [place + 1, place]]
+    unseen = _unseen(subject, tokens, values, chosen)
+    if unseen and len(unseen) < pairs:
+        name, module = parts[0]
+        yield Finding(
+            property=NAME,
+            check="neighbours",
+            status=Status.FAILED,
+            sentence=f"Swapping the tokens at places {unseen[0]} and {unseen[0] + 1} is not seen, though other swaps "
+            f"are ({len(unseen)} of {pairs} unseen): these places share a position.",
+            example={"places": unseen, "words": f"places {unseen[0]} and {unseen[0] + 1}"},
+            culprit=culprit(module, subject),
+            cause="position ids that are clamped, counted wrongly, or run out of the table (" + name + ").",
+            cure="Give every place a position of its own.",
+        )
+    else:
+        sentence = f"Every swap of neighbours is seen ({pairs} tried)."
+        yield Finding(property=NAME, check="neighbours", status=Status.PASSED, sentence=sentence)
+
+
+def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+    """Other position ids must change something, where they are taken."""
+    stream = subject.streams[-1]
+    if stream.positions is None or not takes(subject.module, stream.positions):
+        return
+    base = subject.make()
+    rows = base.rows[-1]
+    places = torch.arange(rows.length).expand(base.batch, -1)
+    told = [
+        base.with_rows(len(base.rows) - 1, replace(rows, positions=positions.clone()))
+        for positions in (places, places.flip(1))
+    ]
+    gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
+    common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
+    if gap.broken:
+        yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)
+    elif not parts:
+        yield Finding(status=Status.NOTE, sentence=f"It takes {stream.positions} and ignores them.", **common)
+    else:
+        yield Finding(
+            status=Status.FAILED,
+            sentence=f"It takes {stream.positions} and ignores them ({gap.words()}), though it has {parts[0][0]}.",
+            culprit=culprit(parts[0][1], subject),
+            cause=_CAUSE,
+            cure=_CURE,
+            **common,
+        )
+
+
+def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int]) -> list[int]:
+    question = subject.make(len(chosen))
+    base = question.with_rows(0, replace(question.rows[0], values=tokens.expand_as(values).clone()))
+    other = question.with_rows(0, replace(question.rows[0], values=values))
+    unseen = []
+    for example, place in enumerate(chosen):
+        if torch.equal(tokens[0, place], tokens[0, place + 1]):
+            continue
+        order = torch.arange(tokens.shape[1])
+        order[[place, place + 1]] = order[[place + 1, place]]
+        experiment = Experiment(
+            base=base,
+            base_view=view(base, rows=[example], places={0: order}),
+            other=other,
+            other_view=view(other, rows=[example]),
+            stream=_followed(subject, base),
+        )
+        if not measure(subject, experiment).broken:
+            unseen.append(place)
+    return unseen
+
+
+def _finding(status: Status, sentence: str, **more: Any) -> Finding:
+    return Finding(property=NAME, check="permutation", status=status, sentence=sentence, **more)

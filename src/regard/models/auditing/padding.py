@@ -1,0 +1,164 @@
+"""Padding: what real tokens get depends neither on what stands in the padding nor on how much of it there is.
+
+On the right, positions stay what they are. On the left they shift, unless the model is told the positions or counts
+real tokens only: where ``position_ids`` are taken they are given, and where not a model with absolute positions
+gets a note instead of a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.models.auditing.experiment import Experiment, Gap, measure, view
+from regard.models.auditing.finding import Finding, Status
+from regard.models.auditing.subject import PAD, Question, Rows, Subject
+from regard.models.auditing.trace import blame
+
+NAME = "padding"
+_CAUSE = "a mask that is not passed on, has the wrong polarity, masks queries instead of keys, or is applied after the "
+_CAUSE += "softmax; a mean, a norm or a convolution that counts padded places."
+_CURE = "Give every part that mixes places the mask, and hide keys by minus infinity before the softmax."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Both sides, content and amount, for every stream that can be padded."""
+    any_stream = False
+    for i, stream in enumerate(subject.streams):
+        if not (stream.masks or stream.padded_by_id):
+            continue
+        real = real_length(subject, i)
+        if real < 2:
+            continue
+        any_stream = True
+        for side in ("right", "left"):
+            yield from _side(subject, i, side, real)
+    if not any_stream:
+        yield Finding(
+            property=NAME,
+            check="mask",
+            status=Status.NOT_APPLICABLE,
+            sentence="No input is known to be a mask of padding; say which one with --mask NAME=keep or NAME=hide.",
+        )
+
+
+def real_length(subject: Subject, i: int) -> int:
+    """How many real tokens leave room for the padding."""
+    longest = subject.streams[i].longest
+    length = subject.lengths[i]
+    return length if longest is None else min(length, longest - PAD)
+
+
+def _side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
+    suffix = f" of {subject.streams[i].name}" if len(subject.streams) > 1 else ""
+    stream = i if side == "left" else None  # pooled outputs may read a fixed place
+    if subject.streams[i].masks:
+        pair = [padded(subject, i, side, real, fill=fill, told=side == "left") for fill in (0, 1)]
+        views = [view(q, places={i: _places(side, real)}) for q in pair]
+        experiment = Experiment(
+            base=pair[0], base_view=views[0], other=pair[1], other_view=views[1], stream=_seen(subject, i, stream)
+        )
+        gap = measure(subject, experiment)
+        yield _finding(subject, f"content on the {side}{suffix}", experiment, gap, "with other tokens in the padding")
+    yield _amount(subject, i, side, real, f"amount on the {side}{suffix}")
+
+
+def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Finding:
+    """Compare with the same tokens without padding; on the left, told the positions and not."""
+    tells = subject.streams[i].positions is not None and side == "left"
+    tried = []
+    for told in (True, False) if tells else (False,):
+        experiment = _amounts(subject, i, side, real, told=told)
+        gap = measure(subject, experiment)
+        tried.append((gap, experiment))
+        if not gap.broken:
+            break
+    gap, experiment = min(tried, key=lambda pair: pair[0].excess)
+    if gap.broken and side == "left" and not tells:
+        return Finding(
+            property=NAME,
+            check=name,
+            status=Status.NOTE,
+            sentence=f"{PAD} tokens of padding on the left change what real tokens get ({gap.words()}): it takes no "
+            "position_ids, so its positions shift. Pad on the right.",
+            size=gap.size,
+            rounding=gap.rounding,
+        )
+    return _finding(subject, name, experiment, gap, f"with {PAD} tokens of padding more")
+
+
+def _amounts(subject: Subject, i: int, side: str, real: int, *, told: bool) -> Experiment:
+    long = padded(subject, i, side, real, fill=0, told=told)
+    short = padded(subject, i, side, real, fill=0, told=told, amount=0)
+    return Experiment(
+        base=short,
+        base_view=view(short),
+        other=long,
+        other_view=view(long, places={i: _places(side, real)}),
+        stream=_seen(subject, i, i if side == "left" else None),
+    )
+
+
+def _seen(subject: Subject, i: int, stream: int | None) -> int | None:
+    """Which outputs count: those that follow the padded stream, or the last where the first was padded."""
+    return None if stream is None else len(subject.streams) - 1
+
+
+def padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int = PAD) -> Question:
+    """A question whose stream ``i`` has ``real`` real tokens and ``amount`` padded ones on a side."""
+    lengths = tuple(real + amount if j == i else n for j, n in enumerate(subject.lengths))
+    question = subject.make(lengths=lengths)
+    stream, batch = subject.streams[i], question.batch
+    generator = torch.Generator().manual_seed(7)
+    tokens = subject.tokens(stream, batch, real, generator)
+    filling = _filling(subject, i, batch, amount, fill)
+    keep = torch.ones(batch, real + amount, dtype=torch.bool, device=tokens.device)
+    if side == "right":
+        values, keep[:, real:] = torch.cat([tokens, filling], 1), False
+    else:
+        values, keep[:, :amount] = torch.cat([filling, tokens], 1), False
+    positions = (keep.long().cumsum(1) - 1).clamp(min=0) if told and stream.positions is not None else None
+    if not stream.masks:
+        keep = torch.ones_like(keep)  # known by the id of padding
+    rest = tuple(
+        replace(r, values=subject.tokens(s, batch, r.length, torch.Generator().manual_seed(8)))
+        for s, r in zip(subject.streams, question.rows, strict=True)
+    )
+    return replace(question, rows=rest).with_rows(i, Rows(values=values, keep=keep, positions=positions))
+
+
+def _filling(subject: Subject, i: int, batch: int, amount: int, fill: int) -> Tensor:
+    stream = subject.streams[i]
+    generator = torch.Generator().manual_seed(11 + fill)
+    drawn = subject.tokens(stream, batch, max(amount, 1), generator)[:, :amount]
+    if stream.vocabulary is not None and stream.pad is not None and (fill == 0 or not stream.masks):
+        return torch.full_like(drawn, stream.pad)
+    return drawn
+
+
+def _places(side: str, real: int) -> Tensor:
+    return torch.arange(real) if side == "right" else torch.arange(PAD, PAD + real)
+
+
+def _finding(subject: Subject, name: str, experiment: Experiment, gap: Gap, what: str) -> Finding:
+    common: dict[str, Any] = {"property": NAME, "check": name, "size": gap.size, "rounding": gap.rounding}
+    if gap.name == "nothing":
+        sentence = "No output follows the padded tokens, so there is nothing to compare."
+        return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
+    if not gap.broken:
+        return Finding(status=Status.PASSED, sentence=f"Real tokens get the same {what} ({gap.words()}).", **common)
+    place = gap.where[1] if len(gap.where) > 1 else None
+    where = f"example {gap.where[0]}" + (f", real token {place}" if place is not None else "")
+    return Finding(
+        status=Status.FAILED,
+        sentence=f"Real tokens get something else {what}: {gap.words()}, at {where}.",
+        example={"output": gap.name, "index": list(gap.where), "words": f"{where}, {PAD} tokens of padding"},
+        culprit=blame(subject, experiment),
+        cause=_CAUSE,
+        cure=_CURE,
+        **common,
+    )

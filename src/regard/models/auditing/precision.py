@@ -1,0 +1,138 @@
+"""Precision: what float32, bfloat16 and float16 cost against float64, and where the error starts.
+
+In its own type the model is judged: an error far above what rounding in that type explains means that something inside
+works in a narrower one. The narrower types are reported.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.models.auditing.experiment import difference, largest, view
+from regard.models.auditing.finding import Culprit, Finding, Status
+from regard.models.auditing.subject import Question, Subject
+from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
+from regard.models.containment import said
+from regard.models.given import call, original
+from regard.torch_arithmetic import FACTOR
+
+NAME = "precision"
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_CAUSE = "a cast to a narrower type inside (.half(), .bfloat16(), autocast), or a mask of -1e9 that overflows there."
+_CURE = "Keep softmax and norms in the model's type or wider, and take masks from torch.finfo(scores.dtype).min."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """The model's own type first, then the narrower ones."""
+    base = subject.make()
+    exact = {o.name: o.values for o in subject.ask(base)} if subject.wide else None
+    if not subject.wide:
+        sentence = f"No float64 copy runs ({subject.why_not_wide}), so there is nothing to compare with."
+        yield Finding(property=NAME, check="float64", status=Status.NOT_APPLICABLE, sentence=sentence)
+        return
+    for dtype in _TYPES:
+        if dtype is subject.dtype:
+            yield _own(subject, base, exact or {})
+        elif torch.finfo(dtype).eps >= torch.finfo(subject.dtype).eps:
+            yield _narrower(subject, base, exact or {}, dtype)
+
+
+def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
+    kind = _word(subject.dtype)
+    mine = {o.name: o.values.double() for o in subject.ask(base, wide=False)}
+    if not all(bool(torch.isfinite(v).all()) for v in mine.values()):
+        return Finding(
+            property=NAME,
+            check=kind,
+            status=Status.FAILED,
+            sentence=f"In {kind}, its own type, it returns NaN or infinity.",
+            culprit=_first_nan(subject, base),
+            cause=_CAUSE,
+            cure=_CURE,
+        )
+    noise = _noise(subject, base, mine)
+    gaps = {n: largest(difference(v, mine[n])) for n, v in exact.items() if n in mine}
+    worst = max(gaps, key=lambda n: gaps[n] / (noise[n] or 1e-300), default=None)
+    if worst is None:
+        return Finding(property=NAME, check=kind, status=Status.NOT_APPLICABLE, sentence="Nothing can be compared.")
+    size, rounding, scale = gaps[worst], FACTOR * noise[worst], largest(exact[worst].abs())
+    share = f"{size / scale:.1g} of the largest number" if scale else "0"
+    common: dict[str, Any] = {"property": NAME, "check": kind, "size": size, "rounding": rounding}
+    if size <= rounding + 8 * torch.finfo(subject.dtype).eps * scale:
+        sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), which rounding explains."
+        return Finding(status=Status.PASSED, sentence=sentence, **common)
+    return Finding(
+        status=Status.FAILED,
+        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}), and rounding explains {rounding:.1g}.",
+        culprit=_blame(subject, base),
+        cause=_CAUSE,
+        cure=_CURE,
+        **common,
+    )
+
+
+def _noise(subject: Subject, base: Question, mine: dict[str, Tensor]) -> dict[str, float]:
+    noise = dict.fromkeys(mine, 0.0)
+    for jitter in range(2):
+        for o in subject.ask(base, wide=False, jitter=jitter):
+            noise[o.name] = max(noise[o.name], largest((o.values.double() - mine[o.name]).abs()))
+    return noise
+
+
+def _narrower(subject: Subject, base: Question, exact: dict[str, Tensor], dtype: torch.dtype) -> Finding:
+    kind = _word(dtype)
+    try:
+        made = _run_in(subject, base, dtype)
+    except Exception as error:
+        sentence = f"It does not run in {kind}: {said(error)}."
+        return Finding(property=NAME, check=kind, status=Status.NOTE, sentence=sentence)
+    if not all(bool(torch.isfinite(v).all()) for v in made.values()):
+        sentence = f"In {kind} it returns NaN or infinity."
+        return Finding(property=NAME, check=kind, status=Status.NOTE, sentence=sentence, cause=_CAUSE, cure=_CURE)
+    gaps = {
+        n: largest(difference(exact[n], v)) / (largest(exact[n].abs()) or 1.0) for n, v in made.items() if n in exact
+    }
+    share = max(gaps.values(), default=0.0)
+    sentence = f"Against float64 the error of {kind} is {share:.1g} of the largest number."
+    return Finding(property=NAME, check=kind, status=Status.PASSED, sentence=sentence, size=share)
+
+
+def _run_in(subject: Subject, base: Question, dtype: torch.dtype) -> dict[str, Tensor]:
+    module = copy.deepcopy(subject.native).to(dtype)
+    inputs = {k: _cast(v, dtype) for k, v in subject.inputs(base, wide=False).items()}
+    with torch.no_grad(), subject.running(wide=False):
+        return {o.name: o.values.double() for o in subject.outputs(call(module, inputs), base)}
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _blame(subject: Subject, base: Question) -> Culprit | None:
+    """Native against float64: the first module that is handed good numbers and returns bad ones."""
+    seen, inputs = view(base), subject.inputs(base, wide=False)
+    native = recorded(subject, inputs, seen, wide=False)
+    noise = [recorded(subject, inputs, seen, wide=False, jitter=jitter) for jitter in range(2)]
+    wide = recorded(subject, subject.inputs(base), seen)
+    return first_to_part(native, wide, noise, subject, promote=False, floor=torch.finfo(subject.dtype).eps)
+
+
+def _first_nan(subject: Subject, base: Question) -> Culprit | None:
+    records = recorded(subject, subject.inputs(base, wide=False), view(base), wide=False)
+    for record in records:
+        if _is_bad(record):
+            return culprit(record.module, subject, call=record.call)
+    return culprit(original(subject.native), subject)
+
+
+def _is_bad(record: Record) -> bool:
+    return record.nan_out and not record.nan_in
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,204 @@
+"""Weights: every row of attention is a distribution over the keys that may be read, and nothing in it is NaN.
+
+The weights are those that the model really used (:mod:`regard.models.capture`), in its own type. Rows of a sigmoid,
+of a sink or of a gate do not sum to 1 by design: that is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.errors import RegardError
+from regard.models.auditing.experiment import view
+from regard.models.auditing.finding import Culprit, Finding, Status
+from regard.models.auditing.padding import padded, real_length
+from regard.models.auditing.subject import PAD, Question, Subject
+from regard.models.auditing.trace import culprit, recorded
+from regard.models.given import call, original
+
+NAME = "weights"
+_SEEN = 1e-10  # a weight on a forbidden key from which on it is one
+_ROWS_CAUSE = "a softmax over the wrong axis, a missing normalisation, or weights that are masked after the softmax."
+_ROWS_CURE = "Mask the scores with minus infinity, then softmax over the last axis, the keys."
+_NAN_CAUSE = "a softmax over minus infinities only, for a query that may read nothing."
+_NAN_CURE = "Give such rows zero weights, or hide with the most negative float instead of minus infinity."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Rows, forbidden keys, NaN, examples of padding only."""
+    plain = subject.make()
+    try:
+        captured = _captured(subject, plain)
+    except RegardError as error:
+        yield Finding(property=NAME, check="rows", status=Status.NOT_APPLICABLE, sentence=_first_sentence(error))
+    else:
+        yield _rows(subject, captured)
+        if subject.streams and subject.streams[-1].causal is True:
+            yield _future(subject, captured)
+        if any(record.used is not None for record in captured):
+            yield _dropout(subject, captured)
+    for i, stream in enumerate(subject.streams):
+        if stream.masks and real_length(subject, i) >= 2:
+            suffix = f" of {stream.name}" if len(subject.streams) > 1 else ""
+            yield from _padded(subject, i, suffix)
+
+
+def _captured(subject: Subject, question: Question) -> Any:
+    from regard.models.capture import capture
+
+    def run(module: Any, inputs: Any) -> Any:
+        return call(module, inputs)
+
+    with torch.no_grad(), subject.running(wide=False):
+        return capture(subject.native, subject.inputs(question, wide=False), run=run).records
+
+
+def _rows(subject: Subject, records: Any) -> Finding:
+    """Sums of the rows that read something."""
+    slack = max(1e-5, 64 * torch.finfo(subject.dtype).eps)
+    odd, by_design = [], []
+    for record in records:
+        weights = np.asarray(record.weights, dtype=np.float64)
+        sums = weights.sum(-1)
+        sums = sums[(weights != 0).any(-1)]
+        if not sums.size or np.abs(sums - 1).max() <= slack:
+            continue
+        meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
+        (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
+    if odd:
+        record, least, most = odd[0]
+        return _finding(
+            "rows",
+            Status.FAILED,
+            f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module}, not to 1.",
+            size=max(abs(least - 1), abs(most - 1)),
+            rounding=slack,
+            culprit=_owner(subject, record),
+            cause=_ROWS_CAUSE,
+            cure=_ROWS_CURE,
+        )
+    if by_design:
+        record, least, most = by_design[0]
+        sentence = f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module} ({record.kernel}): a sink, a "
+        return _finding("rows", Status.NOTE, sentence + "sigmoid or a gate means that.")
+    return _finding("rows", Status.PASSED, f"All rows of the {len(records)} layers of attention sum to 1.")
+
+
+def _is_sigmoid(record: Any) -> bool:
+    return bool(record.kernel == "by hand")
+
+
+def _future(subject: Subject, records: Any) -> Finding:
+    length = subject.lengths[-1]
+    most, worst = 0.0, None
+    for record in records:
+        if record.weights.shape[-2:] != (length, length):
+            continue
+        ahead = np.triu(np.ones((length, length), dtype=bool), 1)
+        mass = float(np.abs(np.where(ahead, np.asarray(record.weights), 0.0)).max())
+        if mass > most:
+            most, worst = mass, record
+    return _forbidden(subject, "later keys", most, worst, "a later key")
+
+
+def _forbidden(subject: Subject, name: str, most: float, record: Any, what: str) -> Finding:
+    if record is None or most <= _SEEN:
+        return _finding(name, Status.PASSED, f"No weight falls on {what} (the largest is {most:.1g}).", size=most)
+    return _finding(
+        name,
+        Status.FAILED,
+        f"A weight of {most:.2g} falls on {what} in {record.module}.",
+        size=most,
+        rounding=_SEEN,
+        culprit=_owner(subject, record),
+        cause=_ROWS_CAUSE,
+        cure=_ROWS_CURE,
+    )
+
+
+def _dropout(subject: Subject, records: Any) -> Finding:
+    record = next(r for r in records if r.used is not None)
+    return _finding(
+        "dropout",
+        Status.FAILED,
+        f"Weights are dropped in eval() in {record.module}.",
+        culprit=_owner(subject, record),
+        cause="dropout_p that does not ask whether the module is in training.",
+        cure="Pass dropout_p=self.p if self.training else 0.0.",
+    )
+
+
+def _padded(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
+    real = real_length(subject, i)
+    question = padded(subject, i, "right", real, fill=1, told=False)
+    try:
+        records = _captured(subject, question)
+    except RegardError:
+        records = ()
+    most, worst = 0.0, None
+    for record in records:
+        if record.weights.shape[-1] == real + PAD:
+            # Only real queries count: what padded ones read is nobody's business.
+            queries = slice(0, real) if record.weights.shape[-2] == real + PAD else slice(None)
+            mass = float(np.nan_to_num(np.abs(np.asarray(record.weights)[..., queries, real:]), nan=0.0).max())
+            if mass > most:
+                most, worst = mass, record
+    if records:
+        yield _forbidden(subject, f"padded keys{suffix}", most, worst, "a padded key")
+    yield _nothing_real(subject, i, question, real, suffix)
+
+
+def _nothing_real(subject: Subject, i: int, question: Question, real: int, suffix: str) -> Finding:
+    """The second example is made of padding only; what the first gets must stay finite."""
+    rows = question.rows[i]
+    keep = rows.keep.clone()
+    keep[1] = False
+    empty = question.with_rows(i, replace(rows, keep=keep))
+    name = f"nothing to read{suffix}"
+    lengths = {j: torch.arange(real) for j in [i]}
+    bad_real = _is_bad(subject, question, view(question, places=lengths))
+    if bad_real:
+        return _nan(subject, name, question, "Padding makes the answers of real tokens NaN.")
+    if _is_bad(subject, empty, view(empty, rows=[0], places=lengths)):
+        return _nan(subject, name, empty, "An example of padding only makes another example's answers NaN.")
+    if _is_bad(subject, empty, view(empty, rows=[1])):
+        sentence = "An example of padding only gets NaN; the others do not notice."
+        return _finding(name, Status.NOTE, sentence, cause=_NAN_CAUSE, cure=_NAN_CURE)
+    return _finding(name, Status.PASSED, "An example of padding only gets finite answers.")
+
+
+def _is_bad(subject: Subject, question: Question, seen: Any) -> bool:
+    return any(not bool(torch.isfinite(seen.of(o.values)).all()) for o in subject.ask(question, wide=False))
+
+
+def _nan(subject: Subject, name: str, question: Question, sentence: str) -> Finding:
+    records = recorded(subject, subject.inputs(question, wide=False), view(question), wide=False)
+    guilty = next((r for r in records if r.nan_out and not r.nan_in), None)
+    return _finding(
+        name,
+        Status.FAILED,
+        sentence,
+        culprit=None if guilty is None else culprit(guilty.module, subject, call=guilty.call),
+        cause=_NAN_CAUSE,
+        cure=_NAN_CURE,
+    )
+
+
+def _owner(subject: Subject, record: Any) -> Culprit:
+    try:
+        return culprit(original(subject.native).get_submodule(record.module), subject, call=record.call)
+    except AttributeError:
+        return Culprit(module=record.module, kind="module", call=record.call)
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error)
+
+
+def _finding(check: str, status: Status, sentence: str, **more: Any) -> Finding:
+    return Finding(property=NAME, check=check, status=status, sentence=sentence, **more)

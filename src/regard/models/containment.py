@@ -1,0 +1,91 @@
+"""Running a person's file here: their own code, kept from hanging for ever and from flooding the terminal.
+
+It is no prison: the code runs with your rights and sees your files, so only name files that you trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TextIO
+
+from regard.errors import InputError
+
+FLOOD = 1_000_000  # characters printed, from which on it is a flood
+
+
+class _TooLong(BaseException):
+    """Not an Exception, so that a user's ``except Exception`` does not swallow it."""
+
+
+class _Flood(BaseException):
+    """Likewise."""
+
+
+class _Bounded(io.TextIOBase):
+    """Passes on what is printed, to standard error, up to a bound."""
+
+    def __init__(self, target: TextIO) -> None:
+        self.target, self.count = target, 0
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        if self.count > FLOOD:
+            raise _Flood
+        return self.target.write(text)
+
+    def flush(self) -> None:
+        self.target.flush()
+
+
+@contextlib.contextmanager
+def contained(name: str, *, limit: float) -> Iterator[None]:
+    """Stop what runs inside after ``limit`` seconds or a million printed characters, with one sentence.
+
+    What it prints goes to standard error: standard output is for the answer. The clock needs the main thread of a
+    POSIX system; elsewhere there is none.
+    """
+    out = _Bounded(sys.stderr)
+    try:
+        with _alarm(limit), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            yield
+    except _TooLong:
+        raise InputError(
+            f"{name} was stopped: it took more than {limit:.3g} s; end the loop, make it quicker, or give it more time "
+            "with --limit SECONDS."
+        ) from None
+    except _Flood:
+        raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None
+
+
+@contextlib.contextmanager
+def _alarm(limit: float) -> Iterator[None]:
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def said(error: BaseException) -> str:
+    """An exception in a few words.
+
+    >>> said(ValueError("no."))
+    'ValueError: no'
+    """
+    message = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__

@@ -1,0 +1,272 @@
+"""How a model is given: a module and an example of its inputs, and what is known of them.
+
+| given as | what happens |
+|---|---|
+| a module, with an example (a tensor, a tuple, a dict) | used as it is |
+| ``FILE.py:build`` | the file is run; ``build`` returns the module, or (module, example) |
+| a Hugging Face folder, or ``huggingface:NAME@REVISION`` | read offline from the folder or from the cache |
+| a run folder of our translator | opened with its best weights |
+
+What the inputs mean is read off the names of ``forward``'s parameters (:mod:`regard.models.roles`) and, for Hugging
+Face models, off their configuration (:mod:`regard.models.huggingface`). Whatever had to be assumed is said, in
+:attr:`Given.assumed`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.models.containment import contained, said
+from regard.models.roles import Polarity, Stream, streams_of
+
+HUGGING_FACE = "huggingface:"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """A module, inputs that it runs on, and what they mean.
+
+    ``inputs`` go by the names of forward's parameters ("0", "1", ... where forward takes ``*args``). ``streams`` are
+    the rows of tokens among them: one for an encoder or a decoder, two for both. ``tokens`` are the words of a text.
+    """
+
+    name: str
+    module: nn.Module
+    inputs: dict[str, Any]
+    streams: tuple[Stream, ...]
+    batch_first: bool = True
+    tokenizer: Any = None
+    tokens: list[list[str]] | None = None
+    assumed: tuple[str, ...] = ()
+
+    def run(self) -> Any:
+        """What the module returns for the example; an InputError where it cannot run on it."""
+        return run_once(self.module, self.inputs, self.name)
+
+
+def give(
+    module: nn.Module,
+    inputs: Any = None,
+    *,
+    causal: bool | None = None,
+    masks: Mapping[str, str] | None = None,
+    text: str | None = None,
+    tokenizer: Any = None,
+    name: str | None = None,
+) -> Given:
+    """A module from Python, with an example of its inputs: a tensor, a tuple or a dict.
+
+    Hugging Face models, torch.nn's own and our translators need no example. ``causal`` claims that no place reads
+    later ones; ``masks`` says of a mask's parameter what True means there: "keep" (may be read) or "hide", or "add"
+    for one that is added to the scores.
+    """
+    if not isinstance(module, nn.Module):
+        raise InputError(f"A model must be a torch module, not {_kind(module)}; build it first.")
+    from regard.models import huggingface, ours
+
+    label = name or type(original(module)).__name__
+    polarity = _polarities(masks or {}, module)
+    if huggingface.is_huggingface(module):
+        found = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
+        if inputs is not None:
+            found = replace(found, inputs=bound(module, inputs, label))
+    elif text is not None:
+        raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
+    elif inputs is None and ours.is_ours(module):
+        found = ours.derive(module, label)
+    else:
+        found = _from_example(module, inputs, label, polarity)
+    return claimed(replace(found, tokenizer=found.tokenizer or tokenizer), causal=causal)
+
+
+def claimed(given: Given, *, causal: bool | None) -> Given:
+    """The same, with the claim about causality taken from the user, where there is one."""
+    if causal is None:
+        return given
+    last = replace(given.streams[-1], causal=causal)
+    rest = tuple(a for a in given.assumed if "causal" not in a)
+    return replace(given, streams=(*given.streams[:-1], last), assumed=rest)
+
+
+def load(
+    spec: str,
+    *,
+    causal: bool | None = None,
+    masks: Mapping[str, str] | None = None,
+    text: str | None = None,
+    device: str = "cpu",
+    limit: float = 60.0,
+) -> Given:
+    """The model that the command line names; ``limit`` is how many seconds the user's file may take to build it.
+
+    A ``FILE.py`` is run as your own code, with your rights: only name files that you trust.
+    """
+    from regard.models import huggingface, ours
+
+    check_device(device)
+    inputs: Any = None
+    tokenizer = None
+    if spec.startswith(HUGGING_FACE):
+        module, tokenizer = huggingface.load(spec.removeprefix(HUGGING_FACE), tokenizer_needed=text is not None)
+    elif Path(spec).is_dir():
+        if ours.is_run(Path(spec)):
+            module = ours.load(Path(spec))
+        else:
+            module, tokenizer = huggingface.load_folder(Path(spec), tokenizer_needed=text is not None)
+    else:
+        module, inputs = built(spec, limit=limit)
+    module = module.to(device)
+    given = give(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
+    given = replace(given, inputs=moved(given.inputs, device))
+    with contained(f"{spec}, run on its example,", limit=limit):
+        given.run()
+    return given
+
+
+def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
+    """What ``FILE.py:build`` returns: the module, and the example or None."""
+    from regard.symmetry import load_map
+
+    path, colon, _ = spec.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        raise InputError(
+            f"{spec!r} names no model: give FILE.py:build, a folder with config.json, a run folder, or "
+            f"{HUGGING_FACE}NAME@REVISION."
+        )
+    with contained(spec, limit=limit):
+        build = load_map(spec)
+        if isinstance(build, nn.Module):
+            return build, None
+        if not callable(build):
+            raise InputError(f"{spec} is {_kind(build)}; it must be a function that returns a torch module.")
+        try:
+            made = build()
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{spec} raised {said(error)} while building the model; fix it first.") from None
+    module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"{spec} returned {_kind(made)}; it must return a torch module, or a pair (module, example inputs)."
+        )
+    return module, example
+
+
+def run_once(module: nn.Module, inputs: Mapping[str, Any], name: str) -> Any:
+    """The module's answer without gradients, or one sentence on why there is none."""
+    try:
+        with torch.no_grad():
+            return call(module, inputs)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        shapes = ", ".join(f"{key} {_shape(value)}" for key, value in inputs.items())
+        raise InputError(
+            f"{name} raised {said(error)} when called with {shapes or 'nothing'}; give an example that it takes."
+        ) from None
+
+
+def call(module: nn.Module, inputs: Mapping[str, Any]) -> Any:
+    """The module called with inputs by name; names that are numbers go by place."""
+    places = [value for key, value in inputs.items() if key.isdigit()]
+    return module(*places, **{key: value for key, value in inputs.items() if not key.isdigit()})
+
+
+def parameter_names(module: nn.Module) -> dict[str, inspect.Parameter]:
+    """The parameters of forward, in order, without self; wrappers are looked through."""
+    try:
+        return dict(inspect.signature(original(module).forward).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def original(module: nn.Module) -> nn.Module:
+    """The module inside ``torch.compile``'s and DataParallel's wrappers."""
+    while (inner := getattr(module, "_orig_mod", None)) is not None:
+        module = inner
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        return original(module.module)
+    return module
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there before anything is loaded."""
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError, ValueError) as error:
+        raise InputError(f"The device {device!r} cannot be used here ({said(error)}); try --device cpu.") from None
+
+
+def moved(inputs: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The inputs with their tensors on a device."""
+    return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in inputs.items()}
+
+
+def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[str, Polarity]) -> Given:
+    from regard.models import torch_layers
+
+    assumed: list[str] = []
+    if inputs is None:
+        inputs, why = torch_layers.example_for(module, label)
+        assumed.append(why)
+    named = bound(module, inputs, label)
+    batch_first = torch_layers.is_batch_first(module)
+    if not batch_first:
+        assumed.append("the first axis of its inputs is the place and the second the batch (batch_first=False)")
+    streams, notes = streams_of(module, named, parameter_names(module), polarity, batch_first=batch_first)
+    if not any(isinstance(value, Tensor) for value in named.values()):
+        raise InputError(f"{label}: the example has no tensor; give a tensor, a tuple or a dict of them.")
+    if not streams:
+        notes = ["no input looks like rows of tokens (ids, batch x length; or vectors, batch x length x width)"]
+    return Given(
+        name=label, module=module, inputs=named, streams=streams, batch_first=batch_first, assumed=(*assumed, *notes)
+    )
+
+
+def bound(module: nn.Module, inputs: Any, label: str) -> dict[str, Any]:
+    """The example by the names of forward's parameters."""
+    if isinstance(inputs, Mapping):
+        return {str(key): _tensor(value) for key, value in inputs.items()}
+    values = [_tensor(value) for value in (inputs if isinstance(inputs, (tuple, list)) else (inputs,))]
+    named = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(values) > len(named):
+        if any(p.kind is p.VAR_POSITIONAL for p in parameter_names(module).values()) or not named:
+            return {str(i): value for i, value in enumerate(values)}
+        raise InputError(f"{label}: the example has {len(values)} inputs, and forward takes {len(named)}; give fewer.")
+    return dict(zip(named, values, strict=False))
+
+
+def _polarities(masks: Mapping[str, str], module: nn.Module) -> dict[str, Polarity]:
+    known = parameter_names(module)
+    for name, word in masks.items():
+        if word not in Polarity.__members__:
+            raise InputError(f"The mask {name} is said to {word!r}; say keep, hide or add, as in {name}=keep.")
+        if known and name not in known and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
+            raise InputError(f"forward has no parameter {name!r} that could be a mask; it has {', '.join(known)}.")
+    return {name: Polarity[word] for name, word in masks.items()}
+
+
+def _tensor(value: Any) -> Any:
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
+    return repr(value)[:40]
+
+
+def _kind(thing: Any) -> str:
+    if isinstance(thing, type):
+        return f"a class ({thing.__name__})"
+    return "None" if thing is None else f"a {type(thing).__name__}"

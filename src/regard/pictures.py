@@ -1,0 +1,89 @@
+"""What all pictures share: the colours, a figure without a window, and one way into a file or a page.
+
+matplotlib is loaded when a figure is asked for, and never its pyplot: a notebook's own pictures are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from regard.arrays import check_target
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NEEDED = "Pictures need matplotlib; install it with: pip install 'regard[plots]'."
+ENDINGS = (".svg", ".png", ".pdf")
+# Okabe and Ito's colours: safe for colour-blind eyes, and apart in a grey print too
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, GREY = "#CC79A7", "#56B4E9", "#707070"
+
+
+def figure(width: float = 6.8, height: float = 4.2) -> Figure:
+    """An empty figure, without a window; width and height in inches."""
+    try:
+        from matplotlib.figure import Figure as Made
+    except ImportError:
+        raise InputError(NEEDED) from None
+    return Made(figsize=(width, height), layout="constrained")
+
+
+def axes(figure: Figure, *, title: str, **labels: Any) -> Axes:
+    """One pair of axes that fills a figure, with a title and labels."""
+    made = figure.add_subplot()
+    finish(made, title=title, **labels)
+    return made
+
+
+def finish(made: Axes, *, title: str, **labels: Any) -> None:
+    """Title, labels and no box."""
+    made.set_title(title, fontsize=10.5)
+    made.set(**labels)
+    open_box(made)
+
+
+def open_box(made: Axes) -> None:
+    """Only the two axes, not a box around the picture."""
+    made.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a .svg, .png or .pdf file, which appears whole or not at all.
+
+    Undated, so that drawing the same thing again changes no file.
+    """
+    target = check_target(path, ENDINGS)
+    ending, stream = target.suffix.lower(), io.BytesIO()
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    figure.savefig(stream, format=ending[1:], dpi=150, metadata=dates.get(ending))
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(stream.getvalue())
+        os.replace(partial, target)
+    except OSError as error:
+        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def svg(figure: Figure) -> str:
+    """A figure as SVG text, undated."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()
+
+
+def inline_svg(figure: Figure) -> str:
+    """A figure as an element of a page, never wider than the page.
+
+    Its style sheet would hold for the whole page, other pictures included: its two rules go to the element itself.
+    """
+    inside = re.sub(r"<(style|metadata)\b.*?</\1>", "", svg(figure).partition("<svg")[2], flags=re.DOTALL)
+    return f'<svg style="max-width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt"{inside}'

@@ -1,0 +1,32 @@
+"""How long work speaks while it is under way: how far it is, and a line worth knowing now."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told how far the work is: ``done`` of ``total``; an exception it raises stops the work."""
+
+    def __call__(self, done: int, total: int, /) -> None: ...
+
+
+class Say(Protocol):
+    """Told one line for a person, as soon as it is known."""
+
+    def __call__(self, line: str, /) -> None: ...
+
+
+def unheard(line: str, /) -> None:
+    """Where nobody listens."""
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(59), duration(75), duration(7300)
+    ('59 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

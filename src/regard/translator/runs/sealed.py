@@ -1,0 +1,130 @@
+"""JSON that knows itself: a file or a line ends with the SHA-256 of what is before it.
+
+    {"event": "epoch", "epoch": 1, ..., "sha256": "9f86d0..."}
+
+In a file of lines the digest of each also covers all lines before it, so a line that was changed, lost, moved or
+written twice is noticed, and so is any flipped bit. A line without its newline was cut short by a stop: what it says
+was not done yet, and it is left out. Files of earlier versions have no digests and are read as they are; lines that are
+added to one are sealed, and from then on all of it is covered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError
+from regard.files import append_file, read_file
+
+_SEAL = b', "sha256": "%s"}'
+_LENGTH = len(_SEAL) - 2 + 64  # bytes: two for %s, and 64 digits
+_ALMOST = re.compile(rb'"[^"]{6}": "[^"]{64}"\}$')  # a seal whose own name was hit
+
+
+def seal(text: str, *, before: bytes = b"") -> bytes:
+    """A JSON object with the digest of itself, and of what came ``before``, as its last entry.
+
+    >>> unseal(seal('{"a": 1}'))
+    {'a': 1}
+    >>> unseal(seal('{"a": 1}').replace(b"1", b"2", 1))
+    Traceback (most recent call last):
+    ValueError: its SHA-256 is not the one it was written with
+    """
+    body = text.encode("utf-8", "surrogatepass")  # a command may name a file that is not UTF-8
+    return body[:-1] + _SEAL % hashlib.sha256(before + body).hexdigest().encode()
+
+
+def unseal(data: bytes, *, before: bytes = b"") -> Any:
+    """What :func:`seal` was given, as values; ValueError where it is not whole. Unsealed JSON is taken as it is."""
+    if is_sealed(data):
+        body = data[:-_LENGTH] + b"}"
+        if data != body[:-1] + _SEAL % hashlib.sha256(before + body).hexdigest().encode():
+            raise ValueError("its SHA-256 is not the one it was written with")
+        return json.loads(body)
+    if _ALMOST.search(data):
+        raise ValueError("its SHA-256 has lost its name")
+    return json.loads(data)
+
+
+def is_sealed(data: bytes) -> bool:
+    return data[-_LENGTH:].startswith(_SEAL[:13])
+
+
+class SealedLines:
+    """A file of sealed JSON objects, one per line, read and added to as it grows; several processes need a lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries: list[dict[str, Any]] = []
+        self._seals = 0
+        self._end = 0  # bytes of whole lines that were read
+        self._chain = b""  # the digest of all of them
+
+    @property
+    def sealed(self) -> bool:
+        """Whether every line that was read has its digest; those of earlier versions have none."""
+        return self._seals == len(self.entries)
+
+    def read(self) -> list[dict[str, Any]]:
+        """All entries so far; InputError names the first line that is not whole."""
+        try:
+            data = read_file(self.path, start=self._end)
+        except FileNotFoundError:
+            data = b""
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}; check the folder.") from None
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            self._take(line)
+        if rest and _is_whole(rest):  # a line that was cut short never has anything after its end
+            raise self._damage(f"line {len(self.entries) + 1} does not end where it should")
+        return self.entries
+
+    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Add entries, in place of a line that was cut short."""
+        self.read()
+        append_file(self.path, lines_of(entries, chain=self._chain), at=self._end)
+
+    def _take(self, line: bytes) -> None:
+        number = len(self.entries) + 1
+        try:
+            entry = unseal(line, before=self._chain)
+        except (ValueError, RecursionError) as error:
+            raise self._damage(f"line {number}: {str(error)[:80]}") from None
+        if not isinstance(entry, dict):
+            raise self._damage(f"line {number} is no JSON object")
+        if self._seals and not is_sealed(line):
+            raise self._damage(f"line {number} has lost its SHA-256")
+        self._seals += is_sealed(line)
+        self.entries.append(entry)
+        self._end, self._chain = self._end + len(line) + 1, _next(self._chain, line)
+
+    def _damage(self, reason: str) -> InputError:
+        return InputError(f"{self.path} is damaged ({reason}); restore it from a copy, or give another --out.")
+
+
+def lines_of(entries: Sequence[Mapping[str, Any]], *, chain: bytes = b"") -> bytes:
+    """The lines of these entries; ``chain`` is the digest of the lines before them."""
+    data = b""
+    for entry in entries:
+        line = seal(json.dumps(entry), before=chain)
+        data, chain = data + line + b"\n", _next(chain, line)
+    return data
+
+
+def _next(chain: bytes, line: bytes) -> bytes:
+    return hashlib.sha256(chain + line).digest()
+
+
+def _is_whole(rest: bytes) -> bool:
+    """Whether an object ends inside these bytes and something else follows."""
+    try:
+        text = rest.decode("latin-1")  # any byte is a letter of it; ours are ASCII
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)

@@ -1,0 +1,91 @@
+"""However a command ends: one sentence, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard import cli, design
+from regard.cli import main
+
+
+@pytest.fixture
+def regard(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["regard", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, capsys.readouterr().err
+
+    return run
+
+
+def broken(*_, **__):
+    raise KeyError("nobody thought of this")
+
+
+def test_a_fault_of_ours_is_one_sentence_and_exit_4(regard, monkeypatch):
+    monkeypatch.setattr(design, "copy", broken)
+    code, said = regard("design", "copy", "example:square", "0", "--eps", "0.1")
+    assert code == 4
+    assert said.startswith(
+        "regard: This is a fault of ours, not of what you typed (KeyError: 'nobody thought of this')."
+    )
+    assert "Please report it" in said
+    assert said.count("\n") == 1
+
+
+def test_debug_shows_the_trace(monkeypatch):
+    monkeypatch.setattr(design, "copy", broken)
+    monkeypatch.setattr(sys, "argv", ["regard", "--debug", "design", "copy", "example:square", "0", "--eps", "0.1"])
+    with pytest.raises(KeyError, match="nobody thought of this"):
+        main()
+    monkeypatch.setattr(cli, "_debug", False)
+
+
+def test_ctrl_c_in_the_middle_says_what_is_kept(regard, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(design, "copy", stopped)
+    code, said = regard("design", "copy", "example:square", "0", "--eps", "0.1")
+    assert code == 130
+    assert said.startswith("regard: Stopped. Every file that was written is whole")
+
+
+def test_the_help_names_every_exit_code(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["regard", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "4 a fault of ours" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_name_cannot_drive_the_terminal(regard):
+    code, said = regard("design", "copy", "\x1b]0;owned\x07\x1b[2J.npy", "0")
+    assert code == 2
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert r"\x1b]0;owned\x07" in said
+
+
+@pytest.mark.parametrize("after", [0.05, 0.15, 0.3, 0.6, 1.2])
+def test_ctrl_c_at_any_moment_is_no_traceback(after):
+    """Imports included, once the interpreter has begun on our own first line."""
+    program = "print('here', flush=True); import sys; sys.argv = {words!r}; from regard.__main__ import main; main()"
+    words = ["regard", "claims", "--check"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", program.format(words=words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    running.stdout.readline()
+    time.sleep(after)
+    os.kill(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=120)
+    if running.returncode not in (0, 1):  # it had not ended before
+        assert running.returncode == 130
+        assert "Stopped." in said
+    assert "Traceback" not in said

@@ -1,0 +1,1 @@
+"""Models that an audit must not accuse."""

@@ -1,4 +1,4 @@
-"""Every claim over the ranges it declares: a verdict always, no impossible number, no illustration that ends it."""
+"""Every claim over the ranges that it declares: always a verdict, and never a number that cannot be."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from regard.coursework.verdict import Status
 from regard.errors import InputError
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
+LENGTHY = {"positions-are-distinct", "weights-are-a-distribution", "order-blindness", "positions-restore-order"}
+LONG = {"length": 1000, "n": 1000}  # of these; what takes longer is left to the slow test
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 60.0  # of the processor; about 13 are needed for the slowest here
 
-PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)")
+PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)(%?)")
 NEVER_NEGATIVE = re.compile(r"(?:variance|error|square|distance|norm)(?: is| of| at most)? (-\d[\d.]*(?:e[+-]?\d+)?)")
 
 
@@ -59,15 +61,17 @@ def checked(name: str, setting: dict[str, float]) -> None:
     start = time.process_time()
     try:
         found, proof = claims[name].check(**setting), str(claims[name].proof(**setting))
-    except InputError as refused:  # numbers that do not fit together
-        assert "choose" in str(refused), (name, setting, str(refused))  # noqa: PT017 - most settings are fine
+    except InputError as error:  # numbers that do not fit together
+        if "choose" not in str(error):
+            raise
         return
     assert time.process_time() - start < MOST_SECONDS, (name, setting)
     said = " ".join(f"{found} {proof}".split())
     assert not re.search(r"\b(nan|inf)\b", said), (name, setting, said)
     assert "did not decide" not in said, (name, setting, said)
     assert found.status is not Status.UNDECIDED
-    assert all(0 <= float(p) <= 1 for p in PROBABILITY.findall(said)), (name, setting, said)
+    chances = [float(p) / (100 if percent else 1) for p, percent in PROBABILITY.findall(said)]
+    assert all(0 <= p <= 1 for p in chances), (name, setting, said)
     assert not NEVER_NEGATIVE.findall(said), (name, setting, said)
     assert all(math.isfinite(value) for verdict in found.verdicts for value in verdict.numbers.values())
     json.loads(found.to_json())
@@ -75,8 +79,9 @@ def checked(name: str, setting: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in HEAVY])
 def test_a_verdict_at_both_ends_and_between(name: str) -> None:
-    for setting in settings(name, draws=4, corners=len(claims[name].parameters) <= 2):
-        checked(name, setting)
+    most = LONG if name in LENGTHY else {}
+    for setting in settings(name, draws=3, corners=len(claims[name].parameters) <= 2):
+        checked(name, {key: min(value, most.get(key, value)) for key, value in setting.items()})
 
 
 @pytest.mark.slow
@@ -108,12 +113,13 @@ def test_peaks_are_solved_to_the_last_digit() -> None:
         assert (small if y < 0.01 else y / math.tanh(y) - 1) == pytest.approx(beyond / 2, rel=1e-10)
 
 
-@pytest.mark.parametrize(("spread", "peaks"), [(0.5, False), (0.5000000000000001, True), (0.4999999999999999, False)])
+@pytest.mark.parametrize(
+    ("spread", "peaks"), [(0.5, True), (math.nextafter(0.5, 1), True), (math.nextafter(0.5, 0), False)]
+)
 def test_one_peak_or_two_is_decided_exactly(spread: float, peaks: bool) -> None:
-    verdict = one_head_swings.two_peaks(
-        n=10, iso=2**-80, scale=2.0, spread=spread - 2**-78 if spread == 0.5 else spread
-    )
-    assert (verdict.status is Status.HOLDS) == (peaks or spread == 0.5)
+    """T^2 (spread + 4a) is 2 + 2^-76 at spread 1/2: in float64 that is 2."""
+    verdict = one_head_swings.two_peaks(n=10, iso=2**-80, scale=2.0, spread=spread)
+    assert (verdict.status is Status.HOLDS) == peaks
 
 
 def test_no_probability_is_negative() -> None:

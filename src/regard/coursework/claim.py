@@ -66,7 +66,7 @@ class Claim(Result):
         """The verdicts and the proof together."""
         return Answered(checked=self.check(**parameters), proof=self.proof(**parameters))
 
-    def plot(self, path: str | os.PathLike[str], /, **parameters: float) -> None:
+    def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
         from regard.arrays import check_target
         from regard.pictures import ENDINGS, figure, save

@@ -77,7 +77,7 @@ PRUNERS = ("median", "hyperband", "none")
 _POLL = 2.0  # seconds between two looks at the trials of other workers
 
 
-def tune(
+def tune(  # noqa: PLR0913 - a verb's options, each with a default
     settings: Settings,
     out: str | Path,
     *,

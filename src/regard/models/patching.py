@@ -28,11 +28,11 @@ from regard.models.given import original
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.records import span
 from regard.models.watching import Watch
+from regard.progress import Progress
 from regard.results import Result as Answer
 
 Float = npt.NDArray[np.float64]
 Metric = Callable[[Any], float]
-Progress = Callable[[int, int], None]
 ABLATIONS: dict[str, dict[str, Any]] = {
     "zero": {"output": 0.0},
     "mean": {"mean": True},

@@ -64,11 +64,11 @@ def patch(
         given, against, ablate, what, {"layers": chosen, "metric": metric, "progress": Progress("Heads")}
     )
     if csv is not None:
-        _write(csv, result.to_csv())
-    if plot is not None:
-        from regard.models.pictures import draw_effects
+        from regard.files import write_file
 
-        draw_effects(result, plot)
+        write_file(csv, result.to_csv().encode())
+    if plot is not None:
+        result.plot(plot)
     show(result, as_json=as_json)
 
 
@@ -149,18 +149,3 @@ def _check_targets(csv: str | None, plot: str | None) -> None:
     check_plot(plot)
     if csv is not None:
         check_target(csv, (".csv",))
-
-
-def _write(path: str, text: str) -> None:
-    """The file appears complete or not at all."""
-    import os
-
-    from regard.errors import InputError
-
-    partial = f"{path}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(partial, path)
-    except OSError as error:
-        raise InputError(f"Cannot write {path!r}: {error.strerror or error}.") from None

@@ -153,7 +153,7 @@ def test_table_says_everything(table) -> None:
 
 def test_wrong_weights_are_caught(monkeypatch) -> None:
     hard = [balls.ball(1), *[balls.ball(0)] * 4]
-    monkeypatch.setattr(enclosure, "weights", lambda scores: hard)
+    monkeypatch.setattr(balls, "weights", lambda scores: hard)
     assert verdict("weights-are-a-distribution", 0).status is R
 
 

@@ -33,6 +33,8 @@ EXAMPLES = {
     "design winnable": ["example:square"],
     "lab": ["", "--runs ."],
     "lowrank": ["example:gaussian --rank 2", "example:gaussian --rank 2 --plot a.svg"],
+    "model audit": ["with_torch.py:layer", "run"],
+    "model compare": ["with_torch.py:layer with_torch.py:layer"],
     "noise compare": ["--keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot a.svg"],
     "noise example": [""],
     "noise optimise": ["model.toml"],

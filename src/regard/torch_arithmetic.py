@@ -44,17 +44,17 @@ _EXACT = frozenset(_EXACT_NAMES.split())
 class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode under which float64 stays float64 (``widen``) and roundings are disturbed (``jitter``, by this seed).
 
-    With ``coarsest``, roundings of a type coarser than that are left alone: they are the model's doing, not its type's.
+    ``unit`` is the type whose precision the disturbances have: by default each number's own.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None) -> None:
+    def __init__(self, *, widen: bool = False, jitter: int | None = None, unit: torch.dtype | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.widen = widen
         self.generator = None if jitter is None else torch.Generator().manual_seed(jitter)
         self.noise: dict[torch.dtype, Tensor] = {}
-        self.largest_eps = 1.0 if coarsest is None else torch.finfo(coarsest).eps
+        self.unit = unit
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -68,8 +68,6 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _disturb(self, value: Any) -> Any:
         if type(value) is not Tensor or not value.is_floating_point() or not value.numel():
             return value
-        if torch.finfo(value.dtype).eps > self.largest_eps:
-            return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
             value.addcmul_(value, self._some(value).view(value.shape))
@@ -81,23 +79,21 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         row = self.noise.get(value.dtype)
         if row is None or len(row) < 2 * count:
             signs = torch.randint(0, 2, (max(2 * count, 4096),), generator=self.generator, dtype=torch.int8)
-            row = signs.to(value.dtype).mul_(-torch.finfo(value.dtype).eps).to(value.device)
+            row = signs.to(value.dtype).mul_(-torch.finfo(self.unit or value.dtype).eps).to(value.device)
             self.noise[value.dtype] = row
         first = int(torch.randint(0, len(row) - count + 1, (), generator=self.generator))
         return row[first : first + count]
 
 
 @contextlib.contextmanager
-def arithmetic(
-    *, widen: bool = False, jitter: int | None = None, coarsest: torch.dtype | None = None
-) -> Iterator[None]:
+def arithmetic(*, widen: bool = False, jitter: int | None = None, unit: torch.dtype | None = None) -> Iterator[None]:
     """Run what is inside in the changed arithmetic; where it widens, new tensors are float64 unless told otherwise."""
     before = torch.get_default_dtype()
     if widen:
         torch.set_default_dtype(torch.float64)
     try:
         if widen or jitter is not None:
-            with Arithmetic(widen=widen, jitter=jitter, coarsest=coarsest):
+            with Arithmetic(widen=widen, jitter=jitter, unit=unit):
                 yield
         else:
             yield

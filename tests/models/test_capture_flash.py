@@ -62,7 +62,7 @@ def one(q, k, v, scale, causal, left, right, softcap, slopes):
     return slow_output(weights, v)
 
 
-def forward(q, k, v, dropout_p, scale, causal, left, right, softcap, slopes, return_softmax):
+def forward(q, k, v, dropout_p, scale, causal, left, right, softcap, slopes, return_softmax):  # noqa: PLR0913 - theirs
     rows = [one(*t, scale, causal, left, right, softcap, slopes) for t in zip(q, k, v, strict=True)]
     return torch.stack(rows), *(torch.zeros(1) for _ in range(3))
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import flint
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.rigor import balls
@@ -18,6 +18,7 @@ floats = st.floats(-1e300, 1e300, allow_subnormal=True)
 
 
 @given(st.fractions(max_denominator=10**30))
+@settings(deadline=None)
 def test_the_nearest_float_on_the_safe_side(x: Fraction) -> None:
     with precise():
         enclosed = ball(x)
@@ -28,11 +29,13 @@ def test_the_nearest_float_on_the_safe_side(x: Fraction) -> None:
 
 
 @given(floats)
+@settings(deadline=None)
 def test_floats_are_their_own_bounds(x: float) -> None:
     assert above(flint.arb(x)) == x == below(flint.arb(x))
 
 
 @given(floats, st.floats(0, 1e280))
+@settings(deadline=None)
 def test_a_wide_ball_is_bounded_at_both_ends(mid: float, rad: float) -> None:
     wide = flint.arb(mid, rad)
     assert below(wide) <= Fraction(mid) - Fraction(rad)  # flint may widen a radius, never narrow it
@@ -64,6 +67,7 @@ def test_fractions_and_whole_numbers_are_exact() -> None:
 
 
 @given(st.lists(st.integers(-20, 20), min_size=1, max_size=5))
+@settings(deadline=None)
 def test_weights_are_the_softmax(scores: list[int]) -> None:
     with precise():
         got = weights(scores)

@@ -224,6 +224,52 @@ def test_torch_modules_and_functions() -> None:
     assert next(layer.parameters()).dtype == torch.float32  # the given module is left as it was
 
 
+def narrow(torch, *, leak: float = 0.0, kind: str = "bfloat16"):
+    """Attention in a narrow arithmetic, with as much of the place added as asked for."""
+
+    class Narrow(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.q, self.k, self.v = (torch.nn.Linear(12, 12) for _ in range(3))
+            if kind == "bfloat16":
+                self.to(torch.bfloat16)
+
+        def forward(self, x):
+            if kind == "int8":  # values that were rounded to 8 bits with one scale for all
+                scale = x.abs().max() / 127
+                x = (x / scale).round().to(torch.int8).to(x.dtype) * scale
+            weights = torch.softmax((self.q(x) @ self.k(x).T).float(), -1).to(x.dtype)
+            return weights @ self.v(x) + leak * torch.arange(len(x), dtype=x.dtype)[:, None]
+
+    return Narrow().eval()
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "int8"])
+def test_a_coarse_torch_module_is_not_accused_and_its_small_leak_is_seen(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    healthy = symmetry(narrow(torch, kind=kind), length=31, dim=12, trials=10)
+    assert healthy.answer, str(healthy)
+    assert "a float64 copy" in healthy.dtype
+    assert "inputs of 3 scales" in str(healthy)
+    leaking = symmetry(narrow(torch, kind=kind, leak=1e-9), length=31, dim=12, trials=10)
+    assert not leaking.answer
+    assert leaking.gap < 1e-6
+    assert leaking.swap is not None
+
+
+def test_a_leak_that_only_large_inputs_show() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Far(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x) + (x.abs() > 50) * torch.arange(len(x), dtype=x.dtype)[:, None]
+
+    found = symmetry(Far(), length=31, dim=12, trials=10)
+    assert not found.answer
+    assert found.scale == 100
+
+
 def raises(X: np.ndarray) -> np.ndarray:
     raise ValueError("no thanks.")
 

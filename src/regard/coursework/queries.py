@@ -16,9 +16,9 @@ from regard.rigor import balls as enclosure
 
 Array = NDArray[np.float64]
 
-N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50))
+N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
 EXTRA = sized("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
-EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.9))
+EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.999), reach=(1e-12, 0.999))
 
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
 
@@ -42,6 +42,16 @@ def orthonormal(latent: Array, n: int, extra: int) -> Array:
 def with_keys(latent: Array, *, n: int, extra: int, eps: float) -> Instance:
     """Orthonormal keys and an eps."""
     return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
+
+
+def sharp(n: int, eps: float) -> Any:
+    """The context for enclosures that are to tell 1 from 1 + (eps/n)^2, however small eps is.
+
+    >>> with sharp(10, 1e-200):
+    ...     bool(flint.arb(1) + flint.arb(1e-200) ** 2 / 100 > 1)
+    True
+    """
+    return flint.ctx.workprec(256 + math.ceil(4 * math.log2(max(n, 2) / eps)))
 
 
 def enclosed_scores(query: Array, keys: Array) -> list[Any]:

@@ -54,7 +54,7 @@ def text(made: measured.Figures) -> str:
 def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Figures, str]:
     """The record of these runs, comparisons and studies, and the log as text."""
     kinds = {kind: [f for f in folders if (f / kind).exists()] for kind in (RUN, COMPARISON, STUDY)}
-    if strange := [str(f) for f in folders if not any(f in found for found in kinds.values())]:
+    if strange := [str(f) for f in folders if not any(f in members for members in kinds.values())]:
         raise InputError(
             f"{strange[0]} has no {RUN}, {COMPARISON} or {STUDY}; give folders that train, compare or tune wrote."
         )
@@ -74,7 +74,7 @@ def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Figures, 
         comparison=comparison[0] if comparison else None,
         study=study[0] if study else None,
     )
-    parts = [_run_log(run) for run in made.runs] + [found[1] for found in (comparison, study) if found]
+    parts = [_run_log(run) for run in made.runs] + [part[1] for part in (comparison, study) if part]
     head = f"{made.data}\n" + ", ".join(f"{key} {value}" for key, value in made.versions.items())
     return made, "\n\n".join([head, *parts]) + "\n"
 
@@ -93,46 +93,46 @@ def portable(command: str) -> str:
 def _finished(folder: Path) -> records.Record:
     from regard.translator.runs.records import read_record
 
-    found = read_record(folder)
-    if not found.finished:
+    run = read_record(folder)
+    if not run.finished:
         raise InputError(f"The run in {folder} is not finished; give its train command again first.")
-    return found
+    return run
 
 
-def _run(found: records.Record) -> measured.RunFigures:
+def _run(run: records.Record) -> measured.RunFigures:
     from regard.translator.runs.settings import load_settings
 
     ignored = ("data.path", "training.seed", "training.threads", "training.save_every")
-    changes = [d for d in found.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
+    changes = [d for d in run.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
     return measured.RunFigures(
-        command=portable(str(found.about.get("command", ""))),
-        seed=found.settings.training.seed,
+        command=portable(str(run.about.get("command", ""))),
+        seed=run.settings.training.seed,
         changes=changes,
-        weights=int(found.about["parameters"]),
-        curve=[epoch.perplexity for epoch in found.epochs],
-        without_sos=[epoch.perplexity_without_sos for epoch in found.epochs],
-        cpu_seconds=round(found.cpu_seconds, 1),
+        weights=int(run.about["parameters"]),
+        curve=[epoch.perplexity for epoch in run.epochs],
+        without_sos=[epoch.perplexity_without_sos for epoch in run.epochs],
+        cpu_seconds=round(run.cpu_seconds, 1),
     )
 
 
 def _comparison(folder: Path) -> tuple[Comparison, str]:
     from regard.translator.studies.comparison_record import read_comparison
 
-    found = read_comparison(folder)
-    return _portably(found), str(found)
+    comparison = read_comparison(folder)
+    return _portably(comparison), str(comparison)
 
 
 def _study(folder: Path) -> tuple[Tuning, str]:
     from regard.translator.studies.search_record import read_study
 
-    found = read_study(folder)
-    confirmed = None if found.confirmation is None else _portably(found.confirmation)
-    made = dataclasses.replace(found, searched_by=portable(found.searched_by), confirmation=confirmed)
-    return made, str(found).partition("\n\nTrain it:")[0]
+    study = read_study(folder)
+    confirmed = None if study.confirmation is None else _portably(study.confirmation)
+    made = dataclasses.replace(study, searched_by=portable(study.searched_by), confirmation=confirmed)
+    return made, str(study).partition("\n\nTrain it:")[0]
 
 
-def _portably(found: Comparison) -> Comparison:
-    return dataclasses.replace(found, command=portable(found.command))
+def _portably(comparison: Comparison) -> Comparison:
+    return dataclasses.replace(comparison, command=portable(comparison.command))
 
 
 def _one_run(folder: Path) -> records.Record:
@@ -148,8 +148,8 @@ def _ended(folder: Path) -> datetime.date:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date()
 
 
-def _corpus(found: records.Record) -> str:
-    about: dict[str, Any] = found.about
+def _corpus(run: records.Record) -> str:
+    about: dict[str, Any] = run.about
     corpus, pairs, words = about["corpus"], about["pairs"], about["words"]
     return (
         f"{corpus['name']}, {corpus['source_language']} to {corpus['target_language']}: {pairs['train']:,} training "

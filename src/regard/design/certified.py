@@ -224,7 +224,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
         norm=norm,
         lower_bound=made.lower_bound,
         gap=None if made.claim is Claim.UNREACHABLE else max(verification.numbers["gap"], 0.0),
-        attention=None if weights is None else attention(made, weights),
+        attention=None if weights is None else attention(made, question.keys, weights),
         bound=made.bound,
         textbook=_textbook(question, query),
         certificate=made,

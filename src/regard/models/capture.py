@@ -32,7 +32,7 @@ Run = Callable[[nn.Module, Any], Any]
 KEPT = ("q", "k", "v")
 
 
-def capture(
+def capture(  # noqa: PLR0913 - a verb's options, each with a default
     model: nn.Module,
     inputs: Any,
     *,

@@ -140,7 +140,10 @@ def _pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tupl
 
 def _tokenizer(transformers: Any, name: str, where: dict[str, Any], *, needed: bool) -> Any:
     try:
-        return transformers.AutoTokenizer.from_pretrained(name, **where)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
+        if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:  # made up where the folder has none
+            raise InputError("it knows no words")
+        return tokenizer
     except Exception as error:
         if needed:
             raise InputError(f"{name} has no tokenizer that can be opened ({said(error)}); leave --text out.") from None

@@ -75,7 +75,7 @@ class Positions(Result):
             lines.append(str(self.differences))
         return "\n".join(line for line in lines if line)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""
         from regard.arrays import check_target
         from regard.pictures import ENDINGS, save

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import os
 import sys
@@ -56,15 +55,13 @@ def _run(path: str) -> Any:
 def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str]:
     """A function from arrays to float64 arrays around ``map``, and who computes: numpy or torch.
 
-    torch modules get a copy of themselves in the sample's type; functions are tried with an array first and,
-    where torch is loaded, with a tensor. ``rows`` demands one output row per input row.
+    Functions are tried with an array first and, where torch is loaded, with a tensor; torch modules are another matter
+    (:mod:`regard.symmetry.torch_maps`). ``rows`` demands one output row per input row.
     """
     if isinstance(map, type) or not callable(map):
         raise InputError(f"{name} is {_kind(map)}; give a function or a module that takes one array of rows.")
     torch = sys.modules.get("torch")  # a map made of torch has loaded it
-    if torch is not None and isinstance(map, torch.nn.Module):
-        return _checked(_with_tensors(copy.deepcopy(map).to(_type(torch, sample)), torch), name, rows), "torch"
-    plain, error = _checked(map, name, rows), None
+    plain, error = checked(map, name, rows), None
     try:
         plain(sample)
     except InputError as first:
@@ -73,7 +70,7 @@ def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str
         error = first
     if error is None or torch is None:
         return plain, "numpy"
-    tensors = _checked(_with_tensors(map, torch), name, rows)
+    tensors = checked(_with_tensors(map, torch), name, rows)
     try:
         tensors(sample)
     except InputError:
@@ -81,7 +78,9 @@ def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str
     return tensors, "torch"
 
 
-def _checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
+def checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
+    """The call as a map from arrays to arrays: its input is safe from it, and what it does wrong is one sentence."""
+
     def run(x: Array) -> Array:
         try:
             given = call(x.copy())  # a map that writes into its input must not spoil ours
@@ -122,10 +121,6 @@ def _with_tensors(map: Any, torch: Any) -> Callable[[Array], Any]:
             return map(torch.from_numpy(x))
 
     return run
-
-
-def _type(torch: Any, sample: Array) -> Any:
-    return torch.float32 if sample.dtype == np.float32 else torch.float64
 
 
 def _said(error: BaseException) -> str:

@@ -12,11 +12,13 @@ from regard.array_types import Array, Float
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
-from regard.symmetry.maps import DTYPES, Map, prepare
+from regard.symmetry.maps import DTYPES, Map, checked, prepare
 from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
+from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
 
 KINDS = ("equivariant", "invariant")
+_FEW = 5  # permutations that meet every sample
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +34,7 @@ class Symmetry(Result):
     library: str
     seed: int
     permutations: int  # tried
+    scale: float  # of the input that shows most
     gap: float  # |map(PX) - P map(X)| (invariant: |map(PX) - map(X)|) where it exceeds rounding most
     size: float  # root mean square of map(X), to compare the gap with
     tolerance: float  # what rounding explains
@@ -54,13 +57,16 @@ class Symmetry(Result):
         if self.order_blind:
             return (
                 f"{self.name} ({where}): {law} was not refuted in {self.permutations:,} permutations "
-                f"(no proof: one input, seed {self.seed}). {numbers} (estimated from the map's own noise)."
+                f"(no proof: {self._inputs()}, seed {self.seed}). {numbers} (estimated from the map's own noise)."
             )
         share = f", {self.gap / self.size:.2g} of the output's size" if self.size else ""
         return (
             f"{self.name} ({where}) is not order-blind: {law} fails. {numbers}{share} (input seed {self.seed}). "
             f"{self._swap_words()}"
         )
+
+    def _inputs(self) -> str:
+        return "one input" if "copy" not in self.dtype else f"inputs of {len(SCALES)} scales"
 
     def figure(self) -> Any:
         """What each row does when its neighbours change places, as a matplotlib figure."""
@@ -94,10 +100,12 @@ def symmetry(
 
     X is one normal sample (length x dim). A difference beyond rounding refutes, with its witness; none in
     ``trials`` permutations proves nothing and says so. Tolerance: at least 64 times the map's own rounding noise
-    (:mod:`regard.symmetry.rounding`), an estimate.
+    (:mod:`regard.symmetry.rounding`), an estimate. A torch module is tested in its own type and in a float64 copy, with
+    samples of three scales (:mod:`regard.symmetry.torch_maps`).
 
     Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
-    ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32.
+    ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32, for a
+    function.
 
     >>> symmetry(lambda X: np.maximum(X, 0), length=7, dim=3).order_blind
     True
@@ -109,18 +117,19 @@ def symmetry(
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((length, dim)).astype(dtype)
     label = name or str(getattr(map, "__name__", type(map).__name__))
-    run, library = prepare(map, x, name=label, rows=kind == "equivariant")
-    test = _Test(run, x, kind == "equivariant", label, rng)
-    tried = []
+    tests, library, dtype = _tests(map, x, kind == "equivariant", label, rng)
+    tried: list[tuple[float, tuple[int, ...], float, int]] = []
     for done, p in enumerate(_permutations(length, trials, rng)):
-        gaps = test.gaps(p)
-        over = test.over(gaps, p)
-        row = int(over.argmax())
-        tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row])))
+        # The first sample meets every permutation in every arithmetic, the others a few.
+        for i, test in enumerate(tests if done < _FEW else [t for t in tests if t.scale == 1]):
+            gaps = test.gaps(p)
+            over = test.over(gaps, p)
+            row = int(over.argmax())
+            tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row]), i))
         if progress is not None:
             progress(done + 1, trials)
-    excess, worst, gap = max(tried)
-    broken = excess > 1
+    excess, worst, gap, which = max(tried)
+    test, broken = tests[which], excess > 1
     swap = best_swap(test.excess, length, progress=progress) if broken else None
     rows = {"the permutation that shows most": test.gaps(np.array(worst))}
     if swap is not None:
@@ -134,7 +143,8 @@ def symmetry(
         dtype=dtype,
         library=library,
         seed=seed,
-        permutations=len(tried),
+        permutations=trials,
+        scale=test.scale,
         gap=gap,
         size=float(np.sqrt(np.mean(test.z**2))),
         tolerance=gap / excess if excess else float(test.tolerance.min()),
@@ -151,8 +161,8 @@ def symmetry(
 class _Test:
     """One map at one input: differences under permutations, measured in tolerances."""
 
-    def __init__(self, run: Map, x: Array, equivariant: bool, name: str, rng: np.random.Generator) -> None:
-        self.run, self.x, self.equivariant = run, x, equivariant
+    def __init__(self, run: Map, x: Array, equivariant: bool, name: str, *, scale: float = 1.0) -> None:
+        self.run, self.x, self.equivariant, self.scale = run, x, equivariant, scale
         self.z = run(x)
         again = float(np.abs(run(x) - self.z).max(initial=0))
         if again > 1024 * np.finfo(x.dtype).eps * np.abs(self.z).max(initial=0):
@@ -160,9 +170,14 @@ class _Test:
                 f"{name} gave two answers for one input, {again:.2g} apart: it is random (dropout?); switch that off, "
                 "with .eval() for a torch module, or fix its seed inside."
             )
-        # A map without noise, one that only moves numbers, must be exact: the floor just avoids 0/0.
+        self.tolerance = np.ones(1)
+
+    def allow(self, noise: Float) -> _Test:
+        """Set what rounding explains, from its noise. A map without any, one that only moves numbers, must be exact:
+        the floor just avoids 0/0."""
         floor = 1e-30 * max(float(np.abs(self.z).max(initial=0)), 1e-200)
-        self.tolerance = np.maximum(factor(len(x)) * row_noise(run, x, rng=rng), floor)
+        self.tolerance = np.maximum(factor(len(self.x)) * noise, floor)
+        return self
 
     def gaps(self, p: Permutation) -> Float:
         """The largest difference in each row (invariant: of the whole output, where it has no rows)."""
@@ -177,6 +192,21 @@ class _Test:
 
     def excess(self, p: Permutation) -> Float:
         return self.over(self.gaps(p), p)
+
+
+def _tests(map: Any, x: Array, equivariant: bool, name: str, rng: np.random.Generator) -> tuple[list[_Test], str, str]:
+    """The map at one input or, for a torch module, at several in two arithmetics; the library; the type in words."""
+    if not is_module(map):
+        run, library = prepare(map, x, name=name, rows=equivariant)
+        test = _Test(run, x, equivariant, name)
+        return [test.allow(row_noise(run, x, rng=rng))], library, str(x.dtype)
+    tests, kinds = [], []
+    for arithmetic in arithmetics(map, lambda call: checked(call, name, equivariant)):
+        kinds.append(arithmetic.name)
+        for scale in SCALES:
+            test = _Test(arithmetic.run, scale * x, equivariant, name, scale=scale)
+            tests.append(test.allow(noise_of_rows(arithmetic, scale * x, test.z)))
+    return sorted(tests, key=lambda t: t.scale != 1), "torch", " and ".join(kinds)
 
 
 def _permutations(length: int, trials: int, rng: np.random.Generator) -> Iterator[Permutation]:

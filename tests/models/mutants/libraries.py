@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 import torch
-from healthy import families
 from torch import nn
+
+from models.healthy import families
 
 WIDTH = 20
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from healthy import tiny
 
-from mutants import libraries
-from mutants import tiny as bugs
+from models.healthy import tiny
+from models.mutants import libraries
+from models.mutants import tiny as bugs
 
 FIRST, SECOND = "blocks.0.attention", "blocks.1.attention"
 
@@ -150,11 +150,14 @@ TORCH_NN = [
     Mutant(name="torch.nn: batch_first forgotten", build=libraries.BatchFirstForgotten, property="batch",
            culprits=("encoder.layers.0", "encoder.layers.0.self_attn"), inputs=(libraries.vectors(),)),
     Mutant(name="torch.nn: bool mask meant to allow", build=libraries.MaskAllowsTheFuture, property="causality",
-           culprits=("encoder.layers.0", "encoder.layers.0.self_attn", ""), inputs=(libraries.vectors(),), claims=CAUSAL),
+           culprits=("encoder.layers.0", "encoder.layers.0.self_attn", ""), inputs=(libraries.vectors(),),
+           claims=CAUSAL),
     Mutant(name="torch.nn: mask shifted", build=libraries.MaskShifted, property="causality",
-           culprits=("encoder.layers.0", "encoder.layers.0.self_attn", ""), inputs=(libraries.vectors(),), claims=CAUSAL),
+           culprits=("encoder.layers.0", "encoder.layers.0.self_attn", ""), inputs=(libraries.vectors(),),
+           claims=CAUSAL),
     Mutant(name="torch.nn: causal in one layer only", build=libraries.CausalInOneLayerOnly, property="causality",
-           culprits=("encoder.layers.1", "encoder.layers.1.self_attn", ""), inputs=(libraries.vectors(),), claims=CAUSAL),
+           culprits=("encoder.layers.1", "encoder.layers.1.self_attn", ""), inputs=(libraries.vectors(),),
+           claims=CAUSAL),
     Mutant(name="torch.nn: never in eval()", build=libraries.NeverInEval, property="determinism",
            culprits=("encoder.layers.1", "encoder.layers.1.self_attn", "encoder.layers.1.dropout",
                      "encoder.layers.1.dropout1"), inputs=(libraries.vectors(),)),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from healthy import tiny
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
+
+from models.healthy import tiny
 
 SMALL = 1e-9
 

@@ -146,7 +146,7 @@ def test_files_that_are_none(tmp_path):
     broken.write_text("model = 3\n")
     with pytest.raises(InputError, match=r"model must be a section: write \[model\] on a line of its own\."):
         load_settings(broken)
-    with pytest.raises(InputError, match=r"is a folder, not a file"):
+    with pytest.raises(InputError, match=r"is a folder, not a file; give a file"):
         load_settings(tmp_path)
 
 

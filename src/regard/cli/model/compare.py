@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from regard.cli.model.options import Device, Limit, ModelArgument, load_given
+from typing import Annotated
+
+import typer
+
+from regard.cli.model.options import Device, Limit, Masks, ModelArgument, load_given
 from regard.cli.output import AsJson, show
 
 
 def compare(
     mine: ModelArgument,
     theirs: ModelArgument,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="MINE=THEIRS", help="How names begin in both; may be given several times."),
+    ] = None,
+    copy_weights: Annotated[
+        bool, typer.Option("--copy-weights", help="Give the first model the second's weights, where names pair.")
+    ] = False,
+    mask: Masks = None,
+    seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
     device: Device = "cpu",
     limit: Limit = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Two models that should be equal: the first submodule where they part, and by how much."""
-    from regard.models.comparison import compare as examine
+    """Two models that should be equal (a port and its original): the first submodule where they part, by how much.
 
-    first, second = (load_given(name, device=device, limit=limit) for name in (mine, theirs))
-    show(examine(first, second), as_json=as_json)
+    Both are run on one input in float64 copies; usual mistakes are undone one by one ("equal if ...").
+
+    A FILE.py is run as your own code, with your rights: only name files that you trust.
+
+    Example: regard model compare mine.py:build theirs.py:build --map blocks=transformer.h
+
+    Exit code 0: equal on this input (which is no proof); 1: not.
+    """
+    given = [load_given(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
+    from regard.models.comparison import compare as examine
+    from regard.models.comparison import parsed_names
+
+    found = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
+    show(found, as_json=as_json)

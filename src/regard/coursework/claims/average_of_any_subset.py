@@ -132,7 +132,7 @@ def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
 
 
 def some_of_the_keys(latent: Any, *, n: int, s: int, extra: int, eps: float) -> Instance:
-    subset = np.sort(np.argsort(-latent[0, :n], kind="stable")[:s])
+    subset = np.argsort(-latent[0, :n], kind="stable")[:s]  # in any order
     return Instance(given={"keys": orthonormal(latent, n, extra), "subset": subset, "eps": eps})
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import flint
 import numpy as np
 
 from regard.coursework.claim import Claim
@@ -28,7 +30,8 @@ def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float
         win, rest = normal(-enclosure.ball(18).log() / (T * sd)), max(n - 2, 1)
         ahead_a = (T - enclosure.ball(rest).log()) / apart
         ahead_b = (T - enclosure.ball(18 * rest).log()) / apart
-        return tuple(enclosure.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b))  # type: ignore[return-value]
+        sure = [enclosure.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
+    return max(sure[0], 0.0), max(sure[1], 0.0)  # a bound that says nothing is no negative probability
 
 
 def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
@@ -55,30 +58,43 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
 
 
 def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    variance = scale**2 * (spread + 4 * iso)
-    if variance <= 2:
+    beyond = Fraction(scale) ** 2 * (Fraction(spread) + 4 * Fraction(iso)) - 2  # exactly
+    variance = (
+        f"2 {'-' if beyond < 0 else '+'} {abs(float(beyond)):.4g}" if abs(beyond) < 0.1 else f"{float(2 + beyond):.4g}"
+    )
+    if beyond <= 0:
         return refuted(
-            f"T^2 (spread + 4a) = {variance:.4g} <= 2: one peak, at 1/2.",
+            f"T^2 (spread + 4a) = {variance}, not more than 2: one peak, at 1/2.",
             counterexample=f"T = {scale:g}, a = {iso:g}: the weight of a against b is most likely near 1/2",
-            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
             correction=f"Against b alone, {TWO_PEAKS}.",
         )
-    logit = _peak(variance)
+    logit = _peak(beyond)
     return holds(
         "proof",
-        f"The logit has variance {variance:.4g} > 2; the peaks are where the odds of a against b are e^{logit:.4g} "
-        f"and e^-{logit:.4g}.",
-        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+        f"The logit has variance {variance}, more than 2; at the peaks the odds of a against b are e^{logit:.5g} "
+        f"and e^-{logit:.5g}.",
+        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
         logit=logit,
     )
 
 
-def _peak(variance: float) -> float:
-    """The logit x > 0 of the upper peak: x = variance tanh(x/2), by iteration from above."""
-    x = variance
-    for _ in range(500):
-        x = variance * math.tanh(x / 2)
-    return x
+def _peak(beyond: Fraction) -> float:
+    """The logit x > 0 of the upper peak, x = v tanh(x/2) with v = 2 + beyond, to the last digit.
+
+    With y = x/2 it is y coth y - 1 = beyond/2, whose left side grows from 0, lies between y - 1 and y^2/3, and is
+    enclosed with bits enough to see y^2/3 beside 1: halving [sqrt(3 beyond/2), beyond/2 + 2] cannot go astray.
+
+    >>> _peak(Fraction(1, 2**60)) == math.sqrt(6 / 2**60)
+    True
+    """
+    with flint.ctx.workprec(256 + 4 * max(-math.floor(math.log2(beyond)), 0)):
+        aim = enclosure.ball(beyond) / 2
+        low, high = (3 * aim).sqrt().mid(), (aim + 2).mid()
+        for _ in range(120 + flint.ctx.prec // 4):
+            middle = ((low + high) / 2).mid()
+            low, high = (low, middle) if middle * middle.coth() - 1 > aim else (middle, high)
+        return float(2 * low)
 
 
 def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> Verdict:

@@ -221,4 +221,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    asks_for_code=True,
 )

@@ -48,7 +48,10 @@ _REACH_CURE = "Use the output, or freeze the weights with requires_grad=False so
 
 
 def _backward(subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int]) -> list[Tensor | None]:
-    handle = register_module_forward_hook(lambda module, args, output: ran.setdefault(id(module), len(ran)) and None)
+    def ended(module: nn.Module, args: Any, output: Any) -> None:
+        ran.setdefault(id(module), len(ran))
+
+    handle = register_module_forward_hook(ended)
     try:
         with torch.enable_grad(), subject.running():
             loss = _loss(subject, base)
@@ -122,6 +125,8 @@ def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads
         sentence = f"A small step changes the loss by what the gradient promises (ratio {measured / promised:.6f})."
         return _finding("step", Status.PASSED, sentence, **numbers)
     sentence = f"A small step changes the loss by {measured / promised:.3g} times what the gradient promises."
+    if subject.hangs_on_ties():
+        return _finding("step", Status.NOTE, f"{sentence} Its choices hang on ties, which a step decides.", **numbers)
     guilty = _most_wrong(subject, base, pairs)
     return _finding(
         "step",

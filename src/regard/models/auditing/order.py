@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.auditing.experiment import Experiment, View, measure, view
-from regard.models.auditing.finding import Finding, Status
+from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Question, Subject, takes
 from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
 from regard.models.given import original
@@ -42,11 +42,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
     parts = position_parts(original(subject.module))
     if gap.broken:
-        yield _enters(subject, experiment, gap.words(), numbers)
+        source, place = _trace(subject, experiment)
+        yield _enters(subject, source, place, gap.words(), numbers)
         yield from _swaps(subject, parts)
-        yield from _told(subject, parts)
+        # Without a causal mask order came from somewhere else than these ids: relative positions, say.
+        hidden = source is None and subject.streams[-1].causal is True
+        yield from _told(subject, parts if hidden else [])
         return
-    if not parts:
+    if not parts or subject.hangs_on_ties():
         sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
         yield _finding(Status.NOTE, sentence, **numbers)
         return
@@ -86,15 +89,17 @@ def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
     """Submodules, parameters and buffers whose name speaks of positions, with the module that they belong to."""
     found = []
     for name, part in module.named_modules():
-        if name and _POSITIONS.search(name) and not isinstance(part, (nn.Dropout, nn.Identity, nn.LayerNorm)):
+        holds = next(part.parameters(), None) is not None or next(part.buffers(), None) is not None
+        if name and holds and _POSITIONS.search(name) and not isinstance(part, nn.LayerNorm):
             found.append((name, part))
         own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
         found += [(f"{name}.{n}".lstrip("."), part) for n, _ in own if _POSITIONS.search(n) and "ids" not in n]
     return found
 
 
-def _enters(subject: Subject, experiment: Experiment, words: str, numbers: dict[str, Any]) -> Finding:
-    source, place = _trace(subject, experiment)
+def _enters(
+    subject: Subject, source: nn.Module | None, place: Culprit | None, words: str, numbers: dict[str, Any]
+) -> Finding:
     causal = subject.streams[-1].causal
     if source is not None:
         where = f"Order comes from {subject.names.get(id(source), '') or type(source).__name__}"
@@ -106,7 +111,7 @@ def _enters(subject: Subject, experiment: Experiment, words: str, numbers: dict[
     return _finding(Status.PASSED, f"Order matters ({words}). {where}{at}.", culprit=place, **numbers)
 
 
-def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Any]:
+def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Culprit | None]:
     base_inputs, other_inputs = subject.inputs(experiment.base), subject.inputs(experiment.other)
     plain = View(batch=experiment.base.batch, places={r.length: None for r in experiment.base.rows})
     base = recorded(subject, base_inputs, experiment.base_view)
@@ -162,7 +167,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
 
 
 def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
-    """Other position ids must change something, where they are taken."""
+    """Other position ids must change something, where they are taken and nothing else was seen to bring order in."""
     stream = subject.streams[-1]
     if stream.positions is None or not takes(subject.module, stream.positions):
         return

@@ -55,7 +55,7 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
             cause=_CAUSE,
             cure=_CURE,
         )
-    noise = _noise(subject, base, mine)
+    noise = _noise(subject, base, exact)
     gaps = {n: largest(difference(v, mine[n])) for n, v in exact.items() if n in mine}
     worst = max(gaps, key=lambda n: gaps[n] / (noise[n] or 1e-300), default=None)
     if worst is None:
@@ -63,7 +63,7 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
     size, rounding, scale = gaps[worst], FACTOR * noise[worst], largest(exact[worst].abs())
     share = f"{size / scale:.1g} of the largest number" if scale else "0"
     common: dict[str, Any] = {"property": NAME, "check": kind, "size": size, "rounding": rounding}
-    if size <= rounding + 8 * torch.finfo(subject.dtype).eps * scale:
+    if size <= rounding + 8 * torch.finfo(subject.coarsest).eps * scale:
         sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), which rounding explains."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     return Finding(
@@ -76,11 +76,14 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
     )
 
 
-def _noise(subject: Subject, base: Question, mine: dict[str, Tensor]) -> dict[str, float]:
-    noise = dict.fromkeys(mine, 0.0)
+def _noise(subject: Subject, base: Question, exact: dict[str, Tensor]) -> dict[str, float]:
+    """What rounding in the model's type does, measured in float64 so that no cast inside blurs it."""
+    noise = dict.fromkeys(exact, 0.0)
     for jitter in range(2):
-        for o in subject.ask(base, wide=False, jitter=jitter):
-            noise[o.name] = max(noise[o.name], largest((o.values.double() - mine[o.name]).abs()))
+        with torch.no_grad(), subject.running(jitter=jitter, unit=subject.coarsest):
+            made = call(subject.module, subject.inputs(base))
+        for o in subject.outputs(made, base):
+            noise[o.name] = max(noise[o.name], largest((o.values - exact[o.name]).abs()))
     return noise
 
 
@@ -115,11 +118,11 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 def _blame(subject: Subject, base: Question) -> Culprit | None:
     """Native against float64: the first module that is handed good numbers and returns bad ones."""
-    seen, inputs = view(base), subject.inputs(base, wide=False)
-    native = recorded(subject, inputs, seen, wide=False)
-    noise = [recorded(subject, inputs, seen, wide=False, jitter=jitter) for jitter in range(2)]
-    wide = recorded(subject, subject.inputs(base), seen)
-    return first_to_part(native, wide, noise, subject, promote=False, floor=torch.finfo(subject.dtype).eps)
+    seen, inputs = view(base), subject.inputs(base)
+    wide = recorded(subject, inputs, seen)
+    noise = [recorded(subject, inputs, seen, jitter=jitter, unit=subject.coarsest) for jitter in range(2)]
+    native = recorded(subject, subject.inputs(base, wide=False), seen, wide=False)
+    return first_to_part(wide, native, noise, subject, promote=False, floor=torch.finfo(subject.coarsest).eps)
 
 
 def _first_nan(subject: Subject, base: Question) -> Culprit | None:

@@ -193,12 +193,19 @@ class Subject:
                     self._noise[o.name] = max(self._noise[o.name], float(moved.max()))
         return self._noise
 
+    def hangs_on_ties(self) -> bool:
+        """Whether rounding alone moves an answer by a thousandth of it: choices tie, and nothing smaller is seen."""
+        noise = self.rounding_noise()
+        sizes = {o.name: float(o.values.abs().nan_to_num(nan=0.0, posinf=0.0).max()) for o in self.ask(self.make())}
+        return self.wide and any(n > 1e-6 * sizes.get(name, 0.0) for name, n in noise.items())
+
     @contextlib.contextmanager
-    def running(self, *, wide: bool | None = None, jitter: int | None = None) -> Iterator[None]:
+    def running(
+        self, *, wide: bool | None = None, jitter: int | None = None, unit: torch.dtype | None = None
+    ) -> Iterator[None]:
         """The arithmetic of the audit; warnings of the model are the model's business."""
         wide = self.wide if wide is None else wide
-        coarsest = None if wide else self.coarsest
-        with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, coarsest=coarsest):
+        with warnings.catch_warnings(), arithmetic(widen=wide, jitter=jitter, unit=unit):
             warnings.simplefilter("ignore")
             yield
 
@@ -206,7 +213,7 @@ class Subject:
         """The float tensors of an answer whose first axis is the batch."""
         found = []
         for name, value in tensors_of(made):
-            output = self._output(name or "output", value, question)
+            output = self._output(f"output{name}" if name[:1] in ("", "[") else name, value, question)
             if output is not None:
                 found.append(output)
         if not found:

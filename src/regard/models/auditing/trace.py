@@ -96,7 +96,7 @@ class Recorder:
 def tensors_in(value: Any, depth: int = 4) -> Iterator[Tensor]:
     """The tensors in arguments or results, nested in tuples, lists and dictionaries."""
     if isinstance(value, Tensor):
-        if not value.is_complex():
+        if not value.is_complex() and not value.is_nested:
             yield value
     elif depth and isinstance(value, dict):
         for item in value.values():
@@ -118,11 +118,12 @@ def recorded(
     *,
     wide: bool | None = None,
     jitter: int | None = None,
+    unit: torch.dtype | None = None,
 ) -> list[Record]:
     """Run the model on inputs and record every call, in the order of ending."""
     wide = subject.wide if wide is None else wide
     recorder = Recorder(subject.names, seen)
-    with torch.no_grad(), recorder.watching(), subject.running(wide=wide, jitter=jitter):
+    with torch.no_grad(), recorder.watching(), subject.running(wide=wide, jitter=jitter, unit=unit):
         call(subject.module if wide else subject.native, inputs)
     return recorder.records
 

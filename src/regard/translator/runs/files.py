@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError
+from regard.errors import InputError, RegardError
 from regard.files import PARTIAL, Lock, read_file
 from regard.translator.runs.sealed import seal, unseal
 
@@ -47,6 +47,20 @@ def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error)[:120]
         raise InputError(f"{path} is damaged ({reason}); restore it from a copy, or {otherwise}.") from None
+
+
+@contextlib.contextmanager
+def understood(folder: Path, what: str) -> Iterator[None]:
+    """One sentence where what a folder says cannot be; files of earlier versions have no digest to tell sooner."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder} does not describe a {what} ({type(error).__name__}: {str(error)[:80]}); restore its files "
+            "from a copy, or give another folder."
+        ) from error
 
 
 @contextlib.contextmanager

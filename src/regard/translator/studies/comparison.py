@@ -108,7 +108,7 @@ def compare_runs(
     """Compare finished runs: those that differ in the seed alone are one entry.
 
     Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
-    BLEU, chrF, and nats a character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
+    BLEU, chrF, and nats per character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
     also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
     their translations do it with ``beam``.
     """
@@ -126,8 +126,8 @@ def compare_runs(
     for name, record in ((name, record) for name, members in groups.items() for record in members):
         say(f"scoring {record.folder}")
         run = load_run(record.folder)
-        found = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
-        results[name].append((record, found.to_dict()))
+        scores = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
+        results[name].append((record, scores.to_dict()))
     return summarise(
         results,
         sorted({r.settings.training.seed for r in records}),
@@ -148,9 +148,9 @@ def bootstrap_of(
     if len(results) < 2:
         return None
     compared, _ = shared_nll(results)
-    nats = {name: [scores["likelihood"]["nats"] for _, scores in found] for name, found in results.items()}
+    nats = {name: [scores["likelihood"]["nats"] for _, scores in runs] for name, runs in results.items()}
     return paired_bootstrap(
-        {name: [scores["translations"] for _, scores in found] for name, found in results.items()},
+        {name: [scores["translations"] for _, scores in runs] for name, runs in results.items()},
         pairs.target,
         lowercase=lowercase,
         nats=nats if compared else None,
@@ -260,9 +260,9 @@ def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: 
     if path.exists():
         return
     say(f"scoring {run.name}")
-    found = score(load_run(run), held_out(corpus)[0])
+    scores = score(load_run(run), held_out(corpus)[0])
     path.parent.mkdir(exist_ok=True)
-    write_file(path, json_file(found.to_dict()))
+    write_file(path, json_file(scores.to_dict()))
 
 
 def _check_same_data(record: Record, corpus: Corpus) -> None:

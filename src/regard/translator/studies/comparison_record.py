@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translator.runs.files import read_json
+from regard.translator.runs.files import read_json, understood
 from regard.translator.runs.records import Record, read_record
 from regard.translator.studies.summary import Comparison, Results, summarise
 
@@ -16,24 +16,26 @@ PLAN = "comparison.json"
 
 def read_comparison(folder: str | Path) -> Comparison:
     """The comparison in a folder that :func:`compare` has finished."""
-    plan = read_plan(Path(folder))
-    notes = [v["note"] for v in plan["variants"] if v["note"]]
-    results = comparison_results(folder)
-    return summarise(
-        results,
-        plan["seeds"],
-        folder=str(folder),
-        scored_on=plan["scored_on"],
-        notes=notes,
-        command=str(plan.get("command", "")),
-    )
+    with understood(Path(folder), "comparison"):
+        plan = read_plan(Path(folder))
+        notes = [str(v["note"]) for v in plan["variants"] if v["note"]]
+        return summarise(
+            comparison_results(folder),
+            [int(seed) for seed in plan["seeds"]],
+            folder=str(folder),
+            scored_on=str(plan["scored_on"]),
+            notes=notes,
+            command=str(plan.get("command", "")),
+        )
 
 
 def comparison_results(folder: str | Path) -> Results:
     """Each variant's runs, seed by seed: the record and the scores."""
     folder = Path(folder)
     plan = read_plan(folder)
-    return {v["name"]: [_result(folder, f"{v['slug']}-seed{seed}") for seed in plan["seeds"]] for v in plan["variants"]}
+    return {
+        str(v["name"]): [_result(folder, f"{v['slug']}-seed{seed}") for seed in plan["seeds"]] for v in plan["variants"]
+    }
 
 
 def read_plan(folder: Path) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:
     run, scores = folder / "runs" / name, folder / "scores" / f"{name}.json"
     if not run.exists() or not scores.exists():
         raise InputError(f"The comparison in {folder} is not finished: {name} is missing; give its command again.")
-    found = read_json(scores, otherwise="remove it and give the compare command again")
-    if not isinstance(found, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= found.keys():
+    content = read_json(scores, otherwise="remove it and give the compare command again")
+    if not isinstance(content, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= content.keys():
         raise InputError(f"{scores} is damaged; remove it and give the compare command again.")
-    return read_record(run), found
+    return read_record(run), content

@@ -171,15 +171,15 @@ def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: lis
     if type(value_of(settings, key)) not in (int, float):
         mistakes.append(f"{key} is not a number, so it needs a list of choices.")
         return None
-    found = Range(low=given["low"], high=given["high"], step=given.get("step"), log=bool(given.get("log", False)))
-    if found.low >= found.high:
-        mistakes.append(f"{key}: low must be below high, and they are {found.low} and {found.high}.")
-    if found.log and (found.low <= 0 or found.step is not None):
+    wanted = Range(low=given["low"], high=given["high"], step=given.get("step"), log=bool(given.get("log", False)))
+    if wanted.low >= wanted.high:
+        mistakes.append(f"{key}: low must be below high, and they are {wanted.low} and {wanted.high}.")
+    if wanted.log and (wanted.low <= 0 or wanted.step is not None):
         mistakes.append(f"{key}: a logarithmic range needs low above 0 and no step.")
-    if found.step is not None and found.step <= 0:
-        mistakes.append(f"{key}: step must be above 0, not {found.step}.")
-    mistakes.extend(problem for value in (found.low, found.high) if (problem := _refused(key, value, settings)))
-    return found if len(mistakes) == before else None
+    if wanted.step is not None and wanted.step <= 0:
+        mistakes.append(f"{key}: step must be above 0, not {wanted.step}.")
+    mistakes.extend(problem for value in (wanted.low, wanted.high) if (problem := _refused(key, value, settings)))
+    return wanted if len(mistakes) == before else None
 
 
 def _refused(key: str, value: Any, settings: Settings) -> str:

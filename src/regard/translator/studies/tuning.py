@@ -77,7 +77,7 @@ PRUNERS = ("median", "hyperband", "none")
 _POLL = 2.0  # seconds between two looks at the trials of other workers
 
 
-def tune(
+def tune(  # noqa: PLR0913 - a verb's options, each with a default
     settings: Settings,
     out: str | Path,
     *,
@@ -113,6 +113,8 @@ def tune(
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
         open_folder(folder, about | where | {"command": command}, settings)
         search = _Search(folder, settings, chosen, data, shared, pruner, seed, watch, say)
+        for line in shared.notes():
+            say(line)
         search.agree(about)
         search.until(trials)
         if confirm:

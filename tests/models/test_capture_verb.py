@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from attention_zoo import by_hand, softmax, torch_layers  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
+from models.attention_zoo import by_hand, softmax, torch_layers  # noqa: E402
 from regard.errors import CouldNotFindOut, InputError  # noqa: E402
 from regard.models import capture as verb  # noqa: E402
 from regard.models.capture import capture  # noqa: E402

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attention_zoo import Case
+from models.attention_zoo import Case
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}
 MARKS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

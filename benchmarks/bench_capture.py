@@ -221,7 +221,7 @@ def peers() -> None:
         try:
             with quiet():
                 importlib.import_module(name)
-            arms[name] = arm
+            arms[f"{name} {version(name)}"] = arm
         except Exception as error:
             print(f"\nleft out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     print(f"\n{'layers found / layers there':<34}" + "".join(f"{name:>22}" for name in arms))
@@ -239,7 +239,7 @@ def tried(arm: Callable[[Any, Any], int], build: Callable[[], tuple[Any, Any]], 
             found = arm(model, inputs)
             return f"{found}/{layers} {time.process_time() - start:.2f} s"
     except Exception as error:
-        return f"{type(error).__name__}"[:20]
+        return f"no: {type(error).__name__}"[:20]
 
 
 def subjects() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]], int]]:

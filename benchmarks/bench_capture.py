@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-ZOO = Path(__file__).parent.parent / "tests" / "models"
+TESTS = Path(__file__).parent.parent / "tests"  # the cases are the tests'
 LENGTHS, ROUNDS, LONG = (128, 512), 3, 2048
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.set_num_threads(1)
-    sys.path.insert(0, str(ZOO))
+    sys.path.insert(0, str(TESTS))
     print(f"torch {torch.__version__}, one thread; transformers {version('transformers')}")
     coverage()
     if importlib.util.find_spec("transformers") is None:
@@ -65,7 +65,7 @@ def version(name: str) -> str:
 
 
 def coverage() -> None:
-    zoo = importlib.import_module("attention_zoo")
+    zoo = importlib.import_module("models.attention_zoo")
     total = good = 0
     for title, cases in groups():
         print(f"\n{title}\n{'':<46}{'kernel':<30}{'layers':>7}{'grad':>6}{'no_grad':>9}{'inference':>11}{'W V':>10}")
@@ -77,12 +77,15 @@ def coverage() -> None:
 
 
 def groups() -> Iterator[tuple[str, list[Any]]]:
-    zoo = {name: importlib.import_module(f"attention_zoo.{name}") for name in ("torch_layers", "by_hand", "wrappers")}
+    zoo = {
+        name: importlib.import_module(f"models.attention_zoo.{name}")
+        for name in ("torch_layers", "by_hand", "wrappers")
+    }
     yield "torch.nn", zoo["torch_layers"].CASES
     yield "written by hand", zoo["by_hand"].CASES
     yield "wrappers and number types", zoo["wrappers"].CASES
     if importlib.util.find_spec("transformers") is not None:
-        families = importlib.import_module("attention_zoo.families")
+        families = importlib.import_module("models.attention_zoo.families")
         yield "Hugging Face families", list(family_cases(families))
         yield "generate, with a cache", list(writing_cases(zoo, families))
 
@@ -103,7 +106,7 @@ def family_cases(families: Any) -> Iterator[Any]:
 
 
 def writing_cases(zoo: Any, families: Any) -> Iterator[Any]:
-    case = importlib.import_module("attention_zoo").Case
+    case = importlib.import_module("models.attention_zoo").Case
     for name, options in (("GPT-2", {}), ("GPT-2", {"cache_implementation": "static"}), ("T5", {})):
         family = next(f for f in families.FAMILIES if f.name == name)
         said = f"{name}, {options.get('cache_implementation', 'dynamic')} cache"
@@ -196,7 +199,7 @@ def peak() -> float:
 def long_input() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "weights.safetensors")
-        code = LONG_RUN.format(root=str(ZOO.parent.parent), length=LONG, file=file, threads=min(2, os.cpu_count() or 1))
+        code = LONG_RUN.format(root=str(TESTS.parent), length=LONG, file=file, threads=min(2, os.cpu_count() or 1))
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"left out: {LONG} tokens: {done.stderr.strip().splitlines()[-1]}")
@@ -218,7 +221,7 @@ def peers() -> None:
         try:
             with quiet():
                 importlib.import_module(name)
-            arms[name] = arm
+            arms[f"{name} {version(name)}"] = arm
         except Exception as error:
             print(f"\nleft out: {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     print(f"\n{'layers found / layers there':<34}" + "".join(f"{name:>22}" for name in arms))
@@ -236,11 +239,14 @@ def tried(arm: Callable[[Any, Any], int], build: Callable[[], tuple[Any, Any]], 
             found = arm(model, inputs)
             return f"{found}/{layers} {time.process_time() - start:.2f} s"
     except Exception as error:
-        return f"{type(error).__name__}"[:20]
+        return f"no: {type(error).__name__}"[:20]
 
 
 def subjects() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]], int]]:
-    zoo = {name: importlib.import_module(f"attention_zoo.{name}") for name in ("torch_layers", "by_hand", "families")}
+    zoo = {
+        name: importlib.import_module(f"models.attention_zoo.{name}")
+        for name in ("torch_layers", "by_hand", "families")
+    }
     ids = torch.randint(5, 30_000, (1, 128), generator=torch.Generator().manual_seed(1))
     yield "BERT-base, sdpa, 128 tokens", lambda: (bert("sdpa"), {"input_ids": ids}), 12
     yield "BERT-base, eager, 128 tokens", lambda: (bert("eager"), {"input_ids": ids}), 12

@@ -8,8 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="models need torch")
 pytest.importorskip("transformers", reason="these models are the transformers library's")
 
-from attention_zoo import Case, examine, families  # noqa: E402
-
+from models.attention_zoo import Case, examine, families  # noqa: E402
 from regard.models.capture import capture  # noqa: E402
 
 CHOSEN = families.FAMILIES

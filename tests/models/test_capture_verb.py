@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from attention_zoo import by_hand, softmax, torch_layers  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
+from models.attention_zoo import by_hand, softmax, torch_layers  # noqa: E402
 from regard.errors import CouldNotFindOut, InputError  # noqa: E402
 from regard.models import capture as verb  # noqa: E402
 from regard.models.capture import capture  # noqa: E402
@@ -304,3 +304,22 @@ def test_gradients_flow_through_a_captured_run(words):
     twin(words).square().sum().backward()
     for one, other in zip(model.parameters(), twin.parameters(), strict=True):
         assert torch.equal(one.grad, other.grad)
+
+
+def test_our_own_translator_says_the_same():
+    """Its attention can tell its weights itself, by a second way; the capture has them from the fused kernel."""
+    from regard.translator.models.encoder import Attention, RotaryAttention
+
+    drawn = torch.Generator().manual_seed(3)
+    slots, read = (torch.randn(2, length, 12, generator=drawn) for length in (5, 7))
+    allowed = torch.ones(2, 1, 1, 7, dtype=torch.bool)
+    allowed[1, ..., 4:] = False
+    for kind in (Attention, RotaryAttention):
+        torch.manual_seed(0)
+        module = kind(12, heads=3, head_width=4)
+        record = capture(module, (slots, read, allowed)).records[0]
+        with torch.no_grad():
+            own = module.weights(slots, read, allowed).numpy()
+        assert record.kernel == "sdpa"
+        assert np.abs(record.weights - own).max() < 1e-6
+        assert np.array_equal(np.broadcast_to(record.allowed, (2, 1, 1, 7)), allowed.numpy())

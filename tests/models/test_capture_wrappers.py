@@ -6,9 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from attention_zoo import examine, wrappers  # noqa: E402
-from attention_zoo.by_hand import Plain  # noqa: E402
-
+from models.attention_zoo import examine, wrappers  # noqa: E402
+from models.attention_zoo.by_hand import Plain  # noqa: E402
 from regard.models.capture import capture  # noqa: E402
 
 # torch.compile takes a C++ compiler many seconds: it is in the published table; below it is with its eager backend.

@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from attention_zoo import BATCH, HEADS, LENGTH, WIDTH, by_hand, torch_layers  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
+from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, by_hand, torch_layers  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models.capture import capture  # noqa: E402
 from regard.models.edit import edit, uniform  # noqa: E402

@@ -12,9 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from attention_zoo import torch_layers  # noqa: E402
 from torch import nn  # noqa: E402
 
+from models.attention_zoo import torch_layers  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models import ablate, patch  # noqa: E402
 from regard.models.edit import edit  # noqa: E402

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
+from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 
 D = WIDTH // HEADS
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from attention_zoo import BATCH, HEADS, LENGTH, OTHER, WIDTH, Case, heads_of, softmax
+from models.attention_zoo import BATCH, HEADS, LENGTH, OTHER, WIDTH, Case, heads_of, softmax
 
 PADDING = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
 PADDING[1, 5:] = True

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from attention_zoo import BATCH, LENGTH, WIDTH, Case
-from attention_zoo.by_hand import FusedInside, Plain, Projections
+from models.attention_zoo import BATCH, LENGTH, WIDTH, Case
+from models.attention_zoo.by_hand import FusedInside, Plain, Projections
 
 
 class Stack(nn.Module):

@@ -433,7 +433,7 @@ def test_rulings() -> None:
 # what cannot be asked
 
 
-@pytest.mark.parametrize("name", sorted(WORDS))
+@pytest.mark.parametrize("name", sorted(WORDS - {"translator"}))  # which asks for a model
 def test_words_are_not_checked(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} asks for words, not for something to construct"):
         claims[name].check_answer(softmax)

@@ -94,7 +94,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
         if any(t.__name__ in ("FakeTensor", "FunctionalTensor") for t in types):
             return result
-        with _disable_current_modes():
+        with _unwatched():
             return self._looked_at(func, args, kwargs, result)
 
     def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
@@ -135,6 +135,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 _TAKEN_APART = {"matmul", "einsum", "tensordot", "scaled_dot_product_attention", "_scaled_dot_product_attention_math"}
 _PROJECTIONS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 _PLAIN = {"addmm", "convolution", "native_layer_norm", "clone", "_to_copy", "empty_like"}
+
+
+def _unwatched() -> contextlib.AbstractContextManager[Any]:
+    """Nobody sees what we compute for ourselves: not another watch around this one."""
+    around: int = torch._C._len_torch_dispatch_stack()
+    return _disable_current_modes() if around else contextlib.nullcontext()
 
 
 def _views_as_usual(func: Any) -> contextlib.AbstractContextManager[None]:

@@ -89,7 +89,10 @@ def chosen_arguments(
     factory: Callable[..., Any], declared: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What each argument of the constructor gets, and which sizes were handed over."""
-    known = inspect.signature(factory).parameters.values()
+    try:
+        known = inspect.signature(factory).parameters.values()
+    except ValueError:
+        raise InputError(f"{factory!r} does not say what arguments it takes; name a class of your own.") from None
     chosen: dict[str, Any] = {}
     used: dict[str, Any] = {}
     for parameter in known:

@@ -271,8 +271,7 @@ ATTENTION = (
         [
             ("queries", "mask-on-queries", "the padding mask on the query axis instead of the keys"),
             ("inverted", "mask-inverted", "the padding mask inverted: only padding is read"),
-            ("fill 1e-9", "mask-fill-1e-9", "a mask that fills with 1e-9 where -1e9 is meant: padding is still read"),
-            ("fill 0", "mask-fill-0", "a mask that sets scores to 0: padding is still read"),
+            ("fill 0", "mask-fill-near-0", "a mask that fills with 0 or 1e-9 where -inf is meant: padding is still read"),
             ("fill +1e9", "mask-fill-positive", "a mask that fills with +1e9: only padding is read"),
             ("added 1 at words", "mask-added-as-numbers", "a mask of 0 and 1 added to the scores"),
             ("added 1 at padding", "mask-added-inverted", "a mask of 0 and 1 added to the scores, 1 at padding"),

@@ -148,7 +148,8 @@ def attention(roles: Roles, values: Values, switches: Switches) -> Array:
         weights = weights / np.sqrt(q.shape[-1])
     if switches.get("weights") == "turned":
         weights = weights.swapaxes(-1, -2)
-    return merged(weights @ v, switches)
+    made = merged(weights @ v, switches)
+    return made.reshape(*sources[0].shape[:2], -1) if switches.get("split") == ("all sentences at once", "all") else made
 
 
 def _sources(values: Values, switches: Switches) -> tuple[Array, Array, Array]:
@@ -255,7 +256,6 @@ MASKS: dict[str, Callable[[Array, Array | None, int, float], Masked]] = {
     "keys and queries": lambda s, real, h, low: _filled(s, ~(_broadcast(real, s) & _rows_of(real, s)), low),
     "queries": lambda s, real, h, low: _filled(s, ~_rows_of(real, s), low),
     "inverted": lambda s, real, h, low: _filled(s, _broadcast(real, s), low),
-    "fill 1e-9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e-9),
     "fill 0": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 0.0),
     "fill +1e9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e9),
     "added 1 at words": lambda s, real, h, low: (s + _broadcast(real, s), None),

@@ -24,7 +24,7 @@ from regard.models.diagnosis.recording import Array, Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalised, run
 from regard.models.diagnosis.roles import Roles, contained
 
-EXACT, SINGLE = 1e-9, 2e-5  # float64 throughout, float32 somewhere inside
+EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 IN_A_STAGE, IN_ALL = 2, 4
 WHOLE = tuple(STAGES)
 # A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
@@ -101,7 +101,7 @@ class Search:
         step that is not written yet or not known, so mistakes count at its end only.
         """
         plain = [root for root in self.roots if not root.choice.cost]
-        ends = [max(self.stages.index(s) + 1 for s in segment if s in self.stages) for segment in SEGMENTS[:2]]
+        ends = [max((self.stages.index(s) + 1 for s in seg if s in self.stages), default=0) for seg in SEGMENTS[:2]]
         there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
         missing = [i for i, s in enumerate(self.stages) if s in there and not there[s] and not written]
         furthest = min(missing, default=len(self.stages))

@@ -62,9 +62,7 @@ def claims(
         if hint and not claim.asks_for_code:
             raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
         started = _started(answer)
-        show(
-            claim.check_answer(answer, seed=seed, limit=limit, hints=hint, progress=started, **given), as_json=as_json
-        )
+        show(claim.check_answer(answer, seed=seed, limit=limit, hints=hint, progress=started, **given), as_json=as_json)
     claim.chosen(**given)  # bad parameters are refused before anything is written
     if plot is not None:
         claim.plot(plot, **given)

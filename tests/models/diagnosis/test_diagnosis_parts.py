@@ -6,11 +6,9 @@ import math
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-
+import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
 from regard.models.diagnosis.construction import build
@@ -32,7 +30,9 @@ def attention(q, k, v, mask=None):
 
 
 def values_first(values, keys, query):
-    return torch.einsum("nqk,nkd->nqd", (torch.einsum("nqd,nkd->nqk", query, keys) / keys.shape[2] ** 0.5).softmax(2), values)
+    return torch.einsum(
+        "nqk,nkd->nqd", (torch.einsum("nqd,nkd->nqk", query, keys) / keys.shape[2] ** 0.5).softmax(2), values
+    )
 
 
 def two_axes(q, k, v):
@@ -40,7 +40,7 @@ def two_axes(q, k, v):
 
 
 def four_axes(query, key, value):
-    b, h, t, d = query.shape
+    assert query.dim() == 4
     return F.scaled_dot_product_attention(query, key, value)
 
 
@@ -120,6 +120,28 @@ class NoProjection(nn.Module):
 @pytest.mark.parametrize("kind", [Heads, BlockedIsTrue, WithResidual, NoProjection])
 def test_right_heads_hold(kind) -> None:
     assert names(kind) == []
+
+
+class Slices(nn.Module):
+    """Splits first and projects each slice with one small matrix: seen in much public code."""
+
+    def __init__(self, embed_size, heads):
+        super().__init__()
+        self.heads, self.size = heads, embed_size // heads
+        self.q, self.k, self.v = (nn.Linear(self.size, self.size, bias=False) for _ in range(3))
+        self.out = nn.Linear(embed_size, embed_size)
+
+    def forward(self, values, keys, query, mask):
+        q, k, v = (x.reshape(*x.shape[:2], self.heads, self.size) for x in (query, keys, values))
+        energy = torch.einsum("nqhd,nkhd->nhqk", [self.q(q), self.k(k)])
+        if mask is not None:
+            energy = energy.masked_fill(mask == 0, float("-1e20"))
+        weights = torch.softmax(energy / (self.heads * self.size) ** 0.5, dim=3)
+        return self.out(torch.einsum("nhql,nlhd->nqhd", [weights, self.v(v)]).flatten(2))
+
+
+def test_heads_that_see_a_slice_only_are_named() -> None:
+    assert names(Slices) == ["scale-by-all-heads", "heads-see-a-slice"]
 
 
 def hiding(**methods) -> type:
@@ -295,7 +317,9 @@ def test_something_else_is_refused() -> None:
         record(attention, declared={"kind": "poem"})
     with pytest.raises(InputError, match="does not say what arguments it takes"):
         record(dict, declared={"kind": "translator"})
-    with pytest.raises(InputError, match="made something of type int; it must be a class.*derived from torch.nn.Module"):
+    with pytest.raises(
+        InputError, match=r"made something of type int; it must be a class.*derived from torch\.nn\.Module"
+    ):
         record(lambda: 3, declared={"kind": "translator"})
 
 

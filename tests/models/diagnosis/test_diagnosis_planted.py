@@ -7,9 +7,6 @@ import types
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch")
-
 from plants import PLANTS
 
 from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
@@ -58,7 +55,11 @@ def assert_named(style: str, names: str, pairs: tuple[str, ...]) -> None:
     before, after = text_of(style).splitlines(), text.splitlines()
     changed = {number for number, line in enumerate(after, 1) if line not in before}
     for one in found.mistakes:
-        if one.line is not None and changed and one.name.startswith(("scale-", "softmax-", "relu-", "output-", "mask-")):
+        if (
+            one.line is not None
+            and changed
+            and one.name.startswith(("scale-", "softmax-", "relu-", "output-", "mask-"))
+        ):
             assert min(abs(one.line - number) for number in changed) <= 2, (one.line, changed)
 
 
@@ -92,8 +93,10 @@ def test_every_planted_mistake_is_named(row: tuple[str, str, tuple[str, ...]]) -
 
 # The listed mistakes that every way of writing a model can have.
 EVERYWHERE = [
-    "positions-missing", "positions-twice", "positions-by-sentence", "embedding-scaled", "scale-missing", "scale-by-width",
-    "scale-by-all-heads", "scale-inverted", "softmax-over-queries", "softmax-missing", "softmax-twice", "weights-turned",
+    "positions-missing", "positions-twice", "positions-by-sentence", "embedding-scaled", "scale-missing",
+    "scale-by-width",
+    "scale-by-all-heads", "scale-inverted", "softmax-over-queries", "softmax-missing", "softmax-twice",
+    "weights-turned",
     "values-share-keys", "one-head-twice", "values-not-projected", "first-sum-no-residual", "first-sum-no-norm",
     "norm-shared", "relu-missing", "gelu", "second-sum-no-residual", "output-softmax", "output-log-softmax",
     "inner-bias-missing", "output-bias-missing", "gradient-wrong", "scale-by-batch", "scale-floored",

@@ -1,4 +1,4 @@
-"""The reference at rest against slow oracles; the library's entries are switches that exist and that change something."""
+"""The reference at rest against slow oracles; every entry of the library is a switch that changes something."""
 
 from __future__ import annotations
 
@@ -52,7 +52,15 @@ def values() -> Values:
 def switches(roles: Roles) -> dict[str, object]:
     rng = np.random.default_rng(3)
     norms = [
-        Norm(order=i, line=None, method="", gain=rng.normal(size=D), shift=rng.normal(size=D), parameters=(f"n{i}",), eps=1e-5)
+        Norm(
+            order=i,
+            line=None,
+            method="",
+            gain=rng.normal(size=D),
+            shift=rng.normal(size=D),
+            parameters=(f"n{i}",),
+            eps=1e-5,
+        )
         for i in range(2)
     ]
     choices = [NormChoice(norm=norm, eps=1e-5) for norm in norms]
@@ -105,7 +113,9 @@ def test_every_mistake_of_the_library_is_a_switch_that_changes_something(one, ro
         chosen["layout"] = "norm first"
     narrow = roles
     if one.value in ("sum", "mean", "first head", "last head"):
-        narrow = Roles(**{**vars(roles), "mixing": Projection(weight=np.random.default_rng(5).normal(size=(D // H, D)))})
+        narrow = Roles(
+            **{**vars(roles), "mixing": Projection(weight=np.random.default_rng(5).normal(size=(D // H, D)))}
+        )
     with np.errstate(all="ignore"):
         wrong = run(narrow, values, chosen, WHOLE)["scores"]
         right = run(roles, values, switches(roles), WHOLE)["scores"]

@@ -53,7 +53,11 @@ class TransformerChecked(Result):
             f"With your own parameters it equals the reference {count} (float64), on inputs of several shapes; the "
             "backward pass agrees with differences of forward. Trials are no proof.",
             *(f"Note: {note}." for note in self.diagnosis.notes),
-            *([f"Not observable: {'; '.join(self.diagnosis.not_observable)}."] if self.diagnosis.not_observable else []),
+            *(
+                [f"Not observable: {'; '.join(self.diagnosis.not_observable)}."]
+                if self.diagnosis.not_observable
+                else []
+            ),
         ]
 
     def _much(self) -> list[str]:
@@ -61,7 +65,10 @@ class TransformerChecked(Result):
         right = sum(verdict == "right" for verdict in parts.values())
         lines = ["is not right yet.", f"{right} of {len(parts)} parts equal the reference."]
         if found.raised is not None:
-            lines = ["is not finished.", f"{right} of {len(parts)} parts are right; then forward stops: {found.raised}."]
+            lines = [
+                "is not finished.",
+                f"{right} of {len(parts)} parts are right; then forward stops: {found.raised}.",
+            ]
         count = len(found.mistakes)
         if count:
             lines.append(f"There {'is 1 mistake' if count == 1 else f'are {count} mistakes'} that we can name.")

@@ -68,9 +68,7 @@ def written(claim: str, path: str | os.PathLike[str] | None) -> Template:
     """Write the template to a new file; one that exists is never overwritten."""
     target = check_target(path if path is not None else f"{claim}.py", (".py",))
     check = f"regard claims {claim} --answer {target}:{NAME}"
-    made = Template(
-        claim=claim, path=os.fspath(target), signature=SIGNATURE, text=TEXT.format(check=check, name=NAME)
-    )
+    made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=TEXT.format(check=check, name=NAME))
     try:
         with open(target, "x", encoding="utf-8") as stream:
             stream.write(made.text)

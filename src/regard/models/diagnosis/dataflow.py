@@ -165,7 +165,9 @@ class Dataflow:
             shape=matrix.shape[:2],
             value=self.value_of(matrix).reshape(matrix.shape[:2]),
         )
-        self._linear(order, event, event.inputs[0], flat, event.inputs[2] if len(event.inputs) > 2 else None, turned=True)
+        self._linear(
+            order, event, event.inputs[0], flat, event.inputs[2] if len(event.inputs) > 2 else None, turned=True
+        )
 
     def _meeting(self, order: int, event: Event, left: int, right: int, inner: int) -> None:
         index = len(self.anchors)

@@ -1,8 +1,8 @@
 """The library of known mistakes: each is one switch of the reference, with what it says and where it would stand.
 
 ``said`` completes "exactly ours, but with ..."; ``instead`` says what is right. A *variation* is no mistake (heads laid
-out in another order, a mask of padding): it costs nothing and is at most mentioned. A *departure* is right in some other
-model (norm first, GELU, sinusoidal positions): it is named, and counts as a mistake only against the model asked for.
+out otherwise, a mask of padding): it costs nothing and is at most mentioned. A *departure* is right in some other model
+(norm first, GELU): it is named, and counts as a mistake only against the model asked for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ class Mistake:
 
 
 def _listed(
-    stage: str, switch: str, at: str, rows: Iterable[tuple[Any, str, str]], *, instead: str, weight: Weight = Weight.MISTAKE
+    stage: str,
+    switch: str,
+    at: str,
+    rows: Iterable[tuple[Any, str, str]],
+    *,
+    instead: str,
+    weight: Weight = Weight.MISTAKE,
 ) -> tuple[Mistake, ...]:
     return tuple(
         Mistake(
@@ -69,7 +75,11 @@ EMBEDDING = (
             ("from the end", "positions-reversed", "positions counted from the end of the input"),
             ("last rows", "positions-last-rows", "the last rows of the table of positions instead of the first"),
             ("last row first", "positions-table-reversed", "the table of positions read from its last row backwards"),
-            ("by sentence", "positions-by-sentence", "the position of a sentence in the batch instead of a word's in it"),
+            (
+                "by sentence",
+                "positions-by-sentence",
+                "the position of a sentence in the batch instead of a word's in it",
+            ),
             ("always the first", "positions-first", "the first position at every place"),
             ("always the last", "positions-last", "the last position at every place"),
             ("by length", "positions-by-length", "one position for all places, that of the length"),
@@ -128,14 +138,22 @@ FORMULAS = (
         "positions",
         [
             ("doubled", "sinusoid-exponent-doubled", "the exponent of the sinusoidal table doubled: 4i/d"),
-            ("doubled, odd on", "sinusoid-exponent-by-column", "the exponent 2j/d with the column j where 2i/d belongs"),
+            (
+                "doubled, odd on",
+                "sinusoid-exponent-by-column",
+                "the exponent 2j/d with the column j where 2i/d belongs",
+            ),
             (
                 "doubled, cosine one pair on",
                 "sinusoid-exponent-doubled-shifted",
                 "the exponent of the sinusoidal table doubled, and shifted in the cosines",
             ),
             ("i/d", "sinusoid-exponent-halved", "the exponent i/d in the sinusoidal table"),
-            ("column/d", "sinusoid-exponent-column", "another exponent, j/d by column, in the cosines than in the sines"),
+            (
+                "column/d",
+                "sinusoid-exponent-column",
+                "another exponent, j/d by column, in the cosines than in the sines",
+            ),
             ("cosine one on", "sinusoid-cosine-shifted", "the cosines with the exponent of the next pair"),
             ("whole exponents", "sinusoid-floor-division", "an exponent that floor division made 0"),
             ("no exponent", "sinusoid-no-exponent", "one frequency for all columns"),
@@ -157,9 +175,17 @@ ATTENTION = (
         [
             ("none", "scale-missing", "no division by sqrt(d)"),
             ("width", "scale-by-width", "a division by d instead of sqrt(d)"),
-            ("sqrt of all heads", "scale-by-all-heads", "a division by the root of all heads' width instead of one head's"),
+            (
+                "sqrt of all heads",
+                "scale-by-all-heads",
+                "a division by the root of all heads' width instead of one head's",
+            ),
             ("all heads", "scale-by-all-heads-linear", "a division by all heads' width"),
-            ("sqrt of the states", "scale-by-states", "a division by the root of the states' width instead of a head's"),
+            (
+                "sqrt of the states",
+                "scale-by-states",
+                "a division by the root of the states' width instead of a head's",
+            ),
             ("states", "scale-by-states-linear", "a division by the states' width"),
             ("sqrt of the batch", "scale-by-batch", "a division by the root of the number of sentences"),
             ("sqrt of the length", "scale-by-length", "a division by the root of the length"),
@@ -202,7 +228,11 @@ ATTENTION = (
             (("no transpose", "values"), "values-not-transposed", "the values' heads made without a transpose"),
             (("between heads", "all"), "attention-between-heads", "attention between the heads of one place"),
             (("between sentences", "all"), "attention-between-sentences", "attention between sentences, not places"),
-            (("all sentences at once", "all"), "attention-over-all-sentences", "one attention over all sentences' places"),
+            (
+                ("all sentences at once", "all"),
+                "attention-over-all-sentences",
+                "one attention over all sentences' places",
+            ),
         ],
         instead="(N, T, heads, d), then a transpose to (N, heads, T, d)",
     ),
@@ -271,7 +301,11 @@ ATTENTION = (
         [
             ("queries", "mask-on-queries", "the padding mask on the query axis instead of the keys"),
             ("inverted", "mask-inverted", "the padding mask inverted: only padding is read"),
-            ("fill 0", "mask-fill-near-0", "a mask that fills with 0 or 1e-9 where -inf is meant: padding is still read"),
+            (
+                "fill 0",
+                "mask-fill-near-0",
+                "a mask that fills with 0 or 1e-9 where -inf is meant: padding is still read",
+            ),
             ("fill +1e9", "mask-fill-positive", "a mask that fills with +1e9: only padding is read"),
             ("added 1 at words", "mask-added-as-numbers", "a mask of 0 and 1 added to the scores"),
             ("added 1 at padding", "mask-added-inverted", "a mask of 0 and 1 added to the scores, 1 at padding"),
@@ -336,7 +370,9 @@ def _sums(stage: str, switch: str, number: int, what: str) -> tuple[Mistake, ...
         ("multiplied", "a product where the sum belongs"),
         ("adds what was normalised", "the normalised input added where the input itself belongs"),
     ]
-    named = [(value, f"{switch.replace(' ', '-')}-{value.replace(',', '').replace(' ', '-')}", said) for value, said in rows]
+    named = [
+        (value, f"{switch.replace(' ', '-')}-{value.replace(',', '').replace(' ', '-')}", said) for value, said in rows
+    ]
     return _listed(stage, switch, at, named, instead=f"norm(input + {what})")
 
 
@@ -455,7 +491,9 @@ NORM_KINDS = {
     "only the mean": ("norm-without-variance", "a norm that does not divide by the deviation"),
     "variance for deviation": ("norm-by-variance", "a norm that divides by the variance instead of its root"),
 }
-NORM_INSTEAD = "(x - mean) / sqrt(variance + eps) over the width of each place, times a learned gain, plus a learned shift"
+NORM_INSTEAD = (
+    "(x - mean) / sqrt(variance + eps) over the width of each place, times a learned gain, plus a learned shift"
+)
 
 LIBRARY: tuple[Mistake, ...] = (
     *EMBEDDING,
@@ -485,7 +523,14 @@ def norm_mistake(kind: str, stage: str, number: int) -> Mistake | None:
         return None
     name, said = NORM_KINDS[kind]
     return Mistake(
-        name=name, stage=stage, switch=f"norm {number}", value=kind, said=said, instead=NORM_INSTEAD, at=(f"norm {number}",)
+        name=name,
+        stage=stage,
+        switch=f"norm {number}",
+        value=kind,
+        said=said,
+        instead=NORM_INSTEAD,
+        at=(f"norm {number}",),
+        weight=Weight.DEPARTURE if kind == "mean not subtracted" else Weight.MISTAKE,
     )
 
 

@@ -21,12 +21,10 @@ from regard.models.diagnosis.recorder import (
     Asked,
     Inputs,
     drawn_from,
-    evaluated,
     made,
     record_model,
     recorded,
     scores,
-    traced,
 )
 from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.tracer import array, files_of, trace
@@ -71,7 +69,9 @@ def kind_of(thing: Any) -> str:
     names = [plain_name(p) for p in inspect.signature(thing).parameters]
     if len(names) >= 3 and {name[:1] for name in names[:3]} == {"q", "k", "v"}:
         return "attention"
-    if len(names) >= 2 and ("target" in names[1] or names[1] in ("y", "labels", "label", "gold", "truth", "tgt", "trg")):
+    if len(names) >= 2 and (
+        "target" in names[1] or names[1] in ("y", "labels", "label", "gold", "truth", "tgt", "trg")
+    ):
         return "loss"
     if any(ROLES.get(name) in ("longest", "width") for name in names[:2]):
         return "positions"
@@ -86,7 +86,7 @@ def kind_of(thing: Any) -> str:
 def _module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
     built = made(thing, declared)
     model = built.model
-    width = built.sizes.get("width") or _width(model)
+    width = built.sizes.get("width") or built.sizes.get("head_width") or _width(model)
     files = files_of(model) | files_of(thing)
     call = _calling(model, states((2, PLACES), width), files)
     asked = Asked(make=lambda shape: {"x": states(shape, width)}, call=lambda given: call(given["x"], None))
@@ -244,7 +244,7 @@ def _function_call(function: Callable[..., Any], order: tuple[int, ...], axes: i
     def call(given: Inputs) -> Tensor:
         parts = [given["query"], given["key"], given["value"]]
         if axes == 4:
-            parts = [p.unflatten(-1, (2, -1)).transpose(1, 2) for p in parts]
+            parts = [p.reshape(*p.shape[:2], 2, -1).transpose(1, 2) for p in parts]
         if axes == 2:
             parts = [p[0] for p in parts]
         arranged: list[Any] = [None] * 3
@@ -265,7 +265,7 @@ def _table(function: Callable[..., Any], name: str) -> Recording:
     """A table of positions from a length and a width, in that order or in the order of its arguments' names."""
     roles = [ROLES.get(plain_name(p)) for p in inspect.signature(function).parameters]
     sizes = {"longest": PLACES + 4, "width": int(SIZES["width"])}
-    order = [sizes[role] if role in sizes else None for role in roles[:2]]
+    order = [sizes.get(role or "") for role in roles[:2]]
     arguments = order if None not in order else [sizes["longest"], sizes["width"]]
     files = files_of(function)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose
-from regard.models.diagnosis.mistakes import NORM_INSTEAD, Weight
+from regard.models.diagnosis.mistakes import Weight
 from regard.models.diagnosis.recording import Array, Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
 from regard.models.diagnosis.roles import Roles, find_roles
@@ -132,7 +132,7 @@ def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
 
 def _right_norm(roles: Roles, run: Run) -> Array:
     norm = roles.norms[0] if roles.norms else None
-    return normalised(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0]))
+    return np.asarray(normalised(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0])))
 
 
 # a table of positions
@@ -164,7 +164,7 @@ def _added(run: Run) -> Array:
     """The rows that were added: (T, width)."""
     out = np.asarray(run.output)
     if "x" not in run.inputs:
-        return out[0]
+        return np.asarray(out[0])
     x = run.inputs["x"]
     width = x.shape[-1]
     for scale in (1.0, np.sqrt(width)):
@@ -196,27 +196,43 @@ def _losses(run: Run, pad: int) -> Iterator[tuple[str, str, float, Array]]:
     scores, targets = run.inputs["scores"], run.inputs["targets"]
     real = targets != pad
     every = np.ones_like(real)
-    right = [("padding left out of the mean", "", real, None), ("padding-scored", "padding scored like words", every, None)]
+    right: list[tuple[str, str, Array, float | None]] = [
+        ("padding left out of the mean", "", real, None),
+        ("padding-scored", "padding scored like words", every, None),
+    ]
     right += [
         ("sum-for-mean", "a sum where the mean belongs", real, 1.0),
         ("sum-for-mean-padding", "a sum over all places, padding included", every, 1.0),
-        ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.sum()),
+        ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.size),
         ("mean-over-sentences", "a sum over places and a mean over sentences", real, 1.0 / len(targets)),
         ("first-token-dropped", "the first target left out", real & (np.arange(targets.shape[1]) > 0), None),
-        ("last-token-dropped", "the last place left out", real & (np.arange(targets.shape[1]) < targets.shape[1] - 1), None),
+        (
+            "last-token-dropped",
+            "the last place left out",
+            real & (np.arange(targets.shape[1]) < targets.shape[1] - 1),
+            None,
+        ),
     ]
     for name, said, kept, weight in right:
         yield name, said, *_cross_entropy(scores, targets, kept, weight)
     ours = _cross_entropy(scores, targets, real, None)
     yield "wrong-sign", "the wrong sign: the log-likelihood goes up when it is minimised", -ours[0], -ours[1]
     for kept, word in ((real, ""), (every, ", padding scored")):
-        yield "softmax-first", f"a softmax before a cross-entropy that has its own{word}", *_softmax_first(scores, targets, kept)
+        yield (
+            "softmax-first",
+            f"a softmax before a cross-entropy that has its own{word}",
+            *_softmax_first(scores, targets, kept),
+        )
     for smoothing in (0.1, 0.2, 0.05):
         yield "smoothing", f"label smoothing of {smoothing}", *_cross_entropy(scores, targets, real, None, smoothing)
     for step, word in ((1, "next"), (-1, "previous")):
         moved = np.roll(targets, -step, axis=1)
         for kept in (moved != pad, real, every):
-            yield f"targets-{word}", f"each place compared with the {word} target", *_cross_entropy(scores, moved, kept, None)
+            yield (
+                f"targets-{word}",
+                f"each place compared with the {word} target",
+                *_cross_entropy(scores, moved, kept, None),
+            )
 
 
 def _cross_entropy(
@@ -235,8 +251,15 @@ def _softmax_first(scores: Array, targets: Array, kept: Array) -> tuple[float, A
     return value, p * (slope - (slope * p).sum(axis=-1, keepdims=True))
 
 
-def _single(recording: Recording, stage: str, mistakes: tuple[Named, ...], *, explained: bool, **more: Any) -> Diagnosis:
+def _single(
+    recording: Recording, stage: str, mistakes: tuple[Named, ...], *, explained: bool, **more: Any
+) -> Diagnosis:
     verdict = "mistake" if mistakes else "right" if explained else "differs"
     return Diagnosis(
-        name=recording.name, parts={stage: verdict}, explained=explained, mistakes=mistakes, raised=recording.runs[0].raised, **more
+        name=recording.name,
+        parts={stage: verdict},
+        explained=explained,
+        mistakes=mistakes,
+        raised=recording.runs[0].raised,
+        **more,
     )

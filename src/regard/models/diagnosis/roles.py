@@ -1,6 +1,6 @@
 """Which parameters play which role, read off the dataflow: no weight is taken by its name.
 
-Scores are the meetings whose two sides come from linears alone; the meetings fed by scores multiply weights with values.
+Scores are the meetings whose two sides come from linears; the meetings fed by scores multiply weights with values.
 So the linears behind the left side of the scores are the queries' (or the keys': the two cannot be told apart, and the
 search tries both), those behind the values the values', and what follows is mixing, inner, outer and output, in order.
 """
@@ -82,6 +82,7 @@ class Roles:
     layers: int = 1
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
     attends: bool = True
+    sliced: bool = False  # each head reads a slice of the states, through a matrix that all share
     asked_heads: int = 1  # what the constructor was given
 
     def swapped(self) -> Roles:
@@ -99,14 +100,19 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     used = {anchor for triple in triples for side in triple for anchor in side}
     first = scores[0] if scores else None
     width = flow.anchors[first].inner if first is not None else 1
-    queries, keys, values = (_side(flow, triples, side, scores, contexts) for side in range(3))
+    states = _width(flow, run)
+    narrow = [_side(flow, triples, side, scores, contexts) for side in range(3)]
+    queries, keys, values = (_on_every_slice(one, states) for one in narrow)
     heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1))
     after = [
         (index, anchor)
         for index, anchor in enumerate(flow.anchors)
-        if anchor.kind == "linear" and index not in used and (not scores or anchor.order > flow.anchors[scores[0]].order)
+        if anchor.kind == "linear"
+        and index not in used
+        and (not scores or anchor.order > flow.anchors[scores[0]].order)
     ]
     mixing, inner, outer, output = _after_attention(flow, after, scores + contexts, whole=whole and run.raised is None)
+    sliced = any(one is not wide for one, wide in zip(narrow, (queries, keys, values), strict=True))
     queries, keys, values, heads = _repeated(queries, keys, values, heads, mixing)
     tables, learned, names = _positions(flow, recording)
     tokens = _tokens(flow, run)
@@ -130,6 +136,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         layers=_layers(flow, scores, contexts),
         hidden=_hidden(flow),
         attends=bool(contexts),
+        sliced=sliced,
         asked_heads=int(recording.sizes.get("heads", heads)),
     )
 
@@ -160,7 +167,7 @@ def _above(flow: Dataflow, index: int) -> Anchors:
 
 def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
     """How many attentions follow one another."""
-    depth = {i: 1 for i in contexts}
+    depth = dict.fromkeys(contexts, 1)
     for index, anchor in enumerate(flow.anchors):
         if anchor.kind == "meeting" and index not in scores and index not in contexts:
             depth[index] = 1 + max((depth.get(a, 0) for a in _above(flow, index)), default=0)
@@ -190,11 +197,22 @@ def _side(
     """The projection behind one side of all heads, head after head."""
     parts: list[Projection] = []
     for triple in triples:
-        linears = [i for i in sorted(triple[side], key=lambda i: flow.anchors[i].order) if flow.anchors[i].kind == "linear"]
+        linears = [
+            i for i in sorted(triple[side], key=lambda i: flow.anchors[i].order) if flow.anchors[i].kind == "linear"
+        ]
         for index in linears:
             columns = _columns(flow, index, side, scores, contexts, sharing=sum(index in other for other in triple))
             parts.append(_projection(flow.anchors[index], index, columns))
     return joined(parts)
+
+
+def _on_every_slice(one: Projection, states: int) -> Projection:
+    """A matrix that is applied to each slice of the states: the same as a matrix with it along the diagonal."""
+    if one.weight is None or one.weight.shape[0] >= states or states % one.weight.shape[0]:
+        return one
+    times = states // one.weight.shape[0]
+    bias = None if one.bias is None else np.tile(one.bias, times)
+    return dataclasses.replace(one, weight=np.kron(np.eye(times), one.weight), bias=bias)
 
 
 def joined(parts: Sequence[Projection]) -> Projection:
@@ -236,7 +254,7 @@ def _columns(
     there = np.sort(np.concatenate([flow.value(n).ravel() for n in nodes]))
     for factor in factors:
         found = np.array([contained(made[:, j] * factor, there) for j in range(made.shape[1])])
-        if 0 < found.sum():
+        if found.sum() > 0:
             return np.flatnonzero(found)
     part = made.shape[1] // max(sharing, 1)
     first = side if sharing == 3 else max(side - 1, 0)
@@ -301,7 +319,9 @@ def _is_inner(flow: Dataflow, after: list[tuple[int, Anchor]], *, whole: bool) -
 def _tokens(flow: Dataflow, run: Run) -> Anchor | None:
     """The table that is read by the ids themselves, or a linear that is applied to one-hot ids."""
     for anchor in flow.anchors:
-        if anchor.kind == "tokens" and np.array_equal(np.unique(flow.value(anchor.left[0])), np.unique(run.inputs["ids"])):
+        if anchor.kind == "tokens" and np.array_equal(
+            np.unique(flow.value(anchor.left[0])), np.unique(run.inputs["ids"])
+        ):
             return anchor
         if anchor.kind == "linear" and not anchor.reads and set(np.unique(flow.value(anchor.left[0]))) <= {0.0, 1.0}:
             return anchor
@@ -322,7 +342,12 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
     names: list[str] = []
     for one in flow.applied:
         early = all(flow.anchors[a].kind == "tokens" or not flow.anchors[a].reads for a in one.to)
-        if one.op in ("add", "mul") and early and one.value.shape[-1] == width and (one.parameters or one.value.ndim >= 2):
+        if (
+            one.op in ("add", "mul")
+            and early
+            and one.value.shape[-1] == width
+            and (one.parameters or one.value.ndim >= 2)
+        ):
             names += one.parameters
             found += _tables(one, recording, width)
     for anchor in flow.anchors:  # a table that is read by places computed from the ids
@@ -335,7 +360,9 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
 def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
     sources = [recording.parameters[name] for name in one.parameters if name in recording.parameters]
     if not sources:
-        sources = [b for b in recording.buffers.values() if b.ndim >= 2 and b.shape[-1] == width and b.dtype.kind == "f"]
+        sources = [
+            b for b in recording.buffers.values() if b.ndim >= 2 and b.shape[-1] == width and b.dtype.kind == "f"
+        ]
     tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
     return tables or [_rows(one.value, width)]
 
@@ -392,7 +419,7 @@ def _late_biases(flow: Dataflow) -> None:
 
 
 def _is_vector(value: Array) -> bool:
-    return value.size == value.shape[-1] > 1
+    return bool(value.size == value.shape[-1] > 1)
 
 
 def _eps(flow: Dataflow) -> tuple[float, ...]:
@@ -409,7 +436,9 @@ def _eps(flow: Dataflow) -> tuple[float, ...]:
 
 def _hidden(flow: Dataflow) -> float:
     """-inf where the model uses it: a row with everything forbidden is NaN then, and uniform otherwise."""
-    constants = [node.value for node in flow.nodes if not node.live and node.value is not None and node.value.dtype.kind == "f"]
+    constants = [
+        node.value for node in flow.nodes if not node.live and node.value is not None and node.value.dtype.kind == "f"
+    ]
     plain = [p for event in flow.run.events for p in event.plain if isinstance(p, float)]
     infinite = -np.inf in plain or any(np.isneginf(value).any() for value in constants)
     return -np.inf if infinite else -1e9
@@ -420,7 +449,11 @@ def _places(
 ) -> dict[str, Place]:
     """The line of every part, for the report."""
     found: dict[str, Place] = {}
-    named = {"tokens": [i for i, a in enumerate(flow.anchors) if a.kind == "tokens"], "scores": scores, "context": contexts}
+    named = {
+        "tokens": [i for i, a in enumerate(flow.anchors) if a.kind == "tokens"],
+        "scores": scores,
+        "context": contexts,
+    }
     named |= {
         name: list(one.anchors) if one is not None else []
         for name, one in zip(("mixing", "inner", "outer", "output"), projections, strict=True)
@@ -448,7 +481,9 @@ def _places_between(flow: Dataflow, scores: list[int], contexts: list[int]) -> d
             found.setdefault("softmax", place)
         elif event.op in ("masked_fill", "masked_fill_", "where") and near:
             found.setdefault("mask", place)
-        elif event.op in ("div", "mul", "div_", "mul_") and (near or (event.plain and flow.of(live[0]) if live else False)):
+        elif event.op in ("div", "mul", "div_", "mul_") and (
+            near or (event.plain and flow.of(live[0]) if live else False)
+        ):
             found.setdefault("scale", place)
     return found
 

@@ -1,9 +1,9 @@
 """The smallest explanation: which switches make the reference give the model's own numbers.
 
-Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth first:
-a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever they lie:
-a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed in a stage
-and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
+Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth
+first: a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever
+they lie: a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed
+in a stage and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
 
 The limit counts seconds of the processor, so that what is found does not depend on how busy the machine is.
 """
@@ -80,9 +80,12 @@ class Search:
         self.roles, self.stages, self.tolerance, self.deadline = roles, tuple(stages), tolerance, deadline
         self.runs = [one for one in recording.runs if one.output is not None] or list(recording.runs[:1])
         self.there = [numbers_in(one) for one in self.runs]
+        self.broken = [one.output is not None and not np.isfinite(one.output).all() for one in self.runs]
         self.masks, self.causal = masks_in(self.runs[0])
         started = [start_values(one, recording.pad) for one in self.runs]
-        self.roots = [Branch(roles, started, choice, 0) for roles in (roles, roles.swapped()) for choice in self._layouts()]
+        self.roots = [
+            Branch(roles, started, choice, 0) for roles in (roles, roles.swapped()) for choice in self._layouts()
+        ]
 
     def _layouts(self) -> list[Choice]:
         """The norm after the sums, which is right, or before the parts."""
@@ -179,6 +182,8 @@ class Search:
         if last:
             return same(value, self.runs[place].output, self.tolerance)
         finite = value[np.isfinite(value)]
+        if finite.size < value.size and not self.broken[place]:
+            return False
         return contained(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
 
     def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:
@@ -230,7 +235,10 @@ class Search:
         if roles.learned_positions or not roles.tables:
             return [Choice(switches={"table": place}) for place in range(max(1, len(roles.tables)))]
         formulas = [Choice(switches={"formula": one.value}, mistakes=(one,)) for one in library.FORMULAS]
-        return [*formulas, *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables)))]
+        return [
+            *formulas,
+            *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables))),
+        ]
 
     def _norm_or_none(
         self, stage: str, branch: Branch, switch: str, number: int, *, free: bool = False
@@ -399,7 +407,9 @@ def start_values(one: Run, pad: int | None) -> Values:
 def numbers_in(one: Run) -> Array:
     """Every finite number that the model computed from its input, sorted."""
     live = [
-        node.value.ravel() for node in one.nodes if node.live and node.value is not None and node.value.dtype.kind == "f"
+        node.value.ravel()
+        for node in one.nodes
+        if node.live and node.value is not None and node.value.dtype.kind == "f"
     ]
     together = np.concatenate(live) if live else np.zeros(0)
     return np.unique(together[np.isfinite(together)])
@@ -410,9 +420,9 @@ def masks_in(one: Run) -> tuple[bool, bool]:
     if "ids" not in one.inputs:
         return any(name in one.inputs for name in ("padding", "mask")), True
     length = one.inputs["ids"].shape[1]
-    padding = any(
-        node.live and node.value is not None and node.value.dtype == np.bool_ for node in one.nodes
-    ) or any(event.op in ("sign", "clamp") for event in one.events)
+    padding = any(node.live and node.value is not None and node.value.dtype == np.bool_ for node in one.nodes) or any(
+        event.op in ("sign", "clamp") for event in one.events
+    )
     causal = any(
         not node.live and len(node.shape) >= 2 and node.shape[-2:] == (length, length) and not node.parameters
         for node in one.nodes

@@ -186,7 +186,7 @@ QUESTION = Question(
     statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
     task="Two queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error, over all draws. Keys are normal "
     "and independent, key 0 with the covariance a I + (1/2) mu_0 mu_0^T, the others with a I; values orthonormal.",
-    returns="a 2 x d array, a query a row",
+    returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
         replace(KEYS, parameter=number_of_keys(most=50)),

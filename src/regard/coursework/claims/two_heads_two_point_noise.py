@@ -197,7 +197,7 @@ QUESTION = Question(
     statement="k_0 = c u with c = 1/2 or 3/2, which the queries do not know: a head for each of the keys 0 and 1.",
     task="Two queries: the first gives key 0 a weight of at least 1/(1+eps), the second gives it to key 1, both for "
     "c = 1/2 and for c = 3/2.",
-    returns="a 2 x d array, a query a row",
+    returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["directions"].shape[1]),
     sizes=(N, EXTRA, EPS),
     make=orthonormal_directions,

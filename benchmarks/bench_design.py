@@ -31,6 +31,7 @@ GOAL_TOGETHER = 64
 def main() -> None:
     one_target()
     many_targets()
+    together_or_apart()
     shares_and_matches()
 
 
@@ -68,6 +69,23 @@ def many_targets() -> None:
         peer = one_by_one * len(chosen) / len(few)
         note = "" if len(few) == len(chosen) else f" (SLSQP on {len(few)}, scaled)"
         print(f"{name:38s} {solved} certified, {ours:8.3f} s, ratio {peer / ours:6.1f}{note}", flush=True)
+
+
+def together_or_apart() -> None:
+    """Is solving many targets together worth its own solver? Against `shortest` for each, best of several runs."""
+    print(f"\ncopy {GOAL_TOGETHER} keys of one set, together, against our own solver one by one")
+    for name, keys, index, eps in cases():
+        chosen = tuple((index + np.arange(GOAL_TOGETHER)) % len(keys))
+        few = chosen if len(keys) <= 2000 else chosen[:4]
+        bound, repeats = float(np.log(eps)), 3 if keys.size <= 1_000_000 else 1
+        with_all = min(cpu_time(partial(together, keys, chosen, bound))[0] for _ in range(repeats))
+        apart = min(cpu_time(partial(one_by_one, keys, few, bound))[0] for _ in range(repeats)) * len(chosen) / len(few)
+        note = "" if len(few) == len(chosen) else f" (one by one on {len(few)}, scaled)"
+        print(f"{name:38s} together {with_all:8.3f} s, ratio {apart / with_all:6.2f}{note}", flush=True)
+
+
+def one_by_one(keys: np.ndarray, chosen: tuple[int, ...], bound: float) -> list[np.ndarray]:
+    return [shortest(centred(keys, j)[0], bound).query for j in chosen]
 
 
 def together(keys: np.ndarray, chosen: tuple[int, ...], bound: float) -> list[np.ndarray | None]:

@@ -30,7 +30,7 @@ class Pair:
 
 
 def generate(count: int, *, seed: int) -> list[Pair]:
-    """``count`` different pairs of 4 to 16 words a side; no German and no English sentence occurs twice.
+    """``count`` different pairs of 4 to 16 words on each side; no German and no English sentence occurs twice.
 
     The same seed gives the same pairs in every process, and fewer of them are the beginning of more.
 

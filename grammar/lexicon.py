@@ -1,6 +1,6 @@
 """The words of the built-in corpus, typed: who can do what with what.
 
-One row a word. A noun's row: kind, gender, German singular and plural, English singular (and plural, if irregular).
+One row for each word. A noun's row: kind, gender, German singular and plural, English singular (plural if irregular).
 Masculine nouns of the weak declension carry their oblique form after a slash (Junge/Jungen); ``-`` as the plural
 marks a substance, which is never counted. The genitive of the others is the singular + s, or what stands in brackets.
 """

@@ -647,7 +647,7 @@ def test_save_refuses(tmp_path: Path) -> None:
     (tmp_path / "d.npy").mkdir()
     with pytest.raises(InputError, match=r"Cannot write .*: it is a directory"):
         save_array(tmp_path / "d.npy", keys())
-    with pytest.raises(InputError, match=r"Cannot write .*: File name too long"):
+    with pytest.raises(InputError, match=r"could not be written: File name too long"):
         save_array(tmp_path / f"{'m' * 300}.npy", keys())
     assert [file.name for file in tmp_path.iterdir()] == ["d.npy"]
 

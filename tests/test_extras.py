@@ -9,8 +9,13 @@ import pytest
 
 from places import ROOT
 from regard.cli import main
+from regard.demo import demo
 from regard.errors import InputError
 from regard.extras import EXTRAS, missing, require
+from regard.translator.data.corpus import load_corpus
+from regard.translator.data.vectors import train_word2vec
+from regard.translator.data.vocabulary import BPEVocabulary
+from regard.translator.scoring.significance import bleu
 
 
 def declared():
@@ -56,10 +61,30 @@ def test_an_import_that_fails_on_the_command_line_is_one_sentence(words, package
     assert said == f"regard: This command needs {package}, which is not installed: pip install 'regard[{extra}]'.\n"
 
 
-def test_a_module_of_ours_that_is_not_there_is_a_fault_and_not_an_extra(monkeypatch):
+def test_a_module_of_ours_that_is_not_there_is_a_fault_and_not_an_extra(monkeypatch, capsys):
     def fails(**_):
         raise ModuleNotFoundError("No module named 'regard.nowhere'", name="regard.nowhere")
 
     monkeypatch.setattr("regard.cli.app", fails)
-    with pytest.raises(ModuleNotFoundError):
+    with pytest.raises(SystemExit) as left:
         main()
+    assert left.value.code == 4
+    assert "a fault of ours, not of what you typed (ModuleNotFoundError: No module" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "ask", "sentence"),
+    [
+        ("gensim", lambda: train_word2vec([["a"]], width=2, seed=0), r"word2vec:train needs gensim, .*\[translator\]"),
+        ("tokenizers", lambda: BPEVocabulary.build(["a"]), r"A vocabulary of pieces \(bpe\) needs tokenizers, which"),
+        ("datasets", lambda: load_corpus("hf:some/thing"), r"A Hugging Face dataset needs datasets, .*\[huggingface\]"),
+        ("sacrebleu", lambda: bleu(lowercase=True), r"A score \(BLEU, chrF\) needs sacrebleu, .*\[translator\]"),
+        ("matplotlib", lambda: demo("tour"), r"The tour needs matplotlib, which is not installed: .*\[plots\]"),
+    ],
+)
+def test_whoever_imports_a_package_says_first_what_needs_it(package, ask, sentence, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=sentence):
+        ask()
+    assert list(tmp_path.iterdir()) == []

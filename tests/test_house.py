@@ -14,12 +14,22 @@ from places import ROOT
 HOME = ROOT / "src" / "regard"
 FILES = sorted(HOME.rglob("*.py"))
 
-# the ground: its rooms may use one another only
+# The floors, from the ground up: a file imports from its own floor's neighbours (see below) and from lower floors only.
 GROUND = {
-    *("errors", "extras", "results", "formats", "examples", "arrays", "attention", "layers"),
-    *("files", "pictures", "progress", "rigor", "tables", "torch_arithmetic"),
+    *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
+    *("files", "pictures", "progress", "rigor", "tables", "toml", "torch_arithmetic"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
+FLOORS = (GROUND, IDEAS, {"translator"}, {"models"}, {"coursework"}, {"lab"}, {"cli"})
+OUTSIDE = {"__init__", "__main__", "demo"}  # they show the whole house
+# the rooms of the translator, in the order in which they may use one another
+ROOMS = ("runs", "data", "decoding", "models", "scoring", "training", "engines", "studies", "reports")
+UPWARDS = {  # files in which a room uses one above it, and what for: each a name that lives in the wrong room
+    ("decoding/ctc_search.py", "models"),  # the blank, and the loss that ranks candidates
+    ("models/run.py", "training"),  # a checkpoint's averaged weights, and the data that was prepared
+    ("models/run.py", "engines"),  # a run hands itself to the engine that was asked for
+}
+ROOTS = {"regard", "regard.translator"}
 HEAVY = {"torch", "matplotlib", "gensim"}
 ABOUT_TORCH = {"torch_arithmetic"}  # ground that is imported by those who hold tensors, inside functions
 
@@ -46,7 +56,8 @@ def imports(path, *, everywhere):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            yield from ([f"{module}.{alias.name}" for alias in node.names] if module == "regard" else [module])
+            # `from regard.translator import data` names a room too, and `from regard import design` a part
+            yield from ([f"{module}.{alias.name}" for alias in node.names] if module in ROOTS else [module])
             assert node.level == 0, f"{path} imports relatively; say where from"
 
 
@@ -73,10 +84,49 @@ def test_the_ideas_do_not_use_one_another(name):
         assert not upwards, f"{path.name} uses {upwards}"
 
 
-def test_only_the_command_line_uses_the_command_line():
+def floor(name):
+    """How high a part of the house is; None for what is outside."""
+    return next((height for height, parts in enumerate(FLOORS) if name in parts), None)
+
+
+def test_every_file_has_its_floor():
     for path in FILES:
-        if part(path) not in ("cli", "__main__"):
-            assert "cli" not in used(path), path
+        assert floor(part(path)) is not None or part(path) in OUTSIDE, f"{path}: say in FLOORS where it belongs"
+
+
+def test_imports_point_downwards():
+    for path in FILES:
+        name = part(path)
+        if name not in OUTSIDE:
+            above = {other for other in used(path) if (floor(other) or 0) > floor(name)}
+            assert not above, f"{path} uses {above}, which stands above it"
+
+
+def test_the_rooms_of_the_translator_are_in_order():
+    home = HOME / "translator"
+    for path in home.rglob("*.py"):
+        room = path.relative_to(home).parts[0].removesuffix(".py")
+        if room not in ROOMS:
+            continue
+        for name in imports(path, everywhere=True):
+            other = name.removeprefix("regard.translator.").split(".")[0] if "regard.translator." in name else room
+            known = (path.relative_to(home).as_posix(), other) in UPWARDS
+            ordered = other in ROOMS and ROOMS.index(other) <= ROOMS.index(room)
+            assert ordered or known, f"{path} uses {name}, which stands above it"
+
+
+def test_no_module_hides_under_a_name_that_its_package_exports():
+    """`from package import name` would give the function, and nobody finds the module of that name any more."""
+    for init in HOME.rglob("__init__.py"):
+        modules = {path.stem for path in init.parent.glob("*.py")} | {path.name for path in init.parent.iterdir()}
+        package = ".".join(("regard", *init.parent.relative_to(HOME).parts))
+        for node in ast.parse(init.read_text(encoding="utf-8")).body:
+            made = []
+            if isinstance(node, ast.ImportFrom) and node.module != package:
+                made = [alias.asname or alias.name for alias in node.names]
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                made = [node.name]
+            assert not modules & set(made), f"{init} exports {modules & set(made)}, the name of a module beside it"
 
 
 def test_nothing_heavy_is_imported_at_the_top_of_the_mathematics():

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import io
 import os
 import re
 import sys
@@ -30,9 +31,10 @@ import numpy as np
 import numpy.typing as npt
 
 from regard import formats
+from regard.array_types import Float
 from regard.errors import InputError
+from regard.files import write_file
 
-Float = npt.NDArray[np.float64]
 Dimensions = int | tuple[int, ...] | None
 
 # Only what numbers are written with: so nan and inf are inline numbers too, and are refused as such.
@@ -124,18 +126,12 @@ def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
 def save_array(path: str | os.PathLike[str], array: npt.ArrayLike) -> None:
     """Write ``array`` to a .npy or .csv file; the file appears complete or not at all."""
     target = check_target(path, WRITTEN)
-    partial = target.with_name(f".regard-{os.getpid()}.partial")
-    try:
-        with open(partial, "xb") as stream:
-            if target.suffix.lower() == ".npy":
-                np.save(stream, np.asarray(array))
-            else:
-                np.savetxt(stream, np.atleast_2d(array), fmt="%.17g", delimiter=",")
-        os.replace(partial, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    stream = io.BytesIO()
+    if target.suffix.lower() == ".npy":
+        np.save(stream, np.asarray(array))
+    else:
+        np.savetxt(stream, np.atleast_2d(array), fmt="%.17g", delimiter=",")
+    write_file(target, stream.getvalue())
 
 
 # what every array must satisfy

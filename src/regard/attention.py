@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.results import Result
-
-Float = npt.NDArray[np.float64]
 
 UNIT = 2.0**-53  # half the spacing of float64 at 1: the relative error of one rounding
 
@@ -103,7 +102,7 @@ def averaged_heads(
     allowed: npt.ArrayLike | None = None,
     scale: float = 1.0,
 ) -> Heads:
-    """Several heads as the coursework has them: one query a head on the same keys, outputs averaged.
+    """Several heads as the coursework has them: one query per head on the same keys, outputs averaged.
 
         c = (c_1 + ... + c_H) / H,  c_h = attend(q_h)
 

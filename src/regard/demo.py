@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from regard.errors import InputError
+from regard.extras import require
+from regard.files import write_file
+from regard.progress import Say
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ TOUR = (
 )
 
 
-def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> Path:
+def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
     """Run the tour, write everything into the folder `out`, and return the page that links it all."""
+    require("The tour", "matplotlib")
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
@@ -139,11 +142,11 @@ def demo(out: str | os.PathLike[str], *, say: Callable[[str], None] = print) -> 
         parts.append(_section(stop, output, folder))
     page = folder / "index.html"
     filled = PAGE.replace("CONTENTS", _contents()).replace("NEXT", _next(folder)).replace("SECTIONS", "\n".join(parts))
-    page.write_text(filled, encoding="utf-8")
+    write_file(page, filled.encode())
     return page
 
 
-def _run(command: str, folder: Path, say: Callable[[str], None]) -> str:
+def _run(command: str, folder: Path, say: Say) -> str:
     """The command's output; an answer of "no" (exit code 1) is an answer like any other."""
     words = [sys.executable, "-m", "regard", *shlex.split(command)[1:]]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
@@ -155,7 +158,7 @@ def _run(command: str, folder: Path, say: Callable[[str], None]) -> str:
         return output.read().rstrip()
 
 
-def _relay(running: subprocess.Popen[str], say: Callable[[str], None], *, every: float = 5.0) -> str:
+def _relay(running: subprocess.Popen[str], say: Say, *, every: float = 5.0) -> str:
     """Pass on how far a long command is, a line every few seconds; returns its last line."""
     last, shown = "", time.monotonic()
     for line in running.stderr or ():

@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.formats import nearest
-
-Float = npt.NDArray[np.float64]
 
 EXAMPLES = {
     "orthonormal": "10 orthonormal keys in 10 dimensions, the coursework's setting",

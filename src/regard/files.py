@@ -22,7 +22,7 @@ MOST = 4 * 2**30  # bytes that are read into memory at once
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Put ``data`` at ``path`` whole or not at all; a full disk leaves what was there and says so."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    partial = path.with_name(f".{path.name[:40]}.{os.getpid()}{PARTIAL}")  # a name may be as long as names can be
     try:
         with _said(path):
             with open(partial, "wb") as stream:
@@ -65,7 +65,7 @@ def read_file(path: str | os.PathLike[str], *, start: int = 0, most: int = MOST,
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe or a device"
-            raise InputError(f"{path} is {kind}, not a file; put the file there.")
+            raise InputError(f"{path} is {kind}, not a file; give a file.")
         if about.st_size - start > most and not part:
             raise InputError(f"{path} has {about.st_size:,} bytes, and at most {most:,} are read; give a smaller file.")
         with open(handle, "rb", closefd=False) as stream:

@@ -21,9 +21,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 
-Float = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
 NPY_MAGIC = b"\x93NUMPY"

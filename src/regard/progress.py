@@ -19,3 +19,14 @@ class Say(Protocol):
 
 def unheard(line: str, /) -> None:
     """Where nobody listens."""
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(59), duration(75), duration(7300)
+    ('59 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

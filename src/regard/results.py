@@ -40,7 +40,7 @@ class Result:
         """The picture as a matplotlib figure (needs ``regard[plots]``); None where there is none."""
         return None
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``), whole or not at all."""
         from regard.arrays import check_target
         from regard.pictures import ENDINGS, save

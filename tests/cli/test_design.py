@@ -12,7 +12,8 @@ import pytest
 
 from regard import design
 from regard.cli import main
-from regard.design import pictures
+from regard.design import exact_answers, hull, pictures
+from regard.errors import CouldNotFindOut
 from regard.examples import example
 
 SQUARE = "1,1; -1,1; -1,-1; 1,-1; 0,0"
@@ -83,7 +84,7 @@ def test_several_keys_are_copied_together(regard):
     assert [found["reachable"] for found in json.loads(out)["designs"]] == [True, False]
     code, out, _ = regard("design", "copy", "--keys", SQUARE, 0, 4)
     assert "never" in out
-    assert "0.200000 at most" in out
+    assert "0.2 at most" in out
     assert regard("design", "ceiling", "--keys", SQUARE, 0, 4)[0] == 0
     assert len(regard("design", "ceiling", "--keys", SQUARE, "--all")[1].splitlines()) == 7
 
@@ -125,11 +126,20 @@ def test_examples_by_name(regard):
 # exit codes ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_four_exit_codes(regard):
+@pytest.fixture
+def hidden(tmp_path):
+    """A key that is the middle of two others but for rounding, in so many dimensions that exact arithmetic gives up."""
+    keys = np.random.default_rng(0).standard_normal((120, 101))
+    keys[-1] = (keys[0] + keys[1]) / 2
+    np.save(tmp_path / "hidden.npy", keys)
+    return tmp_path / "hidden.npy"
+
+
+def test_the_four_exit_codes(regard, hidden):
     assert regard("design", "copy", "--keys", SQUARE, 0)[0] == 0
     assert regard("design", "copy", "--keys", SQUARE, 4)[0] == 1
     assert regard("design", "copy", "--keys", SQUARE, 5)[0] == 2
-    code, out, err = regard("design", "copy", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9", 1)
+    code, out, err = regard("design", "copy", hidden, 119)
     assert (code, out) == (3, "")
     assert err.startswith("regard: Neither a query that meets the demand nor a proof that none exists")
 
@@ -147,8 +157,8 @@ BAD = [
     (("copy", "--keys", SQUARE, 0, 1, "--out", "x.json"), "one key at a time"),
     (("copy", "--keys", SQUARE, 0, "--scale", "large"), 'The scale must be a positive number or "1/sqrt\\(d\\)"'),
     (("copy", "--keys", SQUARE, 0, "--scale", "-1"), "The scale multiplies every score"),
-    (("copy", "--keys", SQUARE, 0, "--allowed", "1,2,1,1,1"), "The mask must be a 1 .* or a 0"),
-    (("copy", "--keys", SQUARE, 0, "--allowed", "1,1"), "one True or False a key, 5 in all"),
+    (("copy", "--keys", SQUARE, 0, "--allowed", "1,2,1,1,1"), "The mask must be one 1 .* or 0 per key"),
+    (("copy", "--keys", SQUARE, 0, "--allowed", "1,1"), "one True or False per key, 5 in all"),
     (("copy", "--keys", "1,0; 0", 0), "keys"),
     (("copy", "--keys", "1,nan; 0,1", 0), "is nan"),
     (("copy", "nowhere.npy", 0), "there is no such file"),
@@ -210,7 +220,7 @@ def test_out_and_verify(regard, words, answer, tmp_path):
 
 def test_a_false_certificate_is_answered_no(regard, tmp_path):
     path = tmp_path / "false.json"
-    certificate = design.copy(example("square"), 0, eps=0.01).certificate
+    certificate = design.copy(example("square"), 0, eps=0.01).certificate.to_dict()
     path.write_text(json.dumps({**certificate, "query": [x * (1 - 1e-6) for x in certificate["query"]]}))
     code, out, _ = regard("design", "verify", path, "--keys", "example:square")
     assert code == 1
@@ -221,10 +231,10 @@ def test_a_false_certificate_is_answered_no(regard, tmp_path):
         assert regard("design", "verify", path, "--keys", "example:square")[0] == 2
 
 
-def test_an_old_file_survives_a_failure(regard, tmp_path):
+def test_an_old_file_survives_a_failure(regard, hidden, tmp_path):
     path = tmp_path / "certificate.json"
     path.write_text("old")
-    assert regard("design", "copy", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9", 1, "--out", path)[0] == 3
+    assert regard("design", "copy", hidden, 119, "--out", path)[0] == 3
     assert path.read_text() == "old"
 
 
@@ -250,7 +260,7 @@ def test_plot_writes_a_picture(regard, ending, tmp_path):
     ids=["never", "one key", "collinear", "match", "ceiling"],
 )
 def test_every_kind_of_answer_can_be_drawn(found, tmp_path):
-    shape = found.certificate["data"]["shape"]
+    shape = found.certificate.shape
     keys = np.outer(np.arange(float(shape[0])), np.arange(1.0, shape[1] + 1))
     pictures.draw(found, keys, str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").stat().st_size > 1000
@@ -264,12 +274,23 @@ def test_a_picture_gives_forbidden_keys_no_weight():
     assert len(pictures.sketch(design.copy(np.eye(40), 3, eps=0.1), np.eye(40)).axes) == 1
 
 
-def test_one_key_without_an_answer_costs_the_others_nothing(regard):
-    nearly = "0.1,0.3; 0.2,0.6; 0.3,0.9; 5,5"  # key 1 is a corner at norms near 1e17: no float64 certificate
-    code, out, _ = regard("design", "copy", "--keys", nearly, 0, 1, 3)
+def test_one_key_without_an_answer_costs_the_others_nothing(regard, hidden, monkeypatch):
+    code, out, _ = regard("design", "copy", hidden, 0, 119, 3)
     assert code == 3
-    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["0", "3", "1"]
+    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["0", "3", "119"]
     assert "could not find out" in out
+
+    def tired(keys, key, **options):
+        raise CouldNotFindOut("no time")
+
+    monkeypatch.setattr(hull, "decide", tired)
+    monkeypatch.setattr(exact_answers, "LARGEST", 0)
+    code, out, _ = regard("design", "ceiling", "--keys", SQUARE, "--all")
+    assert code == 3
+    assert [line.split()[0] for line in out.splitlines()[1:6]] == ["0", "1", "2", "3", "4"]
+    assert "4  could not find out: no time" in out
+    code, out, _ = regard("design", "ceiling", "--keys", SQUARE, "--all", "--json")
+    assert (code, len(json.loads(out)["ceilings"]), json.loads(out)["unanswered"]) == (3, 4, {"4": "no time"})
 
 
 def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
@@ -284,3 +305,54 @@ def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
         first["query"] = [0.0, 0.0]
         path.write_text(json.dumps(spoilt), encoding="utf-8")
         assert regard("design", "verify", path, "--keys", SQUARE)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        (("copy", "--keys", "0;0;1;2;3;-1;-2;-3", 0, "--eps", 0.01), 1, "none gets more than 0.125 on that key"),
+        (("ceiling", "--keys", "0;0;1;2;3;-1;-2;-3", 0), 0, "can get at most 0.125 of the attention"),
+        (
+            ("match", "--keys", "1,1;1,-1;-1,1;-1,-1", "0.5,0,0,0.5", "--kl", 0.01),
+            1,
+            "the divergence is at least 0.6931",
+        ),
+        (("copy", "--keys", "0,0;1,0;-1,0;0,1", 0, "--eps", 2), 1, "1/3 on that key is approached and never reached"),
+        (("share", "--keys", "0,0;1,0;-1,0;0,1", 0, 1, "--eps", 1), 1, "1/3 on the least of them is approached and"),
+        (("copy", "--keys", "1;1;1", 0, "--max-norm", 1e290), 0, "attention 0.333333333 on that key"),
+        (("copy", "--keys", "0;1;2", 0, "--eps", 1.0000001), 0, "at least 1/(1+1.0000001)"),
+        (("copy", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9", 1), 0, "only its exact digits do it, which --json has"),
+        (("share", "--keys", "1,0,0;0,1,0;0,0,1", 0, 1, "--eps", 1e-9), 0, "norm 16.9205"),
+        (("match", "--keys", "1,0,0;0,1,0;0,0,1", "0.7,0.2,0.1", "--kl", 1e-14), 0, "This query does it"),
+        (("ceiling", "--keys", "0.1,0.3; 0.2,0.6; 0.3,0.9; 0.2,0.6", "--all"), 0, "Every row carries a certificate"),
+    ],
+)
+def test_what_was_false_or_refused_once(regard, words, exit_code, said):
+    code, out, _ = regard("design", *words)
+    assert code == exit_code
+    assert said in out
+    code, out, _ = regard("design", *words, "--json")
+    assert code == exit_code
+    json.loads(out)
+
+
+def test_the_figures_around_a_certificate_are_held_against_it(regard, tmp_path):
+    path = tmp_path / "result.json"
+    whole = json.loads(regard("design", "copy", "example:square", 0, "--json")[1])
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    code, out, _ = regard("design", "verify", path, "--keys", "example:square")
+    assert code == 0
+    assert "holds  the file's own figures are the certificate's: query, norm, verb" in out
+    assert "Not checked, and not part of the certificate: textbook, verification." in out
+    for field, value in (("query", [0.0, 0.0]), ("norm", 1.0), ("attention", 1.0), ("chosen", [1]), ("eps", 0.001)):
+        path.write_text(json.dumps({**whole, field: value}), encoding="utf-8")
+        code, out, _ = regard("design", "verify", path, "--keys", "example:square")
+        assert code == 1
+        assert f"FAILS  the file states its own {field}, which is not the certificate's" in out
+
+
+def test_integers_that_float64_rounds_are_refused_by_winnable(regard, tmp_path):
+    np.save(tmp_path / "rows.npy", np.array([[2**53], [2**53 + 1], [2**53 + 2]]))
+    code, out, err = regard("design", "winnable", tmp_path / "rows.npy")
+    assert (code, out) == (2, "")
+    assert "integers beyond 2^53 that float64 rounds, such as 9007199254740993" in err

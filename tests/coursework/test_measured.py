@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from places import ROOT
 from regard.coursework import measured, record
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import translator, translator_trained
-from regard.coursework.measured import VALIDATION, Contest, Record, Run, Study, Variant
+from regard.coursework.measured import VALIDATION, Figures, RunFigures
 from regard.coursework.verdict import Status
 from regard.errors import InputError
 from regard.translator.studies.comparison import compare
@@ -28,29 +29,39 @@ SHIPPED = sorted((ROOT / "src" / "regard" / "coursework" / "records").glob("*.js
 SPACE = "[training]\nlearning_rate = {low = 1e-3, high = 1e-2, log = true}\n"
 
 
-def a_run(**changes) -> Run:
+def a_run(**changes) -> RunFigures:
     given = {"command": "regard translator train", "seed": 3, "changes": [], "weights": 7, "cpu_seconds": 11.0}
-    return Run(**given | {"curve": [5.0, 2.0, 3.0], "without_sos": [7.0, 2.5, 4.0]} | changes)
+    return RunFigures(**given | {"curve": [5.0, 2.0, 3.0], "without_sos": [7.0, 2.5, 4.0]} | changes)
 
 
-def a_variant(name: str, *values: float) -> Variant:
-    return Variant(name=name, weights=7, cpu_seconds=1.0, coverage=[], measures={VALIDATION: list(values)})
+def a_variant(name: str, *values: float) -> dict[str, Any]:
+    return {"name": name, "weights": 7, "cpu_seconds": 1.0, "coverage": [], "measures": {VALIDATION: list(values)}}
 
 
-def a_contest(*variants: Variant) -> Contest:
-    return Contest(command="regard translator compare", scored_on="the test set", seeds=[0, 1, 2], variants=[*variants])
+def a_comparison(*variants: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "command": "regard translator compare",
+        "scored_on": "the test set",
+        "seeds": [0, 1, 2],
+        "variants": [*variants],
+    }
 
 
-def a_study(**changes) -> Study:
-    trials = [("complete", 5.0, {"width": 128}), ("pruned", 3.0, {"width": 64}), ("complete", 4.0, {"width": 256})]
+def a_study(**changes) -> dict[str, Any]:
+    trials = [["complete", 5.0, {"width": 128}], ["pruned", 3.0, {"width": 64}], ["complete", 4.0, {"width": 256}]]
     given = {"command": "regard translator tune", "trials": trials, "best": 2, "started_from": 0, "cpu_seconds": 1.0}
-    importance = [("model.width", 0.4, 0.1, 0.7), ("model.dropout", 0.1, -0.1, 0.2)]
-    return Study(**given | {"importance": importance, "confirmation": None} | changes)
+    importance = [["model.width", 0.4, 0.1, 0.7], ["model.dropout", 0.1, -0.1, 0.2]]
+    return given | {"importance": importance, "confirmation": None} | changes
 
 
-def a_record(**changes) -> Record:
+def content(**changes) -> dict[str, Any]:
+    """A record as its file has it."""
     given = {"name": "defaults", "date": "2026-11-15", "log": "docs/results/x.txt", "data": "toy", "versions": {}}
-    return Record(**given | {"runs": [a_run()], "comparison": None, "study": None} | changes)
+    return given | {"runs": [dataclasses.asdict(a_run())], "comparison": None, "study": None} | changes
+
+
+def a_record(**changes) -> Figures:
+    return measured.read(json.dumps(content(**changes)), "x")
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +96,12 @@ def test_counting_sos_is_a_power() -> None:
 
 
 def test_differences_are_told_from_noise() -> None:
-    contest = a_contest(a_variant("learned", 14.0, 14.1, 13.9), a_variant("glove", 12.0, 12.1, 11.9))
-    said = translator.compared(contest)
+    sure = a_comparison(a_variant("learned", 14.0, 14.1, 13.9), a_variant("glove", 12.0, 12.1, 11.9))
+    said = translator.compared(a_record(comparison=sure).comparison)
     assert "learned 14.00 (13.75 to 14.25), glove 12.00 (11.75 to 12.25)" in said
     assert "Beyond chance: glove is better than learned by 2.00." in said
-    noisy = a_contest(a_variant("learned", 14.0, 15.0, 13.0), a_variant("glove", 13.9, 14.0, 14.2))
-    assert "Beyond chance: no difference." in translator.compared(noisy)
+    noisy = a_comparison(a_variant("learned", 14.0, 15.0, 13.0), a_variant("glove", 13.9, 14.0, 14.2))
+    assert "Beyond chance: no difference." in translator.compared(a_record(comparison=noisy).comparison)
 
 
 # the format
@@ -109,9 +120,9 @@ def test_shipped_records_are_whole(path: Path) -> None:
     assert all(f"{run.perplexity:.2f}" in log for run in found.runs)
 
 
-def _commands(found: Record) -> list[str]:
-    parts = [*found.runs, found.comparison, found.study]
-    return [part.command for part in parts if part is not None]
+def _commands(found: Figures) -> list[str]:
+    commands = [part.command for part in [*found.runs, found.comparison] if part is not None]
+    return commands if found.study is None else [*commands, found.study.searched_by]
 
 
 def test_defaults_come_with_the_package() -> None:
@@ -120,9 +131,9 @@ def test_defaults_come_with_the_package() -> None:
 
 
 def test_a_record_reads_back_as_itself() -> None:
-    contest = a_contest(a_variant("learned", 2.0, 3.0, 4.0))
-    whole = a_record(comparison=contest, study=a_study(confirmation=contest))
-    assert measured.read(record.text(whole), "x") == whole
+    comparison = a_comparison(a_variant("learned", 2.0, 3.0, 4.0))
+    whole = content(comparison=comparison, study=a_study(confirmation=comparison))
+    assert json.loads(record.text(measured.read(json.dumps(whole), "x"))) == whole
 
 
 @pytest.mark.parametrize(
@@ -149,11 +160,10 @@ def test_a_record_reads_back_as_itself() -> None:
     ],
 )
 def test_damage_is_named(bend, message: str) -> None:
-    whole = a_record(comparison=a_contest(a_variant("learned", 2.0, 3.0, 4.0)), study=a_study())
-    content = json.loads(record.text(whole))
-    bend(content)
+    bent = content(comparison=a_comparison(a_variant("learned", 2.0, 3.0, 4.0)), study=a_study())
+    bend(bent)
     with pytest.raises(InputError, match=f"The record x is damaged: .*{message}.*write it again with python -m"):
-        measured.read(json.dumps(content), "x")
+        measured.read(json.dumps(bent), "x")
 
 
 def test_a_record_that_is_no_json() -> None:
@@ -179,9 +189,9 @@ def test_from_a_run(folders: Path) -> None:
 
 def test_from_a_comparison(folders: Path) -> None:
     made, log = record.from_folders("embeddings", [folders / "vectors"])
-    assert [variant.name for variant in made.comparison.variants] == ["learned", "positions=none"]
+    assert [entry.name for entry in made.comparison.entries] == ["learned", "positions=none"]
     assert made.comparison.seeds == [0, 1]
-    assert len(made.comparison.variants[0].measures["BLEU"]) == 2
+    assert len(made.comparison.entries[0].measures["BLEU"].values) == 2
     assert "positions=none" in log
     assert str(folders) not in record.text(made) + log
 
@@ -195,8 +205,8 @@ def test_from_a_study(folders: Path, tmp_path: Path) -> None:
     made, log = record.from_folders("tuned", [out])
     study = made.study
     assert len(study.trials) == 3
-    assert study.trials[study.started_from][2] == {"training.learning_rate": 0.001}
-    assert [variant.name for variant in study.confirmation.variants]
+    assert study.default.changes == {"training.learning_rate": 0.001}
+    assert [entry.name for entry in study.confirmation.entries] == ["default", "best"]
     assert str(tmp_path) not in record.text(made) + log
     assert "3 trials" in log
 
@@ -235,7 +245,7 @@ def test_portable_commands() -> None:
 # the two claims
 
 
-def having(monkeypatch: pytest.MonkeyPatch, **records: Record) -> None:
+def having(monkeypatch: pytest.MonkeyPatch, **records: Figures) -> None:
     for module in (translator, translator_trained):
         monkeypatch.setattr(module, "record", records.get)
 
@@ -265,10 +275,10 @@ def test_what_is_not_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = a_contest(a_variant("learned", 14.0, 14.1, 13.9), a_variant("glove", 12.0, 12.1, 11.9))
-    wide, study = a_run(changes=["model.width: 256"]), a_study(confirmation=contest)
-    tuned = a_record(name="tuned", runs=[wide], study=study, comparison=contest)
-    embeddings = a_record(name="embeddings", runs=[], comparison=contest)
+    comparison = a_comparison(a_variant("learned", 14.0, 14.1, 13.9), a_variant("glove", 12.0, 12.1, 11.9))
+    wide, study = dataclasses.asdict(a_run(changes=["model.width: 256"])), a_study(confirmation=comparison)
+    tuned = a_record(name="tuned", runs=[wide], study=study, comparison=comparison)
+    embeddings = a_record(name="embeddings", runs=[], comparison=comparison)
     having(monkeypatch, defaults=a_record(), embeddings=embeddings, tuned=tuned)
     compared, said = claims["translator"].check().verdicts[1], claims["translator-trained"].check().verdicts[2]
     assert (compared.status, said.status) == (Status.MEASURED, Status.MEASURED)
@@ -287,7 +297,7 @@ def test_more_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     having(monkeypatch, defaults=a_record())
     assert "do not help: each run was at its best before its end" in translator_trained.more_epochs().because
     still = a_run(curve=[5.0, 3.0, 2.0])
-    having(monkeypatch, defaults=a_record(runs=[still]))
+    having(monkeypatch, defaults=a_record(runs=[dataclasses.asdict(still)]))
     assert "may help (a run was still improving)" in translator_trained.more_epochs().because
 
 

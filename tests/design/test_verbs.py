@@ -103,7 +103,7 @@ def test_the_centre_of_a_square_is_never_copied():
     assert found.bound == pytest.approx(0.2, abs=1e-12)
     assert found.bound >= 0.2 * (1 - 1e-15)
     assert strict(found, SQUARE)
-    assert "No query does: the most that any query can ever get is attention 0.2" in str(found)
+    assert "No query does: none gets more than 0.2 on that key, however long." in str(found)
     assert design.copy(SQUARE, 4, eps=4.0).norm == 0.0
 
 
@@ -199,7 +199,7 @@ def test_what_a_result_says():
     assert "within KL 0.1" in str(design.match(np.eye(3), [0.8, 0.1, 0.1], kl=0.1))
     assert "as well as a query of norm 2 can" in str(design.share(np.eye(3), [0, 2], max_norm=2.0))
     assert "zero query" in str(design.share(np.eye(3), [0, 1], eps=1.5))
-    assert json.loads(found.to_json())["certificate"] == json.loads(json.dumps(found.certificate))
+    assert json.loads(found.to_json())["certificate"] == json.loads(json.dumps(found.certificate.to_dict()))
 
 
 # what is refused ----------------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ REFUSED = [
     (lambda: design.copy(SQUARE, 0, eps=0.1, scale=0.0), r"The scale multiplies every score and must be a positive"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, scale=math.nan), r"The scale multiplies every score .* it is nan"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, scale="1"), r"The scale multiplies every score .* it is '1'"),
-    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[True]), r"True or False a key, 5 in all; it is bool of shape"),
-    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[1, 1, 1, 1, 0]), r"one True or False a key, 5 in all; it is int"),
+    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[True]), r"True or False per key, 5 in all; it is bool of shape"),
+    (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[1, 1, 1, 1, 0]), r"per key, 5 in all; it is int"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[False] * 5), r"allowed forbids every key"),
     (lambda: design.copy(SQUARE, 0, eps=0.1, allowed=[False] + [True] * 4), r"Key 0 is forbidden by the mask"),
     (lambda: design.match(SQUARE, [0.5, 0.5], kl=0.1), r"each of the 5 keys its share; it has 2 numbers"),
@@ -259,14 +259,13 @@ def test_bad_questions_are_refused_in_one_sentence(ask, message):
 
 
 def test_what_cannot_be_certified_is_said_so():
-    keys = np.random.default_rng(0).standard_normal((7, 11))
-    with pytest.raises(CouldNotFindOut, match="Neither a query that meets the demand nor a proof"):
-        design.share(keys, [0, 1, 2], eps=1e-13)
-    with pytest.raises(CouldNotFindOut, match=r"norm 1e\+300 .* could not be pinned down to 1e-09 nats"):
-        design.match(SQUARE, [0.3, 0.2, 0.1, 0.1, 0.3], max_norm=1e300)
-    collinear = [[0.1, 0.3], [0.2, 0.6], [0.3, 0.9]]  # not quite: see the ceilings
-    with pytest.raises(CouldNotFindOut, match="ask for a norm budget"):
-        design.copy(collinear, 1, eps=0.5)
+    keys = np.random.default_rng(0).standard_normal((120, 101))  # too many numbers for exact arithmetic
+    keys[-1] = (keys[0] + keys[1]) / 2
+    with pytest.raises(CouldNotFindOut, match=r"nor a proof .* the 120 keys are too many .* ask for a norm budget"):
+        design.copy(keys, 119, eps=0.5)
+    target = np.random.default_rng(1).dirichlet(np.ones(120))
+    with pytest.raises(CouldNotFindOut, match=r"norm 1e\+300 .* could not be pinned down to 1e-09 nats .* smaller max"):
+        design.match(keys, target, max_norm=1e300)
     assert CouldNotFindOut.exit_code == 3
 
 
@@ -303,7 +302,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_keys_get_an_answer_or_an_honest_refusal(name):
+def test_hard_keys_get_an_answer(name):
     keys = HARD[name]
     n, rng = len(keys), np.random.default_rng(0)
     radius = 5 / (np.ptp(keys, axis=0).max() or 1)
@@ -328,8 +327,7 @@ def test_hard_keys_get_an_answer_or_an_honest_refusal(name):
         json.loads(found.to_json())
         if found.bound is not None and found.verb != "match":
             assert 0 <= found.bound <= 1
-    hairs = ("nearly the same", "a hair inside", "a hair outside")
-    assert refused == 0 or name in hairs
+    assert refused == 0
 
 
 @pytest.mark.parametrize("eps", [1e-300, 1e-310, 1e308])

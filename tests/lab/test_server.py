@@ -419,8 +419,11 @@ def test_without_the_default_port_a_free_one_is_taken(lab, monkeypatch):
 
 
 def test_what_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(server, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"The lab needs uplot and latex2mathml: pip install 'regard\[lab\]'"):
+    for name in ("uplot", "latex2mathml"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        InputError, match=r"The lab needs uplot and latex2mathml, which are not installed: pip install 'regard\[lab\]'"
+    ):
         Lab(port=0)
 
 

@@ -164,7 +164,7 @@ def test_matrices_come_from_files_beside_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("means = [[1", "is not TOML"),
+        ("means = [[1", "is not valid TOML"),
         ("isotropic = 1.0", "it needs either means or orthonormal"),
         ("orthonormal = 3\nmeans = [[1.0]]", "it needs either means or orthonormal"),
         ("orthonormal = 0", "orthonormal must be a whole number from 1 to 10000, not 0"),
@@ -205,7 +205,7 @@ def run(*words: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["noise", *words])
     if isinstance(result.exception, RegardError):
         return result.exception.exit_code, str(result.exception)
-    return result.exit_code, result.output
+    return result.exit_code, result.stdout
 
 
 def test_the_command_line_says_what_python_says(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_learned_tables() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"dim": 3, "length": 5}, "dim is 3, but sines and cosines come in pairs"),
+        ({"dim": 3, "length": 5, "kind": "rotary"}, "dim is 3, but sines and cosines come in pairs"),
         ({"dim": 0, "length": 5}, "dim is 0, but"),
         ({"dim": True, "length": 5}, "dim is True, but"),
         ({"dim": 4, "length": 0}, "length is 0, but it counts positions"),
@@ -305,3 +305,38 @@ def test_the_tree_finds_the_same_nearest_rows_as_all_pairs(monkeypatch: pytest.M
     everything = rows.nearest_rows(table)
     monkeypatch.setattr(rows, "MANY", 10)
     assert rows.nearest_rows(table) == everything
+
+
+# An odd dimension ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dim", "length"), [(1, 211), (3, 101), (5, 97), (17, 53)])
+def test_an_odd_dimension_is_compared_pair_by_pair(dim, length):
+    """Against every pair with 60 digits."""
+    found = positions(dim=dim, length=length)
+    with flint.ctx.workdps(60):
+        waves = [flint.arb(10000) ** (flint.arb(-2 * (k // 2)) / dim) for k in range(dim)]
+        rows = [[(t * w).cos() if k % 2 else (t * w).sin() for k, w in enumerate(waves)] for t in range(length)]
+
+        def distance(s, t):
+            return sum(((a - b) ** 2 for a, b in zip(rows[s], rows[t], strict=True)), flint.arb(0)).sqrt()
+
+        nearest = min(((s, t) for t in range(length) for s in range(t)), key=lambda pair: float(distance(*pair).mid()))
+        truth = distance(*nearest)
+        assert found.nearest == nearest
+        assert flint.arb(found.distance[0]) < truth < flint.arb(found.distance[1])
+    assert found.distinct
+    assert found.distance[1] - found.distance[0] < 1e-12
+
+
+def test_an_odd_dimension_in_a_format_and_at_a_length_beyond_all_pairs():
+    assert positions(dim=1, length=1000, format="bfloat16").equal == (8, 52)
+    far = positions(dim=3, length=10**30)
+    assert far.distinct
+    assert far.searched < far.length
+    assert "Beyond, nothing nearer is ruled out" in str(far)
+    with pytest.raises(CouldNotFindOut, match="In an odd dimension every row is compared"):
+        positions(dim=3, length=10**30, format="float32")
+    with pytest.raises(InputError, match="come in pairs"):
+        positions(dim=3, length=10, kind="rotary")
+    assert positions(dim=5, length=100).figure().axes

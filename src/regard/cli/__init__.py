@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
 INTERRUPTED = 130
@@ -77,11 +77,6 @@ def main() -> None:
         _leave(STOPPED, INTERRUPTED)
     except RegardError as error:
         _leave(str(error), error.exit_code)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:  # a fault of ours, or of the user's own module
-            raise
-        _leave(str(missing("This command", package, extra=_extra(package))), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -90,6 +85,8 @@ def main() -> None:
     except OSError as error:
         _leave(f"The system refused {error.filename or 'an operation'}: {error.strerror or error}.", 2)
     except Exception as error:
+        if (absent := _not_installed(error)) is not None:
+            _leave(str(absent), absent.exit_code)
         if _debug:
             raise
         what = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
@@ -100,9 +97,14 @@ def main() -> None:
         )
 
 
-def _extra(package: str) -> str:
-    """The extra that the whole command group needs: to a translator torch alone would not be enough."""
-    return "translator" if sys.argv[1:2] == ["translator"] and EXTRAS[package] == "torch" else EXTRAS[package]
+def _not_installed(error: Exception) -> InputError | None:
+    """What to say where a package of one of our extras was imported in vain; None where something else went wrong."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in EXTRAS:
+        return None
+    # A translator needs more than torch: the smallest extra would only lead to the next refusal.
+    extra = "translator" if "translator" in sys.argv[1:3] and EXTRAS[package] == "torch" else EXTRAS[package]
+    return missing("This command", package, extra=extra)
 
 
 def _leave(message: str, code: int) -> None:

@@ -25,8 +25,15 @@ def claims(
     answer: Annotated[
         str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer; your code is run.")
     ] = None,
+    jail: Annotated[
+        bool,
+        typer.Option("--jail", help="With --answer: where it reaches no file, no network and no process of yours."),
+    ] = False,
+    hint: Annotated[
+        int, typer.Option("--hint", count=True, help="With --answer of a model: where it is wrong; twice: what it is.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
-    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long checking an answer may take.")] = 10.0,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """What the coursework states, whether it holds, and why.
@@ -37,9 +44,13 @@ def claims(
 
     Your own answer: --template FILE writes the function to fill in, --answer FILE.py:NAME runs it, in a process of
     its own, on fresh instances and against an adversary: it holds so far (exit code 0; no proof), or a counterexample
-    is shown (1).
+    is shown (1), or it cannot be checked (2), or it is so slow that too little was checked (3). It runs with your
+    rights, unless --jail is given: use that for files that are not your own.
 
     Example: regard claims average-within-budget --answer my.py:query
+
+    Your own Transformer: regard claims translator --answer my.py:NAME checks a model, or a part of one, part by part.
+    --hint says where it is wrong, --hint --hint says what is wrong.
 
     Exit code 0: the statement's own (first) reading holds, is not refuted, or is explained; 1: it is refuted.
     """
@@ -49,11 +60,17 @@ def claims(
     if name is None:
         _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json)
     claim = catalogue[name or ""]
-    _refuse_mixtures(file, template, answer, others=check or proof or plot is not None)
+    _refuse_mixtures(file, template, answer, others=check or proof or plot is not None, jail=jail)
     if template:
         show(claim.template(file), as_json=as_json)
     if answer is not None:
-        show(claim.check_answer(answer, seed=seed, limit=limit, progress=_started(answer), **given), as_json=as_json)
+        if hint and not claim.asks_for_code:
+            raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
+        progress = _started(answer, jail=jail)
+        checked = claim.check_answer(
+            answer, seed=seed, limit=limit, jail=jail, hints=hint, progress=progress, sizes=given
+        )
+        show(checked, as_json=as_json)
     claim.chosen(**given)  # bad parameters are refused before anything is written
     if plot is not None:
         claim.plot(plot, **given)
@@ -75,13 +92,14 @@ def _all(check: bool, *, alone: bool, as_json: bool) -> None:
     show(catalogue.check(progress=Progress("claims")) if check else catalogue.listing(), as_json=as_json)
 
 
-def _started(answer: str) -> Callable[[int, int], None]:
+def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:
     """Progress that says first, once it is so, that a person's own code is run."""
     progress = Progress("instances")
 
     def report(done: int, total: int) -> None:
         if done == 0:
-            note(f"running your own code, {answer}, in a process of its own.")
+            where = "in a jail" if jail else "with your rights: for a file that is not your own, add --jail"
+            note(f"running the code of {answer} in a process of its own, {where}.")
             return
         if done == 1:
             progress.start = time.monotonic()  # importing the file is no measure of the time left
@@ -90,11 +108,13 @@ def _started(answer: str) -> Callable[[int, int], None]:
     return report
 
 
-def _refuse_mixtures(file: str | None, template: bool, answer: str | None, *, others: bool) -> None:
+def _refuse_mixtures(file: str | None, template: bool, answer: str | None, *, others: bool, jail: bool) -> None:
     if file is not None and not template:
         raise InputError(f"{file!r} is one word too many; a second name is the file that --template writes.")
     if template + (answer is not None) + others > 1:
         raise InputError("--template, --answer and the verdicts (--check, --proof, --plot) are asked one at a time.")
+    if jail and answer is None:
+        raise InputError("--jail is where an answer runs: give it together with --answer FILE.py:NAME.")
 
 
 def _parameters(settings: list[str]) -> dict[str, Any]:

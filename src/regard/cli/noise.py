@@ -67,7 +67,7 @@ def study(
     share: Annotated[float, typer.Option(help="Report P(weight > share).")] = 0.9,
     quantiles: Annotated[str, typer.Option(help="Levels, e.g. 0.05,0.5,0.95.")] = "",
     method: Annotated[str, typer.Option(help="auto, integral, enumeration, qmc or sampling.")] = "auto",
-    points: Annotated[int, typer.Option(help="Sobol points a scramble, a power of two.")] = 2**13,
+    points: Annotated[int, typer.Option(help="Sobol points per scramble, a power of two.")] = 2**13,
     scrambles: Annotated[int, typer.Option(help="Scrambles of the Sobol points, at least 4.")] = 16,
     draws: Annotated[int, typer.Option(help="Random draws, for --method sampling.")] = 100_000,
     seed: Seed = 0,

@@ -10,11 +10,11 @@ from regard.cli.output import AsJson, Progress, check_plot, note, show
 
 
 def positions(
-    dim: Annotated[int | None, typer.Option(help="Dimension, an even number.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimension; for rotary positions an even number.")] = None,
     length: Annotated[int | None, typer.Option(help="How many positions, from 0.")] = None,
     format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
-    table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one a row.")] = None,
+    table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one per row.")] = None,
     through: Annotated[
         str, typer.Option(help="How a number comes about: real (rounded once), float64, float32 or native.")
     ] = "real",
@@ -58,7 +58,7 @@ def positions(
         library=library,
         base=base,
         effort=effort,
-        report=Progress("positions"),
+        progress=Progress("positions"),
     )
     if plot is not None:
         result.plot(plot)

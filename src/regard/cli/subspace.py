@@ -18,8 +18,8 @@ def _group() -> None:
 
 @app.command()
 def extract(
-    a: Annotated[str, typer.Argument(metavar="A", help="Basis of the part to recover, one vector a column.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Basis of the part to remove, one vector a column.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Basis of the part to recover, one vector per column.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Basis of the part to remove, one vector per column.")],
     rows: Annotated[bool, typer.Option("--rows", help="The basis vectors are the rows of A and B.")] = False,
     tolerance: Annotated[
         float | None, typer.Option(help="Count singular values and angles up to this as zero, for measured data.")

@@ -47,7 +47,7 @@ def symmetry(
         trials=trials,
         seed=seed,
         name=map.rpartition(":")[2],
-        report=Progress("symmetry"),
+        progress=Progress("symmetry"),
     )
     if plot is not None:
         result.plot(plot)

@@ -88,14 +88,14 @@ def score(
     run: RunFolder,
     test: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Two files, source and target, a sentence a line; default: the test set of the run's data."),
+        typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
     ] = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Perplexity both ways of counting, nats a character, BLEU and chrF with signatures, by length and phenomenon.
+    """Perplexity both ways of counting, nats per character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
@@ -113,7 +113,9 @@ def translate(
     run: RunFolder,
     text: Annotated[
         str | None,
-        typer.Argument(help="A sentence, or a file with one a line; left out: standard input.", show_default=False),
+        typer.Argument(
+            help="A sentence, or a file with one on each line; default: standard input.", show_default=False
+        ),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
     beam: Beam = 1,
@@ -186,7 +188,7 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
-        from regard.translator.training.budget import duration
+        from regard.progress import duration
 
         now = time.monotonic()
         if now - self.shown < (0.5 if self.terminal else 20):
@@ -255,7 +257,7 @@ def _sentences(text: str | None) -> list[str]:
 
 def _standard_input() -> list[str]:
     if sys.stdin.isatty():
-        note("reading sentences from the keyboard, one a line; end with Ctrl-D.")
+        note("reading sentences from the keyboard, one on each line; end with Ctrl-D.")
     try:
         lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -263,7 +265,7 @@ def _standard_input() -> list[str]:
             f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
         ) from None
     if not lines:
-        raise InputError("Standard input is empty; give one sentence a line.")
+        raise InputError("Standard input is empty; give one sentence on each line.")
     return lines
 
 

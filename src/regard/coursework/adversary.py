@@ -51,7 +51,8 @@ def attack(
         point = {name: float(np.clip(np.exp(v), *box[name])) for name, v in zip(names, x, strict=True)}
         return {name: round(value) if name in whole else value for name, value in point.items()}
 
-    found = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
+    with np.errstate(over="ignore"):  # of the spread of the values, where a constant in them is huge
+        found = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
     return Attack(value=float(-found.fun), at=place(found.x), tries=int(found.nfev))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,6 +13,7 @@ from typing import Any
 from regard.coursework.claim import TOPICS, Claim
 from regard.coursework.verdict import WIDTH, Table
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 
 PACKAGE = "regard.coursework.claims"
@@ -71,7 +72,7 @@ class Claims(Mapping[str, Claim]):
         """Every claim with its statement."""
         return Listing(claims=self._sorted())
 
-    def check(self, *, progress: Callable[[int, int], None] | None = None) -> Table:
+    def check(self, *, progress: Progress | None = None) -> Table:
         """Check all of them, each with its default parameters."""
         rows = []
         for done, claim in enumerate(self._sorted()):

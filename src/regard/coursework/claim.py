@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,14 @@ from regard.coursework.question import Question
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
 
 if TYPE_CHECKING:
-    from regard.coursework.report import AnswerChecked
-    from regard.coursework.template import Template
+    from regard.coursework.answers.jail import Tier
+    from regard.coursework.answers.report import AnswerChecked
+    from regard.coursework.answers.template import Template
+    from regard.coursework.transformer.check import TransformerChecked
 
 TOPICS = ("attention", "noise", "order", "rank", "translator")
 
@@ -27,7 +30,7 @@ class Claim(Result):
 
     ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
     take the parameters by name, as the readings' checks do. The first reading is the statement's own. ``question`` is
-    what a reader can construct and have checked; None where the claim asks for words.
+    what a reader can construct and have checked; None where the claim asks for words or for a model in code.
     """
 
     name: str
@@ -40,8 +43,9 @@ class Claim(Result):
     prove: Callable[..., str]
     draw: Callable[..., None]
     question: Question | None = None
+    asks_for_code: bool = False  # a whole model, checked by regard.coursework.transformer
 
-    def check(self, **parameters: float) -> Checked:
+    def check(self, /, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
         chosen = self.chosen(**parameters)
         judged = [
@@ -53,12 +57,12 @@ class Claim(Result):
 
         return Checked(claim=self.name, parameters=chosen, judged=tuple(judged), _draw=draw)
 
-    def proof(self, **parameters: float) -> Proof:
+    def proof(self, /, **parameters: float) -> Proof:
         """The proof, with the numbers of this instance."""
         chosen = self.chosen(**parameters)
         return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
 
-    def answered(self, **parameters: float) -> Answered:
+    def answered(self, /, **parameters: float) -> Answered:
         """The verdicts and the proof together."""
         return Answered(checked=self.check(**parameters), proof=self.proof(**parameters))
 
@@ -75,26 +79,46 @@ class Claim(Result):
     def check_answer(
         self,
         function: str | Callable[..., Any],
+        /,
         *,
         seed: int = 0,
         limit: float = 10.0,
-        progress: Callable[[int, int], None] | None = None,
+        jail: bool | Tier = False,
+        hints: int = 0,
+        progress: Progress | None = None,
+        sizes: Mapping[str, object] | None = None,
         **parameters: float,
-    ) -> AnswerChecked:
+    ) -> AnswerChecked | TransformerChecked:
         """Check your own answer on fresh instances and against the adversary.
 
-        ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, or a
-        function, which is called in this process and cannot be stopped. Parameters fix the instances' sizes.
+        ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, in a jail if
+        you say so, or a function, which is called in this process and cannot be stopped. Parameters fix the
+        instances' sizes; ``sizes`` takes them as a mapping, for names that come from elsewhere.
         """
-        from regard.coursework.answers import check_answer
+        if self.asks_for_code:
+            from regard.coursework.transformer.check import check_transformer
 
+            self.chosen(**{**(sizes or {}), **parameters})
+            if jail is not False:  # to run it with the reader's rights after all would be the worst answer
+                raise InputError(
+                    f"{self.name} asks for a model, which needs torch and is not run in a jail yet; nothing was run. "
+                    "For a file that is not your own use a container or a virtual machine, and leave --jail out there."
+                )
+            return check_transformer(function, claim=self.name, seed=seed, limit=limit, hints=hints, progress=progress)
+        from regard.coursework.answers.checking import check_answer
+
+        given = {**(sizes or {}), **parameters}
         return check_answer(
-            self.name, self._asked(), function, seed=seed, limit=limit, given=parameters, progress=progress
+            self.name, self._asked(), function, seed=seed, limit=limit, jail=jail, given=given, progress=progress
         )
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template:
         """Write the function to fill in to a new file, by default named after the claim."""
-        from regard.coursework.template import written
+        if self.asks_for_code:
+            from regard.coursework.transformer.template import written as written_class
+
+            return written_class(self.name, path)
+        from regard.coursework.answers.template import written
 
         return written(self.name, self.statement, self._asked(), path)
 
@@ -106,7 +130,7 @@ class Claim(Result):
             )
         return self.question
 
-    def chosen(self, **parameters: object) -> dict[str, float]:
+    def chosen(self, /, **parameters: object) -> dict[str, float]:
         """The defaults with these replaced, checked against their ranges."""
         return checked_parameters(self.parameters, parameters, self.name)
 
@@ -121,6 +145,8 @@ class Claim(Result):
             ]
         if self.question is not None:
             lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
+        if self.asks_for_code:
+            lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
         return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
 
     def to_dict(self) -> dict[str, Any]:

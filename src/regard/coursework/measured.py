@@ -1,7 +1,7 @@
 """Figures of training runs, which a check reads and never trains again.
 
-A record is a JSON file in the folder ``records``. ``python -m regard.coursework.record`` writes it from the folders of
-the runs, so that nobody types a figure; a record that is not there has not been measured yet.
+They are in JSON files in the folder ``records``. ``python -m regard.coursework.record`` writes one from the folders of
+the runs, so that nobody types a figure; a file that is not there has not been measured yet.
 
 | key | what |
 |---|---|
@@ -10,12 +10,12 @@ the runs, so that nobody types a figure; a record that is not there has not been
 | ``log`` | where the runs are written out in full, a path in the repository |
 | ``data`` | the corpus in words |
 | ``versions`` | of Python and the libraries |
-| ``runs`` | a list of :class:`Run` |
-| ``comparison`` | a :class:`Contest`, or null |
-| ``study`` | a :class:`Study`, or null |
+| ``runs`` | a list of :class:`RunFigures` |
+| ``comparison`` | null, or ``command``, ``scored_on``, ``seeds`` and ``variants``, whose measures are seed by seed |
+| ``study`` | null, or ``command``, ``trials`` (state, perplexity, changes), ``importance`` and a ``confirmation`` |
 
 What can be computed from these (a best epoch, a mean, an interval, a difference) is not in the file and cannot
-contradict it.
+contradict it: a comparison and a study are read as the translator's own results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import datetime
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,14 +32,18 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.translator.scoring.intervals import Difference, Interval
+    from regard.translator.studies.search_record import Tuning
+    from regard.translator.studies.summary import Comparison, Entry
 
 NAMES = ("defaults", "embeddings", "tuned")
 VALIDATION = "validation perplexity"
+_COMPARISON = ("command", "scored_on", "seeds", "variants")
+_VARIANT = ("name", "weights", "cpu_seconds", "coverage", "measures")
+_STUDY = ("command", "trials", "best", "started_from", "importance", "confirmation", "cpu_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunFigures:
     """One training; ``curve`` is the validation perplexity counting <sos>, epoch by epoch."""
 
     command: str
@@ -74,80 +78,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variant:
-    """One entry of a comparison: each measure seed by seed."""
-
-    name: str
-    weights: int
-    cpu_seconds: float
-    coverage: list[str]
-    measures: dict[str, list[float]]
-
-    def __post_init__(self) -> None:
-        if VALIDATION not in self.measures:
-            raise InputError(f"{self.name!r} has no {VALIDATION}")
-        for name, values in self.measures.items():
-            _check_figures(name, values, least=0.0)
-
-    def interval(self, measure: str) -> Interval:
-        """The mean over seeds with its 95 % t-interval."""
-        from regard.translator.scoring.intervals import t_interval
-
-        return t_interval(self.measures[measure])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contest:
-    """The same model with several embeddings or settings, each with every seed."""
-
-    command: str
-    scored_on: str
-    seeds: list[int]
-    variants: list[Variant]
-
-    def __post_init__(self) -> None:
-        for variant in self.variants:
-            for name, values in variant.measures.items():
-                if len(values) != len(self.seeds):
-                    raise InputError(f"{variant.name!r} has {len(values)} of {name} for {len(self.seeds)} seeds")
-        if not self.variants or not self.seeds:
-            raise InputError("a comparison has no variant or no seed")
-
-    def differences(self, measure: str) -> list[Difference]:
-        """Every two variants, paired by seed, with what survives Holm's correction."""
-        from regard.translator.scoring.intervals import paired_differences
-
-        values: dict[str, Sequence[float]] = {v.name: v.measures[measure] for v in self.variants}
-        return paired_differences(measure, values, lower_is_better="perplexity" in measure)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """A search for better settings: every trial as (state, perplexity or null, changes), and its confirmation."""
-
-    command: str
-    trials: list[tuple[str, float | None, dict[str, Any]]]
-    best: int  # number of the best trial
-    started_from: int | None  # number of the trial with the settings it started from
-    importance: list[tuple[str, float, float, float]]  # setting, mean, 5 % and 95 % of resamples
-    confirmation: Contest | None
-    cpu_seconds: float
-
-    def __post_init__(self) -> None:
-        numbers = range(len(self.trials))
-        if self.best not in numbers or (self.started_from is not None and self.started_from not in numbers):
-            raise InputError(f"trial {self.best} or {self.started_from} is none of the {len(self.trials)}")
-        complete = [p for state, p, _ in self.trials if state == "complete" and p is not None]
-        if self.perplexity(self.best) != min(complete, default=math.nan):
-            raise InputError(f"trial {self.best} is not the best complete one")
-
-    def perplexity(self, number: int) -> float:
-        """Best validation perplexity of a trial, counting <sos>."""
-        return self.trials[number][1] or math.nan
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Figures:
     """What was measured, when, with which versions, and where the log is."""
 
     name: str
@@ -155,9 +86,9 @@ class Record:
     log: str
     data: str
     versions: dict[str, str]
-    runs: list[Run]
-    comparison: Contest | None
-    study: Study | None
+    runs: list[RunFigures]
+    comparison: Comparison | None
+    study: Tuning | None
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -175,8 +106,8 @@ class Record:
         return f"the record of {self.date}, {self.log}"
 
 
-def record(name: str) -> Record | None:
-    """The record of this name that comes with the package, or None where it is not measured yet.
+def record(name: str) -> Figures | None:
+    """The figures of this name that come with the package, or None where they are not measured yet.
 
     >>> found = record("defaults")
     >>> [round(run.perplexity) for run in found.runs if run.seed == 0]
@@ -186,49 +117,130 @@ def record(name: str) -> Record | None:
     return read(path.read_text(encoding="utf-8"), name) if path.is_file() else None
 
 
-def read(text: str, where: str | Path) -> Record:
-    """A record from its JSON text; InputError says in one sentence what is wrong with it."""
+def read(text: str, where: str | Path) -> Figures:
+    """Figures from their JSON text; InputError says in one sentence what is wrong with it."""
     try:
-        content = json.loads(text)
-        return _record(content)
-    except (InputError, ValueError, TypeError, AttributeError) as error:
+        parts = _keys("record", [field.name for field in fields(Figures)], json.loads(text))
+        runs = [RunFigures(**_keys("run", [field.name for field in fields(RunFigures)], run)) for run in parts["runs"]]
+        return Figures(
+            **parts | {"runs": runs, "comparison": _comparison(parts["comparison"]), "study": _study(parts["study"])}
+        )
+    except (InputError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"The record {where} is damaged: {str(error).rstrip('.')}; write it again with "
             "python -m regard.coursework.record."
         ) from None
 
 
-def _record(content: Any) -> Record:
-    parts = _keys(Record, content)
-    study = None if parts["study"] is None else _keys(Study, parts["study"])
-    if study is not None:
-        study["trials"] = [(state, p, changes) for state, p, changes in study["trials"]]
-        study["importance"] = [(name, mean, low, high) for name, mean, low, high in study["importance"]]
-        study["confirmation"] = _contest(study["confirmation"])
-    return Record(
-        **parts
-        | {
-            "runs": [Run(**_keys(Run, run)) for run in parts["runs"]],
-            "comparison": _contest(parts["comparison"]),
-            "study": None if study is None else Study(**study),
-        }
-    )
+def to_json(figures: Figures) -> str:
+    """The JSON text that reads back as these figures."""
+    content = {field.name: getattr(figures, field.name) for field in fields(figures)}
+    content |= {
+        "runs": [asdict(run) for run in figures.runs],
+        "comparison": _comparison_content(figures.comparison),
+        "study": _study_content(figures.study),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _contest(content: Any) -> Contest | None:
+def _comparison(content: Any) -> Comparison | None:
+    """A comparison as the translator has it, its differences computed anew."""
+    from regard.translator.studies.summary import Comparison, differences_of
+
     if content is None:
         return None
-    parts = _keys(Contest, content)
-    return Contest(**parts | {"variants": [Variant(**_keys(Variant, v)) for v in parts["variants"]]})
+    parts = _keys("comparison", _COMPARISON, content)
+    entries = [_entry(variant, len(parts["seeds"])) for variant in parts["variants"]]
+    if not entries or not parts["seeds"]:
+        raise InputError("a comparison has no variant or no seed")
+    return Comparison(
+        folder="", scored_on=parts["scored_on"], seeds=parts["seeds"], entries=entries, groups=[], notes=[],
+        differences=differences_of(entries), bleu_signature="", chrf_signature="", command=parts["command"],
+    )  # fmt: skip
 
 
-def _keys(kind: type[Any], content: Any) -> dict[str, Any]:
-    """The content, if its keys are exactly the fields."""
+def _entry(content: Any, seeds: int) -> Entry:
+    from regard.translator.scoring.intervals import t_interval
+    from regard.translator.studies.summary import Entry
+
+    parts = _keys("variant", _VARIANT, content)
+    if VALIDATION not in parts["measures"]:
+        raise InputError(f"{parts['name']!r} has no {VALIDATION}")
+    for name, values in parts["measures"].items():
+        _check_figures(name, values, least=0.0)
+        if len(values) != seeds:
+            raise InputError(f"{parts['name']!r} has {len(values)} of {name} for {seeds} seeds")
+    return Entry(
+        name=parts["name"], embedding={}, changes=[], coverage=parts["coverage"], parameters=parts["weights"],
+        cpu_seconds=parts["cpu_seconds"], best_epochs=[], runs=[],
+        measures={name: t_interval(values) for name, values in parts["measures"].items()},
+    )  # fmt: skip
+
+
+def _comparison_content(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    variants = [
+        {
+            "name": entry.name,
+            "weights": entry.parameters,
+            "cpu_seconds": round(entry.cpu_seconds, 1),
+            "coverage": entry.coverage,
+            "measures": {name: interval.values for name, interval in entry.measures.items()},
+        }
+        for entry in comparison.entries
+    ]
+    values = comparison.command, comparison.scored_on, comparison.seeds, variants
+    return dict(zip(_COMPARISON, values, strict=True))
+
+
+def _study(content: Any) -> Tuning | None:
+    """A search as the translator has it."""
+    from regard.translator.studies.importance import Importance
+    from regard.translator.studies.search_record import Trial, Tuning
+
+    if content is None:
+        return None
+    parts = _keys("study", _STUDY, content)
+    trials = [
+        Trial(number=i, state=state, perplexity=p, expected=p, curve=[], changes=changes, cpu_seconds=0.0, reason="")
+        for i, (state, p, changes) in enumerate(parts["trials"])
+    ]
+    best, start = parts["best"], parts["started_from"]
+    if best not in range(len(trials)) or (start is not None and start not in range(len(trials))):
+        raise InputError(f"trial {best} or {start} is none of the {len(trials)}")
+    complete = [t.perplexity for t in trials if t.state == "complete" and t.perplexity is not None]
+    if trials[best].perplexity != min(complete, default=math.nan):
+        raise InputError(f"trial {best} is not the best complete one")
+    return Tuning(
+        folder="", space="", trials=trials, best=trials[best], default=None if start is None else trials[start],
+        importance=[Importance(name=n, mean=mean, low=low, high=high) for n, mean, low, high in parts["importance"]],
+        confirmation=_comparison(parts["confirmation"]), command="", cpu_seconds=parts["cpu_seconds"],
+        searched_by=parts["command"],
+    )  # fmt: skip
+
+
+def _study_content(study: Tuning | None) -> dict[str, Any] | None:
+    if study is None:
+        return None
+    values = (
+        study.searched_by,
+        [[trial.state, trial.perplexity, trial.changes] for trial in study.trials],
+        study.trials.index(study.best),
+        None if study.default is None else study.trials.index(study.default),
+        [[one.name, one.mean, one.low, one.high] for one in study.importance],
+        _comparison_content(study.confirmation),
+        round(study.cpu_seconds, 1),
+    )
+    return dict(zip(_STUDY, values, strict=True))
+
+
+def _keys(what: str, wanted: Sequence[str], content: Any) -> dict[str, Any]:
+    """The content, if its keys are exactly the wanted ones."""
     if not isinstance(content, dict):
-        raise InputError(f"{kind.__name__.lower()} is no table but {type(content).__name__}")
-    wanted = {field.name for field in fields(kind)}
-    if wrong := wanted ^ content.keys():
-        raise InputError(f"{kind.__name__.lower()} lacks or does not know {', '.join(sorted(wrong))}")
+        raise InputError(f"{what} is no table but {type(content).__name__}")
+    if wrong := set(wanted) ^ content.keys():
+        raise InputError(f"{what} lacks or does not know {', '.join(sorted(wrong))}")
     return dict(content)
 
 

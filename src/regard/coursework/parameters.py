@@ -80,9 +80,9 @@ def number_of_keys(*, least: int = 2, default: int = 10, most: int = 10**9) -> P
     return Parameter(name="n", default=default, meaning="how many keys", whole=True, least=least, most=most)
 
 
-def slack(*, default: float = 0.01) -> Parameter:
+def slack(*, default: float = 0.01, least: float = 1e-200) -> Parameter:
     """eps with 0 < eps < 1, as most claims have it."""
-    return Parameter(name="eps", default=default, meaning="how much the rest may get", least=1e-200, below=1)
+    return Parameter(name="eps", default=default, meaning="how much the rest may get", least=least, below=1)
 
 
 def noise_parameters(*, iso: float, scale: float = 20.0) -> tuple[Parameter, ...]:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 Array = NDArray[np.float64]
 
-N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50))
+N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
 EXTRA = sized("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
-EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.9))
+EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.999), reach=(1e-12, 0.999))
 
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
 
@@ -44,8 +44,18 @@ def with_keys(latent: Array, *, n: int, extra: int, eps: float) -> Instance:
     return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
 
 
+def sharp(n: int, eps: float) -> Any:
+    """The context for enclosures that are to tell 1 from 1 + (eps/n)^2, however small eps is.
+
+    >>> with sharp(10, 1e-200):
+    ...     bool(flint.arb(1) + flint.arb(1e-200) ** 2 / 100 > 1)
+    True
+    """
+    return flint.ctx.workprec(256 + math.ceil(4 * math.log2(max(n, 2) / eps)))
+
+
 def enclosed_scores(query: Array, keys: Array) -> list[Any]:
-    """The scores k_i . q of the floats as they are, as balls; call it inside ``enclosure.precise()``."""
+    """The scores k_i . q of the floats as they are, as balls; call it inside ``balls.precise()``."""
     product = flint.arb_mat(keys.tolist()) * flint.arb_mat([[x] for x in query.tolist()])
     return [product[i, 0] for i in range(len(keys))]
 
@@ -57,10 +67,10 @@ def shares(query: Array, keys: Array, chosen: Sequence[int], eps: float, *, wher
     'alpha_0 = 0.422319 is below 1/(2+eps) = 0.47619'
     """
     room, least, weight = math.inf, chosen[0], 0.0
-    with enclosure.precise():
+    with balls.precise():
         scores = enclosed_scores(query, keys)
         for i in chosen:
-            total = enclosure.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
+            total = balls.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
             spare = _spare(total, len(chosen), eps)
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
@@ -74,8 +84,8 @@ def _spare(total: Any, count: int, eps: float) -> float:
     """(eps - what the rest takes beyond equal shares) / eps: negative only if the real numbers fail."""
     if not total.is_finite():
         return -math.inf
-    ball = enclosure.ball
-    return enclosure.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
+    ball = balls.ball
+    return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 
 def within(query: Array, budget: float, name: str) -> Ruling:

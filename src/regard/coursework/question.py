@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 Setting = dict[str, float]
 
 LARGEST = 400  # rows and columns of a latent
+TRIES = 20  # to draw the other sizes so that they fit to an end
 SLACK = 1e-9  # what an answer may miss by, relatively: it was computed in floats
 
 
@@ -31,6 +32,7 @@ class Size:
 
     parameter: Parameter
     ladder: tuple[float, ...]
+    reach: tuple[float, float] | None = None  # what is drawn at random, where most of what is allowed says little
 
     @property
     def name(self) -> str:
@@ -41,34 +43,58 @@ class Size:
         """Whether it counts something."""
         return self.parameter.whole or self.parameter.even
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value that is allowed; of a bound that is not reached, the rung next to it.
+
+        >>> sized("x", "a number", (0.5, 2.0), least=0.01, below=3).ends
+        (0.01, 2.0)
+        """
+        low, high, rule = min(self.ladder), max(self.ladder), self.parameter
+        if len(self.ladder) > 1:
+            low = low if rule.least is None else rule.least
+            high = high if rule.most is None else rule.most
+        return low, high
+
     def drawn(self, rng: np.random.Generator) -> float:
-        """A value of the ladder; of a number that is not whole, half of the time one in between."""
-        if self.whole or rng.random() < 0.5:
+        """A value of the ladder, or one in between, whatever its size: its logarithm is uniform between the ends."""
+        if rng.random() < 0.5:
             return self.ladder[rng.integers(len(self.ladder))]
-        return float(f"{np.exp(rng.uniform(*np.log(self._ends()))):.3g}")
+        low, high = self.reach or self.ends
+        if not low < high:
+            return low
+        return self._near(float(np.exp(rng.uniform(np.log(max(low, 0.5) if self.whole else low), np.log(high)))))
 
     def moved(self, value: float, rng: np.random.Generator, step: float) -> float:
-        """A value nearby, within the ends of the ladder; a whole number now and then moves by one rung."""
+        """A value nearby, within what is drawn at random; a whole number moves now and then only."""
+        low, high = self.reach or self.ends
+        if self.whole and low <= value <= high and rng.random() < 0.6:
+            return value
+        return self._near(value * float(np.exp(step * rng.standard_normal())))
+
+    def _near(self, value: float) -> float:
+        """The nearest value that is drawn at random, with few digits unless that leaves the range."""
+        low, high = self.reach or self.ends
         if not self.whole:
-            return float(np.clip(value * np.exp(step * rng.standard_normal()), *self._ends()))
-        at = sorted(self.ladder).index(value) + (int(rng.integers(-1, 2)) if rng.random() < 0.4 else 0)
-        return sorted(self.ladder)[min(max(at, 0), len(self.ladder) - 1)]
+            return float(np.clip(float(f"{value:.3g}"), low, high))
+        step = 2 if self.parameter.even else 1
+        return int(np.clip(step * round(value / step), low, high))
 
     def fixed(self, value: float) -> Size:
         """This size with one value only."""
-        return replace(self, ladder=(value,))
-
-    def _ends(self) -> tuple[float, float]:
-        return min(self.ladder), max(self.ladder)
+        return replace(self, ladder=(value,), reach=None)
 
 
-def sized(name: str, meaning: str, ladder: tuple[float, ...], **rule: Any) -> Size:
+def sized(
+    name: str, meaning: str, ladder: tuple[float, ...], *, reach: tuple[float, float] | None = None, **rule: Any
+) -> Size:
     """A size, by the rule that its values obey.
 
     >>> sized("d", "the dimension", (2, 3, 5), whole=True, least=2).parameter.rule()
     'a whole number with 2 <= d'
     """
-    return Size(parameter=Parameter(name=name, default=ladder[0], meaning=meaning, **rule), ladder=ladder)
+    parameter = Parameter(name=name, default=ladder[0], meaning=meaning, **rule)
+    return Size(parameter=parameter, ladder=ladder, reach=reach)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -167,6 +193,20 @@ class Question:
             if self.fits(**setting):
                 yield setting
 
+    def extremes(self, sizes: tuple[Size, ...], rng: np.random.Generator) -> Iterator[Setting]:
+        """Both ends of every size, with the other sizes small, where there are such instances, and then drawn."""
+        for size in sizes:
+            for end in dict.fromkeys(size.ends):
+                here = tuple(one.fixed(end) if one is size else one for one in sizes)
+                small = next(self.settings(here), None)
+                if small is not None:
+                    yield small
+                for _ in range(TRIES):
+                    setting = {one.name: one.drawn(rng) for one in here}
+                    if self.fits(**setting):
+                        yield setting
+                        break
+
     def made(self, latent: Array, setting: Setting) -> Instance:
         """The instance of this latent and setting."""
         return replace(self.make(latent, **setting), latent=latent, setting=setting)
@@ -176,10 +216,9 @@ class Question:
         return (replace(trap, setting=setting) for trap in self.traps(**setting))
 
 
-def side(sizes: tuple[Size, ...]) -> int:
-    """How large a latent must be for every setting of these sizes."""
-    counts = [int(value) for size in sizes if size.whole for value in size.ladder if value <= LARGEST]
-    return max([8, *counts]) + 8
+def side(setting: Setting) -> int:
+    """How large a latent must be for the instances of this setting."""
+    return max([8, *(int(value) for value in setting.values() if isinstance(value, int) and value <= LARGEST)]) + 8
 
 
 def worst(*rulings: Ruling) -> Ruling:

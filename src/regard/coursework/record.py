@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.coursework import measured
 from regard.errors import InputError, RegardError
+from regard.files import write_file
 
 if TYPE_CHECKING:
     from regard.translator.runs import records
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regard.translator.studies.summary import Comparison
 
 HERE = Path(__file__).parent
-RUN, COMPARISON, STUDY = "run.json", "comparison.json", "study.json"
+RUN, COMPARISON, STUDY = "run.json", "comparison.json", "study.json"  # what each kind of folder has
 
 
 def main(words: Sequence[str]) -> None:
@@ -39,42 +39,42 @@ def main(words: Sequence[str]) -> None:
     made, log = from_folders(words[0], [Path(word) for word in words[1:]])
     target, written = HERE / "records" / f"{made.name}.json", HERE.parents[2] / made.log
     target.parent.mkdir(exist_ok=True)
-    target.write_text(text(made), encoding="utf-8")
-    written.write_text(log, encoding="utf-8")
+    write_file(target, text(made).encode())
+    write_file(written, log.encode())
     print(f"{target}\n{written}")
 
 
-def text(made: measured.Record) -> str:
+def text(made: measured.Figures) -> str:
     """The record as JSON, which reads back as the same record."""
-    content = json.dumps(dataclasses.asdict(made), indent=1, ensure_ascii=False) + "\n"
+    content = measured.to_json(made)
     measured.read(content, made.name)
     return content
 
 
-def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Record, str]:
+def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Figures, str]:
     """The record of these runs, comparisons and studies, and the log as text."""
     kinds = {kind: [f for f in folders if (f / kind).exists()] for kind in (RUN, COMPARISON, STUDY)}
-    if strange := [str(f) for f in folders if not any(f in found for found in kinds.values())]:
+    if strange := [str(f) for f in folders if not any(f in members for members in kinds.values())]:
         raise InputError(
             f"{strange[0]} has no {RUN}, {COMPARISON} or {STUDY}; give folders that train, compare or tune wrote."
         )
     if len(kinds[COMPARISON]) > 1 or len(kinds[STUDY]) > 1:
         raise InputError("A record has one comparison and one study at most; give one of each.")
     runs = [_finished(folder) for folder in kinds[RUN]]
-    contest = _contest(kinds[COMPARISON][0]) if kinds[COMPARISON] else None
+    comparison = _comparison(kinds[COMPARISON][0]) if kinds[COMPARISON] else None
     study = _study(kinds[STUDY][0]) if kinds[STUDY] else None
     first, last = _one_run(folders[0]), max(_ended(folder) for folder in folders)
-    made = measured.Record(
+    made = measured.Figures(
         name=name,
         date=last.isoformat(),
         log=f"docs/results/translator-{name}.txt",
         data=_corpus(first),
         versions=dict(first.about["versions"]),
         runs=[_run(run) for run in runs],
-        comparison=contest[0] if contest else None,
+        comparison=comparison[0] if comparison else None,
         study=study[0] if study else None,
     )
-    parts = [_run_log(run) for run in made.runs] + [found[1] for found in (contest, study) if found]
+    parts = [_run_log(run) for run in made.runs] + [part[1] for part in (comparison, study) if part]
     head = f"{made.data}\n" + ", ".join(f"{key} {value}" for key, value in made.versions.items())
     return made, "\n\n".join([head, *parts]) + "\n"
 
@@ -93,76 +93,46 @@ def portable(command: str) -> str:
 def _finished(folder: Path) -> records.Record:
     from regard.translator.runs.records import read_record
 
-    found = read_record(folder)
-    if not found.finished:
+    run = read_record(folder)
+    if not run.finished:
         raise InputError(f"The run in {folder} is not finished; give its train command again first.")
-    return found
+    return run
 
 
-def _run(found: records.Record) -> measured.Run:
+def _run(run: records.Record) -> measured.RunFigures:
     from regard.translator.runs.settings import load_settings
 
     ignored = ("data.path", "training.seed", "training.threads", "training.save_every")
-    changes = [d for d in found.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
-    return measured.Run(
-        command=portable(str(found.about.get("command", ""))),
-        seed=found.settings.training.seed,
+    changes = [d for d in run.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
+    return measured.RunFigures(
+        command=portable(str(run.about.get("command", ""))),
+        seed=run.settings.training.seed,
         changes=changes,
-        weights=int(found.about["parameters"]),
-        curve=[epoch.perplexity for epoch in found.epochs],
-        without_sos=[epoch.perplexity_without_sos for epoch in found.epochs],
-        cpu_seconds=round(found.cpu_seconds, 1),
+        weights=int(run.about["parameters"]),
+        curve=[epoch.perplexity for epoch in run.epochs],
+        without_sos=[epoch.perplexity_without_sos for epoch in run.epochs],
+        cpu_seconds=round(run.cpu_seconds, 1),
     )
 
 
-def _contest(folder: Path) -> tuple[measured.Contest, str]:
-    from regard.translator.studies.comparison import read_comparison
+def _comparison(folder: Path) -> tuple[Comparison, str]:
+    from regard.translator.studies.comparison_record import read_comparison
 
-    found = read_comparison(folder)
-    return contest(found, _command(folder / COMPARISON)), str(found)
-
-
-def contest(found: Comparison, command: str) -> measured.Contest:
-    """A comparison as the record keeps it: values seed by seed."""
-    return measured.Contest(
-        command=command,
-        scored_on=found.scored_on,
-        seeds=found.seeds,
-        variants=[
-            measured.Variant(
-                name=entry.name,
-                weights=entry.parameters,
-                cpu_seconds=round(entry.cpu_seconds, 1),
-                coverage=entry.coverage,
-                measures={name: interval.values for name, interval in entry.measures.items()},
-            )
-            for entry in found.entries
-        ],
-    )
+    comparison = read_comparison(folder)
+    return _portably(comparison), str(comparison)
 
 
-def _study(folder: Path) -> tuple[measured.Study, str]:
+def _study(folder: Path) -> tuple[Tuning, str]:
     from regard.translator.studies.search_record import read_study
 
-    found = read_study(folder)
-    return study(found, _command(folder / STUDY)), str(found).partition("\n\nTrain it:")[0]
+    study = read_study(folder)
+    confirmed = None if study.confirmation is None else _portably(study.confirmation)
+    made = dataclasses.replace(study, searched_by=portable(study.searched_by), confirmation=confirmed)
+    return made, str(study).partition("\n\nTrain it:")[0]
 
 
-def study(found: Tuning, command: str) -> measured.Study:
-    """A study as the record keeps it: every trial, what mattered, and its confirmation."""
-    return measured.Study(
-        command=command,
-        trials=[(trial.state, trial.perplexity, trial.changes) for trial in found.trials],
-        best=found.trials.index(found.best),
-        started_from=None if found.default is None else found.trials.index(found.default),
-        importance=[(one.name, one.mean, one.low, one.high) for one in found.importance],
-        confirmation=None if found.confirmation is None else contest(found.confirmation, command),
-        cpu_seconds=round(found.cpu_seconds, 1),
-    )
-
-
-def _command(path: Path) -> str:
-    return portable(str(json.loads(path.read_text(encoding="utf-8")).get("command", "")))
+def _portably(comparison: Comparison) -> Comparison:
+    return dataclasses.replace(comparison, command=portable(comparison.command))
 
 
 def _one_run(folder: Path) -> records.Record:
@@ -178,8 +148,8 @@ def _ended(folder: Path) -> datetime.date:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date()
 
 
-def _corpus(found: records.Record) -> str:
-    about: dict[str, Any] = found.about
+def _corpus(run: records.Record) -> str:
+    about: dict[str, Any] = run.about
     corpus, pairs, words = about["corpus"], about["pairs"], about["words"]
     return (
         f"{corpus['name']}, {corpus['source_language']} to {corpus['target_language']}: {pairs['train']:,} training "
@@ -188,7 +158,7 @@ def _corpus(found: records.Record) -> str:
     )
 
 
-def _run_log(run: measured.Run) -> str:
+def _run_log(run: measured.RunFigures) -> str:
     lines = [f"$ {run.command}", f"seed {run.seed}, {run.weights:,} weights, {run.cpu_seconds:,.0f} CPU-seconds"]
     if run.changes:
         lines.append("changed: " + ", ".join(run.changes))

@@ -90,14 +90,14 @@ class Design(Result):
 
     def _most(self) -> str:
         """The bound on the attention, rounded up; exactly where it is known exactly."""
-        one_in = self.verification.one_in
-        return at_most(self.bound or 0.0) if one_in is None else fraction(Fraction(1, one_in))
+        return _upper(self.bound or 0.0, self.verification)
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
-        reached = self.attention or 0.0
+        # a float that may be the nearest to the truth from above, but for the zero query, where it is 1/n
+        reached = (self.attention or 0.0) * (1 if self.norm == 0 else 1 - 1e-15)
         if self.verb == "match":
-            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(reached, 6)}."
+            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(self.attention or 0.0, 6)}."
         return f"{which}: norm {self.norm:.6g}, attention {at_least(reached)} {_where(self.verb)}."
 
     def _how_good(self) -> str:
@@ -146,7 +146,7 @@ class Designs(Result):
                 reached = at_least(design.attention or 0.0, 6)
                 row = f"{design.norm:>12.6g}  {design.lower_bound:>12.6g}  {reached:>11}"
             else:
-                row = f"{'never':>12}  {'':>12}  {at_most(design.bound or 0.0, 6):>11} at most"
+                row = f"{'never':>12}  {'':>12}  {design._most():>11} at most"
             lines.append(f"{design.chosen[0]:>6}  {row}")
         lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
         return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
@@ -175,9 +175,7 @@ class Ceiling(Result):
     _keys: Array | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
-        one_in = self.verification.one_in
-        most = at_most(self.ceiling) if one_in is None else fraction(Fraction(1, one_in))
-        lines = [f"Key {self.key} (keys are counted from 0) can get at most {most} of the attention."]
+        lines = [f"Key {self.key} (keys are counted from 0) can get at most {self._most()} of the attention."]
         if self.copies:
             lines.append(f"There {_are(self.copies)} of it among the others, and equal keys always get equal weight.")
         if self.inside:
@@ -188,7 +186,9 @@ class Ceiling(Result):
             )
         elif not self.copies:
             lines.append("It is a corner of the keys' convex hull: some direction puts it strictly first.")
-        if self.query is not None and self.norm is not None:
+        if self.norm == 0:
+            lines.append("The zero query, which spreads attention evenly, comes to that.")
+        elif self.query is not None and self.norm is not None:
             lines.append(f"A query of norm {self.norm:.6g} reaches {at_least(self.reached)}.")
             if isinstance(self.certificate.query, tuple):
                 lines.append("Floats are too coarse for it: the certificate has it as exact rationals.")
@@ -200,6 +200,10 @@ class Ceiling(Result):
             most = at_most(self.budget_ceiling)
             lines.append(f"With queries of norm up to {in_full(self.budget_norm)} the most is {most}.")
         return "\n".join([*lines, _checked(self.verification)])
+
+    def _most(self) -> str:
+        """The ceiling, rounded up; exactly where it is known exactly."""
+        return _upper(self.ceiling, self.verification)
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"certificate": self.certificate.to_dict()}
@@ -227,7 +231,7 @@ class Ceilings(Result):
         if any(row.budget_norm is not None for row in self.rows):
             lines[0] += f"  {'within norm':>11}  {'at most':>11}"
         for row in self.rows:
-            shown = f"{row.key:>6}  {at_most(row.ceiling, 6):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
+            shown = f"{row.key:>6}  {row._most():>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
             if row.budget_norm is not None and row.budget_ceiling is not None:
                 shown += f"  {row.budget_norm:>11.4g}  {at_most(row.budget_ceiling, 6):>11}"
             lines.append(shown)
@@ -256,6 +260,11 @@ def _demand(design: Design) -> str:
     else:
         want = f"with at least 1/({len(design.chosen)}+{in_full(design.eps or 0.0)}) each"
     return f"{who} {want} (keys are counted from 0)."
+
+
+def _upper(bound: float, verification: Verification) -> str:
+    one_in = verification.one_in
+    return at_most(bound) if one_in is None else fraction(Fraction(1, one_in))
 
 
 def _where(verb: str) -> str:

@@ -32,7 +32,7 @@ Numbers = Array | Exact
 
 FORMAT = "regard-certificate/1"
 MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
-RATIONAL = re.compile(r"-?\d+(/0*[1-9]\d*)?")
+RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
 
 
 class Verb(StrEnum):
@@ -259,14 +259,14 @@ class _Reader:
         if name == "combination" and entry.get("basis") is not None:
             basis = _indices(entry["basis"], sizes[0])
         _refuse_others(entry, ("weights", "mixture", *(["basis"] if name == "combination" else [])), f"its {name}")
-        found = Balance(
+        balance = Balance(
             weights=_weights(entry.get("weights"), f"{name} weights", sizes[0]),
             mixture=_weights(entry.get("mixture", []), f"{name} mixture", sizes[1]),
             basis=basis,
         )
-        if name == "combination" and (basis is None) != isinstance(found.weights, tuple):
+        if name == "combination" and (basis is None) != isinstance(balance.weights, tuple):
             raise InputError("The certificate's combination must be rationals, or floats with the basis to solve for.")
-        return found
+        return balance
 
     def _figures(self) -> dict[str, float]:
         needed = {Claim.SHORTEST: ("norm", "gap"), Claim.UNREACHABLE: ()}.get(self.claim, ("gap",))
@@ -342,14 +342,14 @@ def _numbers(value: Any, name: str, length: int) -> Numbers:
 
 def _weights(value: Any, name: str, length: int) -> Numbers:
     """Non-negative, with a positive sum."""
-    found = _numbers(value, name, length)
-    if isinstance(found, tuple):
-        if any(x < 0 for x in found) or not any(x > 0 for x in found):
+    weights = _numbers(value, name, length)
+    if isinstance(weights, tuple):
+        if any(x < 0 for x in weights) or not any(x > 0 for x in weights):
             raise InputError(f"The certificate's {name} must be non-negative, and some of them positive.")
-    elif len(found) and not (found.min() >= 0 and 1e-100 < found.max() < 1e100):
+    elif len(weights) and not (weights.min() >= 0 and 1e-100 < weights.max() < 1e100):
         # far outside that range their own sums would overflow or underflow
         raise InputError(f"The certificate's {name} must be non-negative, the largest near 1.")
-    return found
+    return weights
 
 
 def _indices(value: Any, count: int) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ rationals; `verification` checks them as such.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,42 +20,44 @@ import flint
 from regard.design.certificate import Balance, Certificate, Claim, Exact, Verb, rationals
 from regard.design.exact_level import ExactLevel
 from regard.design.faces import Face, Vector, smallest_face
-from regard.design.precise_path import Path
+from regard.design.precise_path import Path, Solution
 from regard.design.problem import Problem
 from regard.design.question import Question
 from regard.rigor.exact import pivots
 
-LARGEST = 10_000  # numbers in the keys, beyond which exact arithmetic takes too long
-BITS = (512, 1280, 2560)  # digits to try with, in turn
+LARGEST = 50_000  # n r^2, the price of one step, beyond which exact arithmetic takes too long
+BITS = (512, 1280, 2560, 6400)  # digits to try with, in turn
 GAP = 4e-11  # what the path is followed to: relative for norms, nats for budgets
 MARGIN = 45  # nats by which keys off the face are left behind: e^-45 is nothing beside GAP
 DEEP = 1e-40  # how near the combination of largest entropy is taken to its limit
 ZERO = flint.fmpq(0)
 
 
-def answer(question: Question) -> Certificate | None:
-    """A certificate for a demand or a budget; None where the keys are too many, or no digits were enough."""
-    return _with_enough_digits(question, lambda scene: scene.budget() if question.max_norm else scene.demand())
+def answers(question: Question) -> Iterator[Certificate]:
+    """Certificates for a demand or a budget, each with more digits than the last; none where the keys are too many."""
+    return _with_more_digits(question, lambda scene: scene.budget() if question.max_norm else scene.demand())
 
 
-def ceiling(question: Question) -> Certificate | None:
-    """A certificate for the most that the key can ever get."""
-    return _with_enough_digits(question, lambda scene: scene.ceiling())
+def ceilings(question: Question) -> Iterator[Certificate]:
+    """Certificates for the most that the key can ever get, each with more digits than the last."""
+    return _with_more_digits(question, lambda scene: scene.ceiling())
 
 
-def _with_enough_digits(question: Question, ask: object) -> Certificate | None:
-    if question.keys[question.rows].size > LARGEST or not len(question.competing):
-        return None
+def price(question: Question) -> int:
+    """What one step costs: n r^2 products, r the dimensions that the keys can span."""
+    return len(question.rows) * min(len(question.rows), int(question.keys.shape[1])) ** 2
+
+
+def _with_more_digits(question: Question, ask: Callable[[_Scene], Certificate | None]) -> Iterator[Certificate]:
+    if price(question) > LARGEST or not len(question.competing):
+        return
     for bits in BITS:
-        with flint.ctx.workprec(bits):
-            try:
-                return ask(_Scene(question))  # type: ignore[operator, no-any-return]
-            except (
-                ArithmeticError,
-                ValueError,
-            ):  # a matrix that is singular, or a weight that is lost, at these digits
-                continue
-    return None
+        made = None
+        # at too few digits a matrix is singular, or a weight is lost
+        with contextlib.suppress(ArithmeticError, ValueError), flint.ctx.workprec(bits):
+            made = ask(_Scene(question))
+        if made is not None:
+            yield made
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +105,29 @@ class _Scene:
 
     def _path(self, members: list[int]) -> Path:
         rows = [self.points[i] for i in members]
-        return Path(_balls(rows, self.unit), _balls(self.anchors, self.unit))
+        return Path(_balls(rows, self.unit) * self.frame, _balls(self.anchors, self.unit) * self.frame)
+
+    @cached_property
+    def frame(self) -> flint.arb_mat:
+        """Orthonormal directions (columns) that the points and anchors span: the path runs in no others."""
+        d = len(self.anchors[0])
+        if d <= len(self.points):
+            return _balls([[flint.fmpq(int(a == b)) for b in range(d)] for a in range(d)], flint.fmpq(1))
+        columns: list[flint.arb_mat] = []
+        for row in [*self.points, *self.anchors]:
+            rest = _balls([row], self.unit).transpose()
+            for _ in range(2):  # twice, so that it is orthogonal to the last digits
+                for column in columns:
+                    rest = (rest - column * (column.transpose() * rest)[0, 0]).mid()
+            length = sum((x * x for x in rest.entries()), flint.arb(0)).sqrt()
+            if length > flint.arb(2) ** (-flint.ctx.prec // 2):
+                columns.append((rest / length).mid())
+        return flint.arb_mat([[column[c, 0] for column in columns] for c in range(d)])
+
+    def _query(self, solution: Solution) -> list[flint.fmpq]:
+        """The path's query, in the keys' own space and size."""
+        place = self.frame * flint.arb_mat(len(solution.query), 1, solution.query)
+        return [_rational(x) / self.unit for x in place.entries()]
 
     @cached_property
     def limit(self) -> _Limit:
@@ -116,7 +142,7 @@ class _Scene:
         mixture = [_rational(x) for x in deep.mixture]
         total = sum(mixture, ZERO)
         mixture = [x / total for x in mixture]
-        query = [_rational(x) / self.unit for x in deep.query]
+        query = self._query(deep)
         heavy = max(deep.weights)
         if all(abs(w / heavy - 1) < 1e-20 for w in deep.weights):
             even = self._even(members, mixture)
@@ -186,7 +212,7 @@ class _Scene:
         solution = self._path(list(range(len(self.points)))).shortest(self._asked(), GAP)
         if solution is None:
             return None
-        query = tuple(_rational(x) / self.unit for x in solution.query)
+        query = tuple(self._query(solution))
         made = question.certificate(Claim.SHORTEST, query=query, dual=self._dual(solution.weights, solution.mixture))
         norm = ExactLevel(Problem(made, question.keys, strict=True)).norm(query)
         return question.certificate(Claim.SHORTEST, query=query, dual=made.dual, norm=norm, gap=1e-9)
@@ -232,7 +258,7 @@ class _Scene:
         solution = self._path(list(range(len(self.points)))).strongest(inside, GAP)
         if solution is None:
             return None
-        query = tuple(_rational(x) / self.unit for x in solution.query)
+        query = tuple(self._query(solution))
         dual = self._dual(solution.weights, solution.mixture)
         return question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=1e-9)
 
@@ -254,10 +280,10 @@ def _solve(rows: list[Vector], aim: Vector, total: flint.fmpq | None = None) -> 
     places = pivots(reduced, rank)
     if places and places[-1] == len(rows):
         return None
-    found = [ZERO] * len(rows)
+    solution = [ZERO] * len(rows)
     for r, place in enumerate(places):
-        found[place] = reduced[r, len(rows)]
-    return found
+        solution[place] = reduced[r, len(rows)]
+    return solution
 
 
 def _balls(rows: list[Vector], unit: flint.fmpq) -> flint.arb_mat:

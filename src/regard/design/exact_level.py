@@ -18,7 +18,7 @@ from regard.design import evaluate
 from regard.design.certificate import Balance, Exact, Numbers, Verb, rationals
 from regard.design.problem import Problem
 
-BITS = 640  # leads of 1e-100 beside scores of 1 are still seen
+BITS = 2560  # demands down to the least float64 number, 1e-308, are told from nothing
 AFFORDABLE = 40_000  # numbers in the keys, up to which this is tried where floats were not enough
 
 

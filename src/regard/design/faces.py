@@ -35,6 +35,13 @@ def smallest_face(differences: list[Vector], known: Iterable[int] = ()) -> Face:
     >>> smallest_face(line).members, smallest_face(line).normal
     ((0, 1), [0, -1])
     """
+    reduced, rank = flint.fmpq_mat(differences).rref()
+    columns = pivots(reduced, rank)  # the others are linear functions of these: a normal needs no part in them
+    if len(columns) < len(differences[0]):
+        few = [[row[c] for c in columns] or [ZERO] for row in differences]
+        face = smallest_face(few, known) if columns else Face(tuple(range(len(differences))), [ZERO])
+        place = dict(zip(columns, face.normal, strict=False))
+        return Face(face.members, [place.get(c, ZERO) for c in range(len(differences[0]))])
     span, members = _Span(len(differences[0])), set(known)
     while True:
         span.add([differences[i] for i in sorted(members)])

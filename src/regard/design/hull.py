@@ -72,8 +72,8 @@ def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: flo
     if twin is not None:
         return _copy_of(j, twin)
     guess = _search(K, j, pool)
-    found = prove(K, j, guess)
-    return found if found is not None else _decide_exactly(K, j, guess, seconds)
+    proved = prove(K, j, guess)
+    return proved if proved is not None else _decide_exactly(K, j, guess, seconds)
 
 
 def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
@@ -389,8 +389,8 @@ def _near_integers(query: list[int], bits: int) -> list[list[int]]:
         stray = [unit * (e[k] * query[big] - e[big] * query[k]) // query[big] for k in range(d)]
         basis.append(stray + e)
     reduced = flint.fmpz_mat(basis).lll().tolist()
-    found = [[int(x) for x in row[d:]] for row in reduced]
-    return found + [[-x for x in row] for row in found]
+    near = [[int(x) for x in row[d:]] for row in reduced]
+    return near + [[-x for x in row] for row in near]
 
 
 def _identical_row(K: NDArray[Any], j: int) -> int | None:
@@ -444,6 +444,11 @@ def stored(array: NDArray[Any], what: str) -> NDArray[Any]:
     if array.dtype.kind not in "biu":
         raise InputError(f"{what} must be float16, float32, float64 or integers, but are {array.dtype}: convert them")
     floats = array.astype(np.float64)
-    if array.dtype.itemsize == 8 and bool((np.abs(floats) > 2.0**53).any()):
-        raise InputError(f"{what} hold integers beyond 2^53, which float64 rounds: divide them first")
+    large = np.abs(floats) >= 2.0**53
+    for value, near in zip(array[large], floats[large], strict=True):
+        if int(near) != int(value):  # 2^60 is a float64, 2^53 + 1 is not
+            raise InputError(
+                f"{what} hold integers beyond 2^53 that float64 rounds, such as {int(value)}, and the answer would be "
+                "about others: subtract what they have in common, or divide them"
+            )
     return floats

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +36,7 @@ from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
 from regard.errors import CouldNotFindOut
+from regard.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ def ceilings(
     max_norm: float | None = None,
     allowed: ArrayLike | None = None,
     scale: float = 1.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Ceilings:
     """The ceilings of the given keys, or of all allowed ones; `unanswered` says why one is missing."""
     array, rows = checked_keys(keys, allowed, scale)
@@ -239,13 +240,11 @@ def _confirmed(
 
 def _exact_proof(question: Question) -> _Proof | None:
     """The same in rationals and balls, where the keys are few enough for that."""
-    made = exact_answers.ceiling(question)
-    if made is None:
-        return None
-    verification = recheck(made, question.keys, strict=True)
-    if not verification.holds:
-        return None
-    numbers = verification.numbers
-    made = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
-    norm = None if made.query is None else math.hypot(*floats(made.query).tolist())
-    return _Proof(made, verification, norm, ())
+    for made in exact_answers.ceilings(question):
+        verification = recheck(made, question.keys, strict=True)
+        if verification.holds:
+            numbers = verification.numbers
+            stated = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
+            norm = None if made.query is None else math.hypot(*floats(made.query).tolist())
+            return _Proof(stated, verification, norm, ())
+    return None

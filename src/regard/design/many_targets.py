@@ -1,9 +1,10 @@
 """The shortest queries for many targets on the same keys, asked together.
 
 min ||q_t|| subject to LSE(P q_t) - a_t.q_t <= b_t for every target t. The mathematics is that of `shortest`: read it
-first. Here rows are targets, so that products with P become matrix products, which use the machine far better. The
-curvature is exact in few dimensions, where all Hessians together are one more matrix product, and learnt by
-limited-memory BFGS in many. A target that is not done soon is left to `shortest`.
+first. Here rows are targets, so that products with P become matrix products, which use the machine far better: two to
+twelve times, but for many keys in few dimensions, where `shortest` alone is quicker and gets them all. The curvature is
+exact in few dimensions, where all Hessians together are one more matrix product, and learnt by limited-memory BFGS in
+many. A target that is not done soon is left to `shortest`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ Flags = NDArray[np.bool_]
 
 MOST_ITERATIONS = 25  # the rest of a slow target's way is cheaper alone, with a real Hessian
 FEW_DIMENSIONS = 32  # up to here exact Hessians, from all products of two coordinates of a key
+FEW_KEYS = 1000  # in so few dimensions, with more keys than this one by one is as quick (bench_design measures it)
 FLAT = 1e-15  # a gradient below this is rounding: the target is a mean of the points, and no query gains on it
-FEW_KEYS = 30_000  # and up to here: beyond, those products fall out of the cache
 GROUP = 1 << 21  # scores held at once (targets x keys): beyond this the group falls out of the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """What the iteration ended with, one row a target; `upper` is inf where no feasible query was found."""
+    """What the iteration ended with, one row per target; `upper` is inf where no feasible query was found."""
 
     queries: Array
     weights: Array
@@ -38,13 +39,15 @@ class Together:
 def shortest_together(
     points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp], *, gap: float = 2e-10
 ) -> Together:
-    """Solve one problem a row of `anchors`; `own[t]` is the point that does not compete for target t, or -1.
+    """Solve one problem per row of `anchors`; `own[t]` is the point that does not compete for target t, or -1.
 
     A target whose constraint holds at q = 0 must not be passed: its answer is 0, exactly.
     """
-    size = max(4, GROUP // len(points))
     n, d = points.shape
-    exact = _Hessians(points) if d <= FEW_DIMENSIONS and n <= FEW_KEYS else None
+    if d <= FEW_DIMENSIONS and n > FEW_KEYS:
+        return _unfinished(len(anchors), points)
+    size = max(4, GROUP // n)
+    exact = _Hessians(points) if d <= FEW_DIMENSIONS else None
     parts = []
     for start in range(0, len(anchors), size):
         part = slice(start, start + size)
@@ -53,8 +56,25 @@ def shortest_together(
     return Together(**joined)
 
 
+def _unfinished(count: int, points: Array) -> Together:
+    """No answers yet, for `count` targets."""
+    n, d = points.shape
+    return Together(
+        queries=np.zeros((count, d)),
+        weights=np.zeros((count, n)),
+        lower=np.zeros(count),
+        upper=np.full(count, np.inf),
+    )
+
+
 class _Group:
-    """The state of the unfinished targets of one group; axis 0 of every array is the target."""
+    """The state of the unfinished targets of one group; axis 0 of every array in OF_TARGETS is the target."""
+
+    OF_TARGETS = (
+        "anchors", "bounds", "own", "index", "query", "scores", "value", "weights", "gradient", "multiplier", "cut",
+        "off_path", "lower", "upper", "best_query", "best_dual",
+    )  # fmt: skip
+    MEMORY = ("steps", "turns", "inverse_curvatures")  # lists of such arrays
 
     def __init__(
         self, points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp], exact: _Hessians | None
@@ -79,13 +99,7 @@ class _Group:
         self.squares = np.einsum("nd,nd->n", points, points)
 
     def run(self, gap: float) -> Together:
-        count, d = self.query.shape
-        out = Together(
-            queries=np.zeros((count, d)),
-            weights=np.zeros((count, len(self.points))),
-            lower=np.zeros(count),
-            upper=np.full(count, np.inf),
-        )
+        out = _unfinished(len(self.index), self.points)
         for _ in range(MOST_ITERATIONS):
             done = (self.upper <= self.lower * (1 + gap)) | (_norm(self.gradient) <= FLAT)
             if done.any():
@@ -188,11 +202,10 @@ class _Group:
         out.weights[where] = _softmax(scores, self.own[done])[1]
         out.lower[where], out.upper[where] = self.lower[done], self.upper[done]
         keep = ~done
-        for name, value in vars(self).items():
-            if isinstance(value, list):
-                setattr(self, name, [array[keep] for array in value])
-            elif isinstance(value, np.ndarray) and value is not self.points and value is not self.squares:
-                setattr(self, name, value[keep])
+        for name in self.OF_TARGETS:
+            setattr(self, name, getattr(self, name)[keep])
+        for name in self.MEMORY:
+            setattr(self, name, [array[keep] for array in getattr(self, name)])
 
 
 class _Hessians:

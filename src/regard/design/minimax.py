@@ -1,7 +1,7 @@
 """Several constraints at once, and norm budgets: Newton along the path of ½||q||² + L F(q).
 
 F(q) = max_m ( LSE(P q) - a_m.q - b_m ), with the competing points P, the anchors a_m and the bounds b_m. Sharing keys
-S within eps takes one anchor a key of S. For L > 0 the minimiser of ½||q||² + L F(q) is unique; as L grows it runs
+S within eps takes one anchor per key of S. For L > 0 the minimiser of ½||q||² + L F(q) is unique; as L grows it runs
 from 0 through the best query of every norm. So one path answers two questions:
 
 - `shortest_minimax`: the first point with F <= 0, that is, the shortest query that meets every constraint;
@@ -117,12 +117,12 @@ class _Path:
         # the sum by a penalty; a constant added to r leaves the minimiser at a given sum alone, and brings it there
         weight, shift = 1e4 * np.trace(gram) / len(right), total
         for _ in range(8):
-            found = _non_negative(gram + weight, right + weight * shift)
-            missing = total - found.sum()
+            multipliers = _non_negative(gram + weight, right + weight * shift)
+            missing = total - multipliers.sum()
             if abs(missing) <= 1e-14 * total:
                 break
             shift += missing
-        return np.asarray(found * (total / found.sum()))
+        return np.asarray(multipliers * (total / multipliers.sum()))
 
     def advance(self, multipliers: Array) -> None:
         """One step with these multipliers, shortened until ½||q||² + L F(q) has fallen enough."""
@@ -163,12 +163,12 @@ def _non_negative(gram: Array, right: Array) -> Array:
             continue
     target = solve_triangular(root, right / size, lower=True, check_finite=False)
     try:
-        found, _ = nnls(root.T, target, maxiter=20 * len(size))
+        solution, _ = nnls(root.T, target, maxiter=20 * len(size))
     except RuntimeError:  # out of iterations: any positive direction will do, the line search looks after descent
-        found = np.maximum(right / size, 0.0)
-    if not found.any():
-        found = np.ones(len(size)) * 1e-300
-    return np.asarray(found / size)
+        solution = np.maximum(right / size, 0.0)
+    if not solution.any():
+        solution = np.ones(len(size)) * 1e-300
+    return np.asarray(solution / size)
 
 
 def shortest_minimax(points: Array, anchors: Array, bounds: Array, *, gap: float = 2e-10) -> Minimax:

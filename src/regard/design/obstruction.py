@@ -1,6 +1,6 @@
 """Finding the combination behind a "never": weights over the competing keys that balance the anchors exactly.
 
-Floating point only: `certificate` proves that exact weights exist next to the ones found here.
+Floating point only: `combination_check` proves that exact weights exist next to the ones found here.
 """
 
 from __future__ import annotations

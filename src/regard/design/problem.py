@@ -23,6 +23,8 @@ from regard.errors import InputError
 
 Array = NDArray[np.float64]
 
+LIMIT_BITS = 2560  # so that s + eps is told from s for every float64 eps
+
 
 class Level(Protocol):
     """One arithmetic in which the two sides of a certificate are bounded."""
@@ -77,7 +79,8 @@ class Problem:
         if self.verb is Verb.MATCH:
             return flint.arb(self.certificate.question.kl)
         total = self.total_asked()
-        return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
+        with flint.ctx.workprec(LIMIT_BITS):
+            return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
 
     def meets(self, query: Numbers, level: Level) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""

@@ -12,7 +12,7 @@ product with D: an iteration costs two.
 
 **Every iterate gives both bounds.** w gives the lower bound (H(w) - b) / ||g||, and a rescaled q the upper one. Both
 have second-order error, so a gap of 1e-10 needs q to five digits only: that is why a rough B is enough. Nothing
-here is trusted afterwards: `regard.design.certificate` recomputes both from the keys.
+here is trusted afterwards: `regard.design.verification` recomputes both from the keys.
 """
 
 from __future__ import annotations
@@ -56,74 +56,110 @@ def shortest(rows: Array, bound: float, *, gap: float = 2e-10) -> Shortest:
     >>> found.query.round(6).tolist(), round(found.lower, 6)
     ([5.298317, 0.0], 5.298317)
     """
-    n, d = rows.shape
-    sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
-    rebuild_price = rebuild_cost(n, d, sample)
-    query, scores = np.zeros(d), np.zeros(n)
-    value, weights = log(n), np.full(n, 1 / n)
-    gradient = weights @ rows
-    inverse = np.eye(d)
-    lower, upper, best_query, best_weights = (
-        _dual_bound(value, weights, scores, gradient, bound),
-        inf,
-        query,
-        weights,
+    search = _Search(rows, bound)
+    while search.unfinished(gap):
+        search.step()
+        search.bound_both_sides()
+        search.learn_curvature()
+    return Shortest(
+        query=search.best_query,
+        weights=search.best_weights,
+        lower=float(search.lower),
+        upper=float(search.upper),
+        iterations=search.iteration,
     )
-    multiplier, error, age, fresh, cut, off_path = 0.0, inf, 1.0, False, False, 0.0
-    iteration = 0
-    while iteration < MOST_ITERATIONS and upper > lower * (1 + gap) and lower < HOPELESS and abs(multiplier) < STIFFEST:
-        iteration += 1
-        # the step: (query, multiplier) of the linearised optimality conditions
-        back_query, back_gradient = inverse @ query, inverse @ gradient
-        wanted = float((value - bound - gradient @ back_query) / (gradient @ back_gradient))
-        if iteration == 1:
-            multiplier = wanted
-        elif not (cut and off_path > 0.1):
-            multiplier = min(max(wanted, multiplier / 4), 8 * multiplier)
-        step = -(back_query + multiplier * back_gradient)
 
-        # the line search
-        change = rows @ step
+
+class _Search:
+    """Where the iteration stands: the point, the best bounds so far, and what is believed about the curvature."""
+
+    def __init__(self, rows: Array, bound: float) -> None:
+        n, d = rows.shape
+        self.rows, self.bound = rows, bound
+        self.sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
+        self.rebuild_price = rebuild_cost(n, d, self.sample)
+        # the point: q, its scores D q, f(q), softmax and gradient
+        self.query, self.scores = np.zeros(d), np.zeros(n)
+        self.value, self.weights = log(n), np.full(n, 1 / n)
+        self.gradient = self.weights @ rows
+        # the best of both sides
+        self.upper, self.best_query, self.best_weights = inf, self.query, self.weights
+        self.lower = self._dual_bound()
+        # the model: the inverse of B, the multiplier lam, and the last step with the turn of the gradient along it
+        self.inverse, self.multiplier = np.eye(d), 0.0
+        self.last_step, self.turn = self.query, self.query
+        self.iteration = 0
+        self.cut = False  # did the line search shorten the last step? Then the model promised too much
+        self.off_path = 0.0  # how far q is from -lam g, relatively: where it is far, lam is held
+        self.error = inf  # of the optimality conditions, to see whether progress is slow
+        self.age, self.fresh = 1.0, False  # iterations since B was rebuilt, and whether that was just now
+
+    def unfinished(self, gap: float) -> bool:
+        open_gap = self.upper > self.lower * (1 + gap) and self.lower < HOPELESS
+        return open_gap and self.iteration < MOST_ITERATIONS and abs(self.multiplier) < STIFFEST
+
+    def step(self) -> None:
+        """(query, multiplier) of the linearised optimality conditions, and a line search along the way there."""
+        self.iteration += 1
+        back_query, back_gradient = self.inverse @ self.query, self.inverse @ self.gradient
+        wanted = float((self.value - self.bound - self.gradient @ back_query) / (self.gradient @ back_gradient))
+        if self.iteration == 1:
+            self.multiplier = wanted
+        elif not (self.cut and self.off_path > 0.1):
+            self.multiplier = min(max(wanted, self.multiplier / 4), 8 * self.multiplier)
+        step = -(back_query + self.multiplier * back_gradient)
+        length = self._search_along(step)
+        self.cut = length < 1
+        self.last_step = step * length
+        self.query = self.query + self.last_step
+        before, self.gradient = self.gradient, self.weights @ self.rows
+        self.turn = self.last_step + self.multiplier * (self.gradient - before)
+
+    def _search_along(self, step: Array) -> float:
+        """Halve the step until ½||q||² + lam f(q) has fallen enough; scores are linear in q: no further product."""
+        change, multiplier, query = self.rows @ step, self.multiplier, self.query
         square, cross, stretch = query @ query, query @ step, step @ step
-        start, slope = 0.5 * square + multiplier * value, cross + multiplier * (gradient @ step)
+        start, slope = 0.5 * square + multiplier * self.value, cross + multiplier * (self.gradient @ step)
         length = 1.0
         while True:
-            tried = scores + length * change
-            tried_value, tried_weights = log_sum_exp(tried)
-            merit = 0.5 * (square + 2 * length * cross + length**2 * stretch) + multiplier * tried_value
+            tried = self.scores + length * change
+            value, weights = log_sum_exp(tried)
+            merit = 0.5 * (square + 2 * length * cross + length**2 * stretch) + multiplier * value
             if merit <= start + 1e-4 * length * slope + 1e-12 * abs(start) or length < 1e-9:
                 break
             length *= 0.5
-        cut = length < 1
-        step *= length
-        query, scores, value, weights = query + step, tried, tried_value, tried_weights
-        before, gradient = gradient, weights @ rows
-        turn = step + multiplier * (gradient - before)
+        self.scores, self.value, self.weights = tried, value, weights
+        return length
 
-        # both bounds; the upper one only when a first-order look says that it will be close
-        bound_now = _dual_bound(value, weights, scores, gradient, bound)
-        if bound_now > lower:
-            lower, best_weights = bound_now, weights
-        size, along = sqrt(query @ query), float(weights @ scores)
-        if along < 0 and (guess := 1 + (bound - value) / along) > 0 and guess * size < 1.01 * lower:
-            factor = onto_constraint(scores, bound, guess)
-            if factor * size < upper:
-                upper, best_query = factor * size, factor * query
+    def bound_both_sides(self) -> None:
+        """The dual bound always; the upper one only when a first-order look says that it will be close."""
+        lower = self._dual_bound()
+        if lower > self.lower:
+            self.lower, self.best_weights = lower, self.weights
+        size, along = sqrt(self.query @ self.query), float(self.weights @ self.scores)
+        if along < 0 and (guess := 1 + (self.bound - self.value) / along) > 0 and guess * size < 1.01 * self.lower:
+            factor = onto_constraint(self.scores, self.bound, guess)
+            if factor * size < self.upper:
+                self.upper, self.best_query = factor * size, factor * self.query
 
-        # learn the curvature: a BFGS update, or a rebuilt Hessian where progress is slow and it is worth its price
-        residual = query + multiplier * gradient
-        off_path = sqrt(residual @ residual) / max(size, 1e-300)
-        last, error = error, off_path + abs(value - bound) / max(1.0, abs(bound))
-        slow = cut or (error > 0.3 * last and not fresh) or (iteration == 1 and error > 0.3)
-        age += 1
-        fresh = slow and age > rebuild_price
-        if fresh:
-            inverse, age = rebuilt_inverse(rows, weights, gradient, multiplier, sample), 0.0
+    def learn_curvature(self) -> None:
+        """A BFGS update; or a rebuilt Hessian, where progress is slow and it is worth its price."""
+        residual = self.query + self.multiplier * self.gradient
+        self.off_path = sqrt(residual @ residual) / max(sqrt(self.query @ self.query), 1e-300)
+        last, self.error = self.error, self.off_path + abs(self.value - self.bound) / max(1.0, abs(self.bound))
+        stalled = (self.error > 0.3 * last and not self.fresh) or (self.iteration == 1 and self.error > 0.3)
+        self.age += 1
+        self.fresh = (self.cut or stalled) and self.age > self.rebuild_price
+        if self.fresh:
+            self.inverse = rebuilt_inverse(self.rows, self.weights, self.gradient, self.multiplier, self.sample)
+            self.age = 0.0
         else:
-            update_inverse(inverse, step, turn)
-    return Shortest(
-        query=best_query, weights=best_weights, lower=float(lower), upper=float(upper), iterations=iteration
-    )
+            update_inverse(self.inverse, self.last_step, self.turn)
+
+    def _dual_bound(self) -> float:
+        entropy = self.value - float(self.weights @ self.scores)  # H(w), since ln w_i = s_i - LSE
+        length = sqrt(self.gradient @ self.gradient)
+        return max(entropy - self.bound, 0.0) / length if length > 0 else inf
 
 
 def log_sum_exp(scores: Array) -> tuple[float, Array]:
@@ -133,12 +169,6 @@ def log_sum_exp(scores: Array) -> tuple[float, Array]:
     total = weights.sum()
     weights /= total
     return float(top) + log(total), weights
-
-
-def _dual_bound(value: float, weights: Array, scores: Array, gradient: Array, bound: float) -> float:
-    entropy = value - float(weights @ scores)  # H(w), since ln w_i = s_i - LSE
-    length = sqrt(gradient @ gradient)
-    return max(entropy - bound, 0.0) / length if length > 0 else inf
 
 
 def onto_constraint(scores: Array, bound: float, start: float) -> float:

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from regard import rigor
 from regard.design.certificate import Certificate, Claim, Verb, floats
-from regard.design.evaluate import norm_above
+from regard.design.evaluate import above, norm_above
+from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
+from regard.design.problem import Problem
 
 Array = NDArray[np.float64]
 LONG = 1e4  # scores beyond this have lost digits that their weights need
+LOST = 1e-9  # divergences below this have lost their digits in float64
 NEAR = 1e-9  # how close a figure must be that the certificate does not state itself
 
 
@@ -72,7 +75,7 @@ def _checks(certificate: Certificate, keys: Array, proved: Mapping[str, float]) 
         "max_norm": _same(question.max_norm),
         "reachable": _same(claim is not Claim.UNREACHABLE),
         "weights": _all_near(weights),
-        "attention": _near(None if weights is None else attention(certificate, weights)),
+        "attention": _near(None if weights is None else attention(certificate, keys, weights)),
         "lower_bound": _near(proved.get("lower_bound")),
         "bound": _near(proved.get("bound")),
         "gap": _near(None if claim is Claim.UNREACHABLE else max(proved["gap"], 0.0)),
@@ -96,6 +99,7 @@ def _all_near(expected: Array | None) -> Callable[[Any], bool]:
         return lambda value: value is None
     return lambda value: (
         isinstance(value, list)
+        and all(isinstance(x, (int, float)) for x in value)
         and len(value) == len(expected)
         and bool((np.abs(np.array(value, dtype=np.float64) - expected) <= NEAR).all())
     )
@@ -113,8 +117,6 @@ def attention_weights(certificate: Certificate, keys: Array) -> Array:
     """
     rows, query = _rows(certificate), certificate.query
     if isinstance(query, tuple):
-        from regard.design.exact_level import scores_of
-
         scores = scores_of(keys[rows], query, certificate.scale)
     else:
         query, apart = np.asarray(query), keys[rows] - keys[rows[0]]
@@ -123,13 +125,13 @@ def attention_weights(certificate: Certificate, keys: Array) -> Array:
                 scores = certificate.scale * (apart @ query)
             else:
                 scores = -certificate.scale * rigor.margins(keys[rows], keys[rows[0]], query)[0]
-    found = np.zeros(len(keys))
+    weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
-    found[rows] = odds / odds.sum()
-    return found
+    weights[rows] = odds / odds.sum()
+    return weights
 
 
-def attention(certificate: Certificate, weights: Array) -> float:
+def attention(certificate: Certificate, keys: Array, weights: Array) -> float:
     """What the question measures: the key's weight, the least of the shared ones, or the divergence."""
     question = certificate.question
     if question.verb is not Verb.MATCH or question.target is None:
@@ -137,4 +139,6 @@ def attention(certificate: Certificate, weights: Array) -> float:
     p = question.target / question.target.sum()
     here = p > 0
     divergence = float(p[here] @ (np.log(p[here]) - np.log(np.maximum(weights[here], 1e-300))))
+    if divergence < LOST and keys.size <= AFFORDABLE and certificate.query is not None:
+        divergence = above(ExactLevel(Problem(certificate, keys, strict=True)).value(certificate.query))
     return max(divergence, 0.0)  # never negative but for rounding

@@ -38,7 +38,7 @@ def copy(
 
     With `max_norm` instead of `eps`: the most attention that a query of that norm can give. Works for any keys; where
     no query does it, the result says so (``reachable`` is False) and carries the proof. What float64 cannot decide goes
-    to rationals and balls, where the keys hold up to 10,000 numbers; beyond that it may end in CouldNotFindOut.
+    to rationals and balls, for up to about 35 keys that span 35 dimensions; beyond that it may be CouldNotFindOut.
 
     keys: n x d. allowed: True where a key may be attended to. scale: multiplies all scores, such as 1/sqrt(d).
 

@@ -212,8 +212,9 @@ class _Checker:
             total = self._total(combination)
             left_out = not all(w > 0 for w in combination.weights) and not self._only_copies_left_out(combination)
             why = "the weights can be made to balance exactly, all of them positive"
+        self.numbers = {"bound": math.nan}
         self._most(total)
-        bound = self.numbers.get("bound", math.nan)
+        bound = self.numbers["bound"]
         short = total is not None and self._short_of_demand(total, left_out)
         honest = self._states("bound", bound, upper=problem.verb is not Verb.MATCH)
         most = fraction(self.exactly) if self.exactly is not None else f"{bound:.12g}"

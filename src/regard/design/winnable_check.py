@@ -19,6 +19,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.design.winnable_rows import WAYS, Way
 from regard.errors import InputError
 from regard.results import Result
 
@@ -61,34 +62,44 @@ def verify_winnable(
     >>> print(verify_winnable(square, winnable(square, jobs=1).to_dict()))
     The certificate holds: 5 verdicts were proved again from the rows alone.
     """
-    stored = np.asarray(rows)
-    stored = stored if stored.dtype.kind == "f" else stored.astype(np.float64)
+    stored = _as_stored(np.asarray(rows))
     ways, proofs = _read(certificate, stored)
     chosen = range(len(ways)) if only is None else sorted({int(j) for j in only})
     K = np.asarray(stored, dtype=np.float64)
-    failed = _screened(K, [j for j in chosen if ways[j] == "c"], None)
-    if any(ways[j] == "w" for j in chosen):
-        failed |= _screened(K, [j for j in chosen if ways[j] == "w"], _inverse_covariance(K))
+    failed = _screened(K, [j for j in chosen if ways[j] == Way.CENTRED], None)
+    if any(ways[j] == Way.WHITENED for j in chosen):
+        failed |= _screened(K, [j for j in chosen if ways[j] == Way.WHITENED], _inverse_covariance(K))
     for j in chosen:
-        if ways[j] in "qn":
+        if ways[j] in (Way.OWN_QUERY, Way.NEVER):
             reason = _own_proof(K, j, ways[j], proofs.get(j))
             if reason:
                 failed[j] = reason
-    undecided = sum(ways[j] == "?" for j in chosen)
+    undecided = sum(ways[j] == Way.UNDECIDED for j in chosen)
     failed = {j: failed[j] for j in sorted(failed)}
     return CheckedWinnable(checked=len(chosen) - undecided, undecided=undecided, failed=failed)
+
+
+def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
+    """Floats as they are; integers as float64, if that holds each of them exactly."""
+    if rows.dtype.kind == "f":
+        return rows
+    floats = rows.astype(np.float64)
+    large = np.abs(floats) >= 2.0**53
+    if any(int(a) != int(b) for a, b in zip(rows[large], floats[large], strict=True)):
+        raise InputError("the rows hold integers beyond 2^53 that float64 rounds: use the matrix of the certificate")
+    return floats
 
 
 def _read(
     certificate: dict[str, Any] | str | os.PathLike[str], stored: NDArray[Any]
 ) -> tuple[str, dict[int, dict[str, Any]]]:
     try:
-        found = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
-        ways, proofs = str(found["ways"]), {int(p["row"]): dict(p) for p in found["proofs"]}
-        name, mark = found["format"], found["fingerprint"]
+        read = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
+        ways, proofs = str(read["ways"]), {int(p["row"]): dict(p) for p in read["proofs"]}
+        name, mark = read["format"], read["fingerprint"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"this is not a certificate of winnable ({error!r}): make one with --out") from None
-    if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set("cwqn?"):
+    if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set(WAYS):
         raise InputError(
             f"the certificate (format {name!r}, {len(ways)} rows) does not fit {len(stored)} rows: "
             "use the matrix it was made from"
@@ -133,7 +144,7 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     if not plain:
         return [np.delete(np.arange(len(K)), j) for j in some]
     own = np.einsum("ij,ij->i", K[some], Q)
-    found: list[list[NDArray[np.intp]]] = [[] for _ in some]
+    unsure: list[list[NDArray[np.intp]]] = [[] for _ in some]
     for start in range(0, len(K), STEP):
         part = K[start : start + STEP]
         # |fl(x.y) - x.y| <= (d + 2) 2^-53 ||x|| ||y|| and a little for the norms' own rounding and underflow
@@ -142,8 +153,8 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
         close = ~(own[:, None] - Q @ part.T > bound)
         for row, j in enumerate(some):
             near = np.flatnonzero(close[row]) + start
-            found[row].append(near[near != j])
-    return [np.concatenate(parts) for parts in found]
+            unsure[row].append(near[near != j])
+    return [np.concatenate(parts) for parts in unsure]
 
 
 def _length_above(X: Floats) -> Floats:
@@ -170,7 +181,7 @@ def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str
     """What is wrong with the proof of row j; None if it holds."""
     if proof is None:
         return "the certificate holds no proof of it"
-    if way == "q":
+    if way == Way.OWN_QUERY:
         return None if _query_wins(K, j, proof.get("query")) else "its query does not make it the strict argmax"
     support, weights = proof.get("support") or [], proof.get("weights") or []
     if not isinstance(support, list) or not isinstance(weights, list):

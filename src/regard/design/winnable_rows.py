@@ -12,8 +12,9 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,36 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.design import hull, winnable_screen
 from regard.errors import CouldNotFindOut, InputError
+from regard.files import write_file
+from regard.progress import Progress
 from regard.results import Result, plain
 
 FORMAT = "regard winnable 1"
+
+
+class Way(StrEnum):
+    """How a row's verdict was reached: the letter that stands for it in a certificate, one per row."""
+
+    CENTRED = "c"
+    WHITENED = "w"
+    OWN_QUERY = "q"
+    NEVER = "n"
+    UNDECIDED = "?"
+    # on the way there, in checkpoints only
+    UNTOUCHED = "."
+    NOT_CENTRED = "C"  # that screening query did not win
+    NOT_WHITENED = "W"  # nor did this one: to be searched
+
+
 WAYS = {
-    "c": "wins with q = k_j - mean",
-    "w": "wins with q = W (k_j - mean), W the inverse covariance",
-    "q": "wins with a query of its own",
-    "n": "never wins",
-    "?": "undecided",
+    Way.CENTRED.value: "wins with q = k_j - mean",
+    Way.WHITENED.value: "wins with q = W (k_j - mean), W the inverse covariance",
+    Way.OWN_QUERY.value: "wins with a query of its own",
+    Way.NEVER.value: "never wins",
+    Way.UNDECIDED.value: "undecided",
 }
-Progress = Callable[[int, int], None]
+OPEN = (Way.UNTOUCHED, Way.NOT_CENTRED, Way.NOT_WHITENED)  # without a verdict
+FAILED = {Way.CENTRED: Way.NOT_CENTRED, Way.WHITENED: Way.NOT_WHITENED}  # what a screening query that loses leaves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +74,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Winnable(Result):
-    """Every row's verdict, and what proves it. `ways` has one letter a row, explained in `legend`."""
+    """Every row's verdict, and what proves it. `ways` has one letter per row, explained in `legend`."""
 
     format: str = FORMAT
     rows: int
@@ -69,12 +89,12 @@ class Winnable(Result):
     @property
     def never(self) -> list[int]:
         """Rows that no query whatsoever makes the strict argmax."""
-        return [j for j, way in enumerate(self.ways) if way == "n"]
+        return [j for j, way in enumerate(self.ways) if way == Way.NEVER]
 
     @property
     def undecided(self) -> list[int]:
         """Rows of which neither was proved."""
-        return [j for j, way in enumerate(self.ways) if way == "?"]
+        return [j for j, way in enumerate(self.ways) if way == Way.UNDECIDED]
 
     @property
     def answer(self) -> bool:
@@ -85,25 +105,25 @@ class Winnable(Result):
         for proof in self.proofs:
             if proof.row == j and proof.query is not None:
                 return _rounded(proof.query)
-        if self.ways[j] not in "cw":
+        if self.ways[j] not in (Way.CENTRED, Way.WHITENED):
             raise InputError(f"row {j} has no winning query to show: it {WAYS[self.ways[j]]}")
         table = _table(rows)
         centre = winnable_screen.prepare(table).centre
-        matrix = winnable_screen.whitening(table, centre) if self.ways[j] == "w" else None
-        found = winnable_screen.queries(np.asarray(table[[j]], dtype=np.float64), centre, matrix)
-        return np.asarray(found[0], dtype=np.float64)
+        matrix = winnable_screen.whitening(table, centre) if self.ways[j] == Way.WHITENED else None
+        recipe = winnable_screen.queries(np.asarray(table[[j]], dtype=np.float64), centre, matrix)
+        return np.asarray(recipe[0], dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate as JSON, for :func:`regard.design.winnable_check.verify_winnable`."""
-        _write(Path(path), self.to_json())
+        write_file(path, self.to_json().encode())
 
     def __str__(self) -> str:
         count, never, undecided = Counter(self.ways), self.never, self.undecided
         said = [
             f"{self.rows - len(never) - len(undecided):,} of {self.rows:,} rows can be the strict argmax of some "
-            f"query, proved in exact arithmetic on the stored {self.dtype} numbers: {count['c']:,} win with their "
-            f"own direction from the mean, {count['w']:,} with the whitened one, {count['q']:,} with a query of "
-            "their own."
+            f"query, proved in exact arithmetic on the stored {self.dtype} numbers: {count[Way.CENTRED]:,} win with "
+            f"their own direction from the mean, {count[Way.WHITENED]:,} with the whitened one, "
+            f"{count[Way.OWN_QUERY]:,} with a query of their own."
         ]
         if never:
             said.append(f"{_few(never)} can never win: other rows combine to it exactly.")
@@ -127,7 +147,8 @@ def winnable(
 ) -> Winnable:
     """Decides for every row of an n x d matrix whether any query makes it the strict argmax of Kq.
 
-    rows: stored floats, memory-mapped if you like; integers are converted. Their dtype is what the verdict covers.
+    rows: n x d stored floats, memory-mapped if you like; integers that float64 holds exactly are converted. Their
+    dtype is what the verdict covers.
     jobs: processes, through joblib: hand in a cluster with ``joblib.parallel_config``.
     seconds: how long exact rationals may take on one row before it counts as undecided.
     checkpoint: a file that is brought up to date on the way; the same call again goes on from it.
@@ -143,24 +164,24 @@ def winnable(
         raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
     table = _table(rows)
     state = _State.start(table, checkpoint)
-    tell = progress or (lambda done, total: None)
+    progress = progress or (lambda done, total: None)
     for j, twin in _copies(table):
-        state.settle(j, "n", Proof(row=j, kind="identical row", support=[twin], weights=["1"]))
+        state.settle(j, Way.NEVER, Proof(row=j, kind="identical row", support=[twin], weights=["1"]))
     from joblib import Parallel
 
     small = table.size < 1 << 16 and jobs == -1  # starting processes would take longer than the work
     with Parallel(n_jobs=1 if small else jobs) as parallel:
         prepared = winnable_screen.prepare(table)
-        _screen(table, prepared, "c", state, parallel, tell)
+        _screen(table, prepared, Way.CENTRED, state, parallel, progress)
         if state.open():
             prepared = dataclasses.replace(prepared, whiten=winnable_screen.whitening(table, prepared.centre))
-            _screen(table, prepared, "w", state, parallel, tell)
-            _search(table, prepared, seconds, state, parallel, tell)
+            _screen(table, prepared, Way.WHITENED, state, parallel, progress)
+            _search(table, prepared, seconds, state, parallel, progress)
     return state.result(table)
 
 
 def _screen(
-    table: NDArray[Any], prepared: winnable_screen.Screen, way: str, state: _State, parallel: Any, tell: Progress
+    table: NDArray[Any], prepared: winnable_screen.Screen, way: Way, state: _State, parallel: Any, progress: Progress
 ) -> None:
     from joblib import delayed
 
@@ -170,51 +191,56 @@ def _screen(
         won = parallel(delayed(winnable_screen.winners)(table, which, prepared) for which in batch)
         for which, wins in zip(batch, won, strict=True):
             for j, win in zip(which.tolist(), wins, strict=True):
-                state.settle(j, way if win else way.upper(), None)
+                state.settle(j, way if win else FAILED[way], None)
         state.save()
-        tell(state.decided(), len(table))
+        progress(state.decided(), len(table))
 
 
 def _search(
-    table: NDArray[Any], prepared: winnable_screen.Screen, seconds: float, state: _State, parallel: Any, tell: Progress
+    table: NDArray[Any],
+    prepared: winnable_screen.Screen,
+    seconds: float,
+    state: _State,
+    parallel: Any,
+    progress: Progress,
 ) -> None:
     from joblib import delayed
 
     # float64 saves a conversion at every look at all rows; beyond half a gigabyte the conversion is cheaper
     wide = table.astype(np.float64) if table.size < 1 << 26 else table
     for batch in _batches(state.open(), 8 * _workers(parallel)):
-        found = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
-        for j, proof in zip(batch, found, strict=True):
-            way = "?" if proof is None else "n" if proof.support else "q"
+        proofs = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
+        for j, proof in zip(batch, proofs, strict=True):
+            way = Way.UNDECIDED if proof is None else Way.NEVER if proof.support else Way.OWN_QUERY
             state.settle(j, way, proof)
         state.save()
-        tell(state.decided(), len(table))
+        progress(state.decided(), len(table))
 
 
 def _decide(table: NDArray[Any], j: int, prepared: winnable_screen.Screen, seconds: float) -> Proof | None:
     pool = winnable_screen.best_rivals(table, j, prepared, hull.pool_size(table.shape[1]))
     try:
-        found = hull.decide(table, j, pool=pool, seconds=seconds)
+        member = hull.decide(table, j, pool=pool, seconds=seconds)
     except CouldNotFindOut:
         return None
-    if not found.inside:
-        whole = found.whole_query
-        query: Any = [str(flint.fmpz(x)) for x in whole] if whole else plain(found.query)
+    if not member.inside:
+        whole = member.whole_query
+        query: Any = [str(flint.fmpz(x)) for x in whole] if whole else plain(member.query)
         return Proof(row=j, kind="strict win", query=query)
-    exact = found.exact_weights
+    exact = member.exact_weights
     if exact and len(exact) == table.shape[1] + 1 and len(exact) > 9:
         exact = None  # d + 1 rows fix their weights: the check solves for them, and megabytes of digits are spared
-    weights: Any = [str(w) for w in exact] if exact else plain(found.weights)
-    radii = None if exact else plain(found.radii)
-    return Proof(row=j, kind=found.proof, support=plain(found.support), weights=weights, radii=radii)
+    weights: Any = [str(w) for w in exact] if exact else plain(member.weights)
+    radii = None if exact else plain(member.radii)
+    return Proof(row=j, kind=member.proof, support=plain(member.support), weights=weights, radii=radii)
 
 
 class _State:
-    """What is known so far: a letter a row. '.' is untouched; C and W: that screening query did not win."""
+    """What is known so far: one `Way` per row, and the proofs of the rows that needed their own."""
 
     def __init__(self, fingerprint: str, n: int, path: Path | None) -> None:
         self.fingerprint, self.path = fingerprint, path
-        self.ways, self.resumed = ["."] * n, 0
+        self.ways, self.resumed = [Way.UNTOUCHED] * n, 0
         self.proofs: dict[int, Proof] = {}
 
     @classmethod
@@ -230,7 +256,7 @@ class _State:
             saved = json.loads(path.read_text(encoding="utf-8"))
             fits = saved["format"] == FORMAT and len(saved["ways"]) == len(self.ways)
             fits = fits and saved["fingerprint"] == self.fingerprint
-            ways, proofs = list(saved["ways"]), [Proof(**p) for p in saved["proofs"]]
+            ways, proofs = [Way(letter) for letter in saved["ways"]], [Proof(**p) for p in saved["proofs"]]
         except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise InputError(
                 f"the checkpoint {path} is not one that winnable wrote ({error!r}): name another file"
@@ -239,21 +265,22 @@ class _State:
             raise InputError(
                 f"the checkpoint {path} belongs to other rows or another version: name another file, or delete it"
             )
-        self.ways, self.proofs = ["W" if way == "?" else way for way in ways], {p.row: p for p in proofs}
+        again = {Way.UNDECIDED: Way.NOT_WHITENED}  # more time may decide it
+        self.ways, self.proofs = [again.get(way, way) for way in ways], {p.row: p for p in proofs}
         self.resumed = self.decided()
 
-    def open(self, *, untried: str | None = None) -> list[int]:
+    def open(self, *, untried: Way | None = None) -> list[int]:
         """Rows without a verdict; with `untried`, those that this screening query has not been tried on."""
-        skip = "" if untried is None else "CW" if untried == "c" else "W"
-        return [j for j, way in enumerate(self.ways) if way in ".CW" and way not in skip]
+        tried = {None: (), Way.CENTRED: (Way.NOT_CENTRED, Way.NOT_WHITENED)}.get(untried, (Way.NOT_WHITENED,))
+        return [j for j, way in enumerate(self.ways) if way in OPEN and way not in tried]
 
-    def settle(self, j: int, way: str, proof: Proof | None) -> None:
+    def settle(self, j: int, way: Way, proof: Proof | None) -> None:
         self.ways[j] = way
         if proof is not None:
             self.proofs[j] = proof
 
     def decided(self) -> int:
-        return sum(way not in ".CW" for way in self.ways)
+        return sum(way not in OPEN for way in self.ways)
 
     def save(self) -> None:
         """Bring the checkpoint up to date, if there is one."""
@@ -261,7 +288,7 @@ class _State:
             return
         proofs = [plain(p) for p in self.proofs.values()]
         known = {"format": FORMAT, "fingerprint": self.fingerprint, "ways": "".join(self.ways), "proofs": proofs}
-        _write(self.path, json.dumps(known))
+        write_file(self.path, json.dumps(known).encode())
 
     def result(self, table: NDArray[Any]) -> Winnable:
         return Winnable(
@@ -273,18 +300,6 @@ class _State:
             ways="".join(self.ways),
             proofs=[self.proofs[j] for j in sorted(self.proofs)],
         )
-
-
-def _write(path: Path, text: str) -> None:
-    """Beside, then moved into place, so that a stop at any moment leaves a whole file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def fingerprint(table: NDArray[Any]) -> str:

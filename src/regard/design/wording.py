@@ -29,8 +29,8 @@ def at_most(x: float, digits: int = DIGITS) -> str:
 def at_least(x: float, digits: int = DIGITS) -> str:
     """Rounded down: for "this query gets that much".
 
-    >>> at_least(0.499999975), at_least(1 / 1.01)
-    ('0.499999975', '0.990099009')
+    >>> at_least(0.4999999999), at_least(1 / 1.01)
+    ('0.499999999', '0.990099009')
     """
     return _rounded(x, ROUND_FLOOR, digits)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.lab.projection import QUERY, Array, Plane, Scene, Sphere, direction
+from regard.lab.projection import QUERY, Plane, Scene, Sphere, direction
 from regard.lab.state import State, shortest_text, written
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class Bench:
         return Plane() if self.space == "plane" else Sphere(*self.view)
 
     @property
-    def keys(self) -> Array:
+    def keys(self) -> Float:
         return self.scene.keys(self.rows)
 
     @property
-    def vector(self) -> Array:
+    def vector(self) -> Float:
         return self.scene.query(self.query)
 
     @property

@@ -11,9 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.errors import InputError
-
-Array = NDArray[np.float64]
 
 WINDOW = 2.2
 QUERY = 0.2  # the length at which a query of norm 1 is drawn
@@ -23,16 +22,16 @@ STEPS = {"left": (-1, 0), "right": (1, 0), "up": (0, 1), "down": (0, -1)}
 class Scene(Protocol):
     """Keys and a query as words of an address (rows of numbers), as vectors, and as places in the drawing."""
 
-    def keys(self, rows: list[list[float]]) -> Array: ...
+    def keys(self, rows: list[list[float]]) -> Float: ...
 
-    def query(self, words: list[float]) -> Array: ...
+    def query(self, words: list[float]) -> Float: ...
 
-    def words(self, query: Array) -> list[float]: ...
+    def words(self, query: Float) -> list[float]: ...
 
-    def place(self, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def place(self, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
         """Places (x, y), and which of them are behind."""
 
-    def circles(self) -> list[Array]:
+    def circles(self) -> list[Float]:
         """Lines that give the drawing depth."""
 
     def put(self, old: list[float], x: float, y: float) -> list[float]:
@@ -45,19 +44,19 @@ class Scene(Protocol):
 class Plane:
     """Keys with two coordinates, drawn where they are."""
 
-    def keys(self, rows: list[list[float]]) -> Array:
+    def keys(self, rows: list[list[float]]) -> Float:
         return np.array(rows, dtype=np.float64)
 
-    def query(self, words: list[float]) -> Array:
+    def query(self, words: list[float]) -> Float:
         return np.array(words, dtype=np.float64)
 
-    def words(self, query: Array) -> list[float]:
+    def words(self, query: Float) -> list[float]:
         return [float(x) for x in query]
 
-    def place(self, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def place(self, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
         return vectors, np.zeros(len(vectors), dtype=bool)
 
-    def circles(self) -> list[Array]:
+    def circles(self) -> list[Float]:
         return []
 
     def put(self, old: list[float], x: float, y: float) -> list[float]:
@@ -83,34 +82,34 @@ class Sphere:
     latitude: float
     radius = 1.7
 
-    def keys(self, rows: list[list[float]]) -> Array:
+    def keys(self, rows: list[list[float]]) -> Float:
         longitude, latitude = np.radians(np.array(rows, dtype=np.float64)).T
         level = np.cos(latitude)
         points = np.stack([level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)], axis=1)
         points[np.abs(points) < 1e-15] = 0.0  # sin 180 degrees is 1.2e-16 in floats; the axes should look like axes
         return np.asarray(points)
 
-    def query(self, words: list[float]) -> Array:
+    def query(self, words: list[float]) -> Float:
         return np.asarray(words[2] * self.keys([words[:2]])[0])
 
-    def words(self, query: Array) -> list[float]:
+    def words(self, query: Float) -> list[float]:
         norm = float(np.linalg.norm(query))
         if norm == 0:
             return [self.longitude, self.latitude, 0.0]
         return [*_degrees(query / norm), norm]
 
     @property
-    def axes(self) -> Array:
+    def axes(self) -> Float:
         """Right, up and towards the eye, as rows."""
         (towards,) = self.keys([[self.longitude, self.latitude]])
         (right,) = self.keys([[self.longitude + 90, 0.0]])
         return np.stack([right, np.cross(towards, right), towards])
 
-    def place(self, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def place(self, vectors: Float) -> tuple[Float, NDArray[np.bool_]]:
         seen = vectors @ self.axes.T
         return self.radius * seen[:, :2], seen[:, 2] < 0
 
-    def circles(self) -> list[Array]:
+    def circles(self) -> list[Float]:
         """The front halves of three great circles: the equator, and the meridians through the axes."""
         angles = np.radians(np.arange(0, 360, 5))
         halves = []
@@ -135,13 +134,13 @@ class Sphere:
         return [round(longitude, 1), round(min(max(old[1] + 2 * y, -90), 90), 1), *old[2:]]
 
 
-def _degrees(direction: Array) -> list[float]:
+def _degrees(direction: Float) -> list[float]:
     longitude = float(np.degrees(np.arctan2(direction[1], direction[0])))
     level = float(np.hypot(direction[0], direction[1]))
     return [longitude, float(np.degrees(np.arctan2(direction[2], level)))]
 
 
-def hull_edges(points: Array) -> list[tuple[int, int]]:
+def hull_edges(points: Float) -> list[tuple[int, int]]:
     """Pairs of points that an edge of the convex hull joins, for drawing only: in plane and space."""
     from scipy.spatial import ConvexHull, QhullError
 

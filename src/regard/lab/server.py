@@ -27,6 +27,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.extras import require
 from regard.lab.access import WORD, Access, how_to_open, may_compute
 from regard.lab.page import Page, pages
 from regard.lab.state import State
@@ -256,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """A line a request would bury the address."""
+        """One line per request would bury the address."""
 
 
 def words(body: bytes) -> dict[str, str]:
@@ -287,9 +288,7 @@ def static_files() -> dict[str, Path]:
 
 def check_installed() -> None:
     """The lab draws with uPlot, from its Python package, and writes formulas with latex2mathml."""
-    missing = [name for name in ("uplot", "latex2mathml") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"The lab needs {' and '.join(missing)}: pip install 'regard[lab]'.")
+    require("The lab", "uplot", "latex2mathml")
 
 
 def _json(value: Any) -> bytes:

@@ -14,8 +14,9 @@ from regard.lowrank.decompose import SURE, product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect
 from regard.lowrank.randomised import sketch
 from regard.lowrank.singular import RankForError, Spectrum, SpectrumCheck
-from regard.lowrank.sketches import Matrix, Progress, Sketch, SketchCheck
+from regard.lowrank.sketches import Matrix, Sketch, SketchCheck
 from regard.lowrank.truncation import Truncation
+from regard.progress import Progress
 from regard.results import Result
 from regard.rigor.floats import Floats
 
@@ -137,7 +138,7 @@ def _study(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table(Result):
-    """One line a matrix."""
+    """One line per matrix."""
 
     rank: int | None
     rows: tuple[Row, ...]

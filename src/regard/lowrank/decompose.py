@@ -179,7 +179,7 @@ def _svd(a: Floats, name: str) -> tuple[Floats, Floats, Floats]:
     return u, s, np.ascontiguousarray(vt.T)
 
 
-def _summary(
+def _summary(  # noqa: PLR0913 - all that a spectrum is made of
     *, name: str, shape: tuple[int, int], method: str, values: Floats, lower: Floats, upper: Floats,
     frobenius: float, left: Floats | None, right: Floats, floor: float, source: tuple[Floats, ...],
 ) -> Spectrum:  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +10,12 @@ from regard.lowrank.singular import Spectrum
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, open_box
 from regard.pictures import figure as new_figure
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Any:
+
+def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Figure:
     """The picture as a matplotlib figure: the singular values under their bound, and the energy kept."""
     figure = new_figure(9.6, 3.8)
     left, right = figure.subplots(1, 2)
@@ -21,7 +25,7 @@ def sketch(spectrum: Spectrum, *, rank: int | None = None) -> Any:
     return figure
 
 
-def _values(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
+def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(1, len(spectrum.singular_values) + 1)
     positive = spectrum.singular_values > spectrum.upper[0] * 1e-16
     dots = "o-" if len(k) <= 40 else "-"
@@ -46,7 +50,7 @@ def _values(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
     open_box(axes)
 
 
-def _energy(axes: Any, spectrum: Spectrum, rank: int | None) -> None:
+def _energy(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
     k = np.arange(0, len(spectrum.energy) + 1)
     axes.plot(k, 100 * np.concatenate([[0.0], spectrum.energy]), color=GREEN)
     axes.plot(k, 100 * k / k[-1], color=GREY, lw=0.8, ls="--", label="all values equal")

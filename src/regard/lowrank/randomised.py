@@ -9,7 +9,8 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
-from regard.lowrank.sketches import Matrix, Progress, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
+from regard.lowrank.sketches import Matrix, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
+from regard.progress import Progress
 from regard.rigor.floats import Floats, U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above, squares
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,11 @@ import numpy.typing as npt
 from regard.errors import InputError
 from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
+from regard.progress import Progress
 from regard.results import Result
 from regard.rigor.floats import Floats
 from regard.rigor.matrices import PAY, gamma, norm_above, squares
 
-Progress = Callable[[int, int], None]
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
 

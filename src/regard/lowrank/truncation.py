@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from regard.arrays import check_array
 from regard.errors import InputError
+from regard.files import write_file
 from regard.results import Result
 from regard.rigor.floats import Floats
 from regard.rigor.matrices import PAY, difference, norm_above
@@ -68,11 +70,13 @@ class Truncation(Result):
         if not target.parent.is_dir():
             raise InputError(f"Cannot write {str(target)!r}: there is no such directory.")
         if target.suffix.lower() == ".npz":
-            np.savez(target, **arrays)  # type: ignore[arg-type]
+            stream = io.BytesIO()
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+            write_file(target, stream.getvalue())
             return
         from safetensors.numpy import save
 
-        target.write_bytes(save(arrays, metadata={"meaning": "approximation = left @ right.T"}))
+        write_file(target, save(arrays, metadata={"meaning": "approximation = left @ right.T"}))
 
     def to_dict(self) -> dict[str, object]:
         """Without the factors, which `save` writes."""

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.models.auditing import assert_healthy as assert_healthy
     from regard.models.auditing import audit as audit
+    from regard.models.capture import capture as capture
     from regard.models.comparison import compare as compare
+    from regard.models.edit import edit as edit
+    from regard.models.patching import ablate as ablate
+    from regard.models.patching import patch as patch
     from regard.models.records import AttentionRecord as AttentionRecord
     from regard.models.records import Capture as Capture
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AttentionRecord": "regard.models.records",
     "Capture": "regard.models.records",
+    "ablate": "regard.models.patching",
     "assert_healthy": "regard.models.auditing",
     "audit": "regard.models.auditing",
     "capture": "regard.models.capture",
@@ -32,6 +37,7 @@ _WHERE = {
     "edit": "regard.models.edit",
     "heads": "regard.models.heads",
     "look": "regard.models.look",
+    "patch": "regard.models.patching",
 }
 
 __all__ = sorted(_WHERE)

@@ -11,7 +11,6 @@ Effects of heads do not add up: each is measured with all others at work.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,17 +21,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from regard.errors import InputError
+from regard.errors import InputError, RegardError
 from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
+from regard.models.given import original
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.records import span
 from regard.models.watching import Watch
+from regard.progress import Progress
 from regard.results import Result as Answer
 
 Float = npt.NDArray[np.float64]
 Metric = Callable[[Any], float]
-Progress = Callable[[int, int], None]
 ABLATIONS: dict[str, dict[str, Any]] = {
     "zero": {"output": 0.0},
     "mean": {"mean": True},
@@ -185,7 +185,7 @@ def _each_head(
             if progress is not None:
                 progress(done, sum(counts))
     return Effects(
-        name=type(model).__name__, what=what, measure=measure_name, layers=tuple(chosen), effects=effects,
+        name=type(original(model)).__name__, what=what, measure=measure_name, layers=tuple(chosen), effects=effects,
         modules=tuple(sites[layer].module for layer in chosen),
     )  # fmt: skip
 
@@ -234,9 +234,12 @@ def _restored(metric: Metric, good: Any, bad: Any) -> tuple[Metric, tuple[float,
 
 
 def _number(metric: Metric, output: Any) -> float:
-    with contextlib.suppress(TypeError, ValueError):
+    try:
         return float(metric(output))
-    raise InputError("The metric must return one number for the model's output.")
+    except RegardError:
+        raise
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError("The metric must return one number for the model's output.") from None
 
 
 def _refuse_no_gap(gap: float) -> None:

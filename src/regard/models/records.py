@@ -88,7 +88,7 @@ class AttentionRecord:
         batch, heads, queries, keys = self.shape
         sizes = f"{batch} x {heads} heads x {queries} queries x {keys} keys"
         where = self.module or "(unnamed)"
-        checks = "not checked" if self.residual is None else f"W V = output to {self.residual:.1e}"
+        checks = "not checked" if self.residual is None else f"W V = output {_closeness(self.residual)}"
         if self.verified is not None:
             checks += ", identity probe " + ("passed" if self.verified else "FAILED")
         if not self.sound:
@@ -213,7 +213,7 @@ class Capture(Result):
         if not self.answer:
             wrong = [record.index for record in self.records if not record.sound]
             return f"The checks FAILED in layers {span(tuple(sorted(set(wrong))))}: do not trust those weights."
-        said = "Nothing was checked." if not residuals else f"W V = output everywhere, to {max(residuals):.1e}."
+        said = "Nothing was checked." if not residuals else f"W V = output everywhere, {_closeness(max(residuals))}."
         return said + (f" The identity probe passed for {_count(len(probed), 'record')}." if probed else "")
 
 
@@ -247,6 +247,10 @@ def span(numbers: Sequence[int]) -> str:
             runs.append([number])
     parts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts) or "none"
+
+
+def _closeness(residual: float) -> str:
+    return "exactly" if residual == 0 else f"to {residual:.1e}"
 
 
 def _count(number: int, what: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch import nn
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from regard.errors import RegardError
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.kernels.flex import flex_call
 from regard.models.kernels.fused import bind, fused_call
@@ -29,7 +31,12 @@ from regard.models.kernels.product import Surroundings, product_call, summed_cal
 from regard.models.module_stack import ModuleStack, Sites
 
 _COMPOSITE = DispatchKey.CompositeImplicitAutograd
+_OUR_DOING = ("Using `torch.compile", "flex_attention called without torch.compile")  # hooks, and eager runs
 _EAGER = ("torch._dynamo", "torch.nn.attention.flex_attention")  # where these are not loaded nothing is compiled
+
+
+class OurFault(RuntimeError):  # noqa: N818 - says whose error it is
+    """Something went wrong in the watching, not in the model that is watched."""
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -65,6 +72,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.stack.on_run = self.sites.new_run
             if any(name in sys.modules for name in _EAGER):
                 self._around.enter_context(torch.compiler.set_stance("force_eager"))
+                self._around.enter_context(warnings.catch_warnings())
+                for ours in _OUR_DOING:
+                    warnings.filterwarnings("ignore", message=ours)
         self._depth += 1
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -84,15 +94,20 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
         if any(t.__name__ in ("FakeTensor", "FunctionalTensor") for t in types):
             return result
-        with _disable_current_modes():
+        with _unwatched():
             return self._looked_at(func, args, kwargs, result)
 
     def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
         name = operator_name(func)
-        call = self._call(func, name, args, kwargs, result)
-        if call is not None:
-            return self.seen(call, result)
-        self.marks.follow(name, args, kwargs, result)
+        try:
+            call = self._call(func, name, args, kwargs, result)
+            if call is not None:
+                return self.seen(call, result)
+            self.marks.follow(name, args, kwargs, result)
+        except RegardError:
+            raise
+        except Exception as error:  # ours, in the middle of somebody's model: it must not look like theirs
+            raise OurFault(f"{name} in {self.stack.name or 'the model'} was not understood: {error}") from error
         return result
 
     def _call(
@@ -120,6 +135,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 _TAKEN_APART = {"matmul", "einsum", "tensordot", "scaled_dot_product_attention", "_scaled_dot_product_attention_math"}
 _PROJECTIONS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 _PLAIN = {"addmm", "convolution", "native_layer_norm", "clone", "_to_copy", "empty_like"}
+
+
+def _unwatched() -> contextlib.AbstractContextManager[Any]:
+    """Nobody sees what we compute for ourselves: not another watch around this one."""
+    around: int = torch._C._len_torch_dispatch_stack()
+    return _disable_current_modes() if around else contextlib.nullcontext()
 
 
 def _views_as_usual(func: Any) -> contextlib.AbstractContextManager[None]:

@@ -10,11 +10,11 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
-from regard.noise.draws import Progress
 from regard.noise.model import Array
 from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
 from regard.noise.weights import weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
@@ -68,7 +68,7 @@ class Comparison(Result):
         share = self.one.share
         rows: list[tuple[str, float, float]] = [
             ("E||c - target||^2", self.one.error, self.two.error),
-            ("  of it variance", self.one.variance, self.two.variance),
+            ("  of which variance", self.one.variance, self.two.variance),
             (f"P(key 0 takes more than {share:g})", self.one.share_probability[0], self.two.share_probability[0]),
             (f"P(key 1 takes more than {share:g})", self.one.share_probability[1], self.two.share_probability[1]),
             ("E||c - target||^2 if k_0.mu_0 > 0", self.one_given_positive, self.two_given_positive),

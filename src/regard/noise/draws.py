@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +11,9 @@ import numpy as np
 from regard.errors import InputError
 from regard.noise.model import Array
 from regard.noise.scores import Scores
+from regard.progress import Progress
 
 MOST_OUTCOMES = 2**20
-Progress = Callable[[int, int], None]
 
 
 def softmax(scores: Array) -> Array:
@@ -35,7 +35,7 @@ class Sampler:
 
     @cached_property
     def factor(self) -> Array:
-        """A matrix A with A A^T the covariance of all scores (n H x r), or one a key (n x H x H) if independent."""
+        """A matrix A with A A^T the covariance of all scores (n H x r), or one per key (n x H x H) if independent."""
         if self.scores.joint is not None:
             return _root(self.scores.joint)
         roots = np.stack([_root(law.covariance) for law in self.scores.laws])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from regard.arrays import load_array
 from regard.errors import InputError
 from regard.noise.model import Array, Magnitude, ModelError, NoiseModel, Spread
+from regard.toml import read_toml
 
 EXAMPLE = """\
 # A noise model: k = magnitude * mean + Gaussian noise. The parts below add; leave out what you do not need.
@@ -19,7 +19,7 @@ EXAMPLE = """\
 # (relative to this one).
 
 orthonormal = 10          # the means are the first 10 unit vectors; or:  means = "means.npy",  means = [[1, 0], [0, 1]]
-isotropic = 0.01          # the variance a of a I, one number for all keys or a list with one a key
+isotropic = 0.01          # the variance a of a I, one number for all keys or a list with one per key
 
 [[spread]]                # Sigma_0 = a I + (1/2) mu_0 mu_0^T: one line of the coursework
 key = 0
@@ -66,11 +66,11 @@ def read_model(path: str | os.PathLike[str]) -> NoiseModel:
     """
     file = Path(path)
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = read_toml(file, like="what `regard noise example` prints")
     except FileNotFoundError:
-        raise InputError(f"The noise model {file} does not exist; check the path.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"The noise model {file} is not TOML: {error}.") from None
+        raise InputError(
+            f"The noise model {file} does not exist; check the path, or begin with: regard noise example > {file.name}"
+        ) from None
     wrong = _shape_mistakes(raw)
     try:
         model = _model(_readable(raw), file.parent)

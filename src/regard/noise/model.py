@@ -58,7 +58,7 @@ class NoiseModel:
     Use it for keys that are Gaussian, or finite mixtures through their magnitudes; heavier tails are not in it.
 
     means: n x d, the mean (before its magnitude) of every key.
-    isotropic: the variance a, one for all keys or one a key.
+    isotropic: the variance a, one for all keys or one per key.
     spreads: extra variance along chosen directions. magnitudes: finitely many lengths of a mean.
     covariances: a full d x d covariance for chosen keys. joint: an (n d) x (n d) covariance of all keys stacked.
 
@@ -120,7 +120,10 @@ class NoiseModel:
         return self.times_covariance(queries, key) @ queries.T
 
     def times_covariance(self, queries: Array, key: int) -> Array:
-        """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full."""
+        """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full.
+
+        What overflows is infinite here; :func:`regard.noise.score_laws` refuses it.
+        """
         total: Array = np.asarray(self.isotropic)[key] * queries
         for spread in self.spreads:
             if spread.key == key:
@@ -156,10 +159,11 @@ def _matrix(given: ArrayLike, name: str) -> Array:
 
 def _numbers(given: Any) -> Array | None:
     try:
-        array = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+        stored = np.asarray(given)
+        array = stored.astype(float)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return array if np.isfinite(array).all() else None
+    return array if stored.dtype.kind in "iuf" and np.isfinite(array).all() else None  # true is no variance
 
 
 def _isotropic_mistakes(model: NoiseModel) -> list[str]:

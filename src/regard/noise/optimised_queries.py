@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.errors import InputError
-from regard.noise.draws import Progress, seeded, sobol_points, softmax
+from regard.noise.draws import seeded, sobol_points, softmax
 from regard.noise.model import Array, NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 JITTER = 1e-9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from regard.noise.scores import score_laws
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, open_box, save
 from regard.pictures import figure as new_figure
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def comparison_figure(result: Comparison) -> Any:
+
+def comparison_figure(result: Comparison) -> Figure:
     """One head's swing and two heads' steadiness: the weight's density, the role of the length, the scale of q."""
     figure = new_figure(13.5, 4.1)
     left, middle, right = figure.subplots(1, 3)
@@ -38,7 +42,7 @@ def comparison_figure(result: Comparison) -> Any:
     return figure
 
 
-def _densities(axis: Any, result: Comparison) -> None:
+def _densities(axis: Axes, result: Comparison) -> None:
     """Probabilities of 50 bins of the weight: a density would be cut off at its spikes."""
     model = gaussian_setting(result.keys, spread=result.spread, iso=result.iso)
     edges = np.linspace(0, 1, 51)
@@ -52,7 +56,7 @@ def _densities(axis: Any, result: Comparison) -> None:
     axis.legend(frameon=False, loc="upper right")
 
 
-def _by_length(axis: Any, result: Comparison) -> None:
+def _by_length(axis: Axes, result: Comparison) -> None:
     x, variance = result.lengths, result.spread + result.iso
     axis.axvspan(x[0], 0, color=VERMILION, alpha=0.12, lw=0)
     density = np.exp(-((x - 1) ** 2) / (2 * max(variance, 1e-12)))
@@ -79,7 +83,7 @@ def plot_keys(path: str | os.PathLike[str], *, iso: float = 0.01, spread: float 
     save(figure, path)
 
 
-def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) -> None:
+def _realisations(axis: Axes, model: NoiseModel, generator: np.random.Generator) -> None:
     draws = generator.multivariate_normal(model.means[0], model.covariance(0), size=120)
     # drawn in the plane turned by 45 degrees, so that "along the mean" is visibly a direction of its own
     turn = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
@@ -97,7 +101,7 @@ def _realisations(axis: Any, model: NoiseModel, generator: np.random.Generator) 
     open_box(axis)
 
 
-def study_figure(result: Study) -> Any:
+def study_figure(result: Study) -> Figure:
     """Mean and standard deviation of every weight, with the target beside it."""
     shown = by_interest(result)[:20]
     x = np.arange(len(shown))
@@ -109,13 +113,13 @@ def study_figure(result: Study) -> Any:
     axis.errorbar(x, result.weight_mean[shown], yerr=sd, fmt="o", color=BLUE, capsize=3, label="weight: mean ± sd")
     axis.set_xticks(x, [str(k) for k in shown])
     axis.set(xlabel="key (counted from 0)", ylabel="weight, mean over heads")
-    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of it variance {result.variance:.4g}", fontsize=11)
+    axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of which {result.variance:.4g} is variance", fontsize=11)
     axis.legend(frameon=False)
     open_box(axis)
     return figure
 
 
-def optimised_figure(result: OptimisedQueries) -> Any:
+def optimised_figure(result: OptimisedQueries) -> Figure:
     """The scores q_h . mu_l that the found queries aim at, head by head."""
     scores = result.scores
     limit = float(np.abs(scores).max()) or 1.0

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.errors import InputError
-from regard.noise.draws import Progress
 from regard.noise.law import quantile, weight_law
 from regard.noise.model import Array, NoiseModel
 from regard.noise.scores import Scores, check_queries, score_laws
+from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
+from regard.progress import Progress
 from regard.results import Result
 
 _HOW = {
@@ -102,7 +104,7 @@ def by_interest(result: Study) -> list[int]:
     return [*result.target, *sorted(others, key=lambda k: -round(float(result.weight_mean[k]), 9))]
 
 
-def study(
+def study(  # noqa: PLR0913 - a verb's options, each with a default
     model: NoiseModel,
     queries: ArrayLike,
     *,
@@ -144,18 +146,38 @@ def study(
     if not all(0 < level < 1 for level in quantiles):
         raise InputError("quantile levels must lie between 0 and 1.")
     scores = score_laws(model, Q)
-    options: dict[str, Any] = {"points": points, "scrambles": scrambles, "seed": seed}
-    moments = weight_moments(scores, method=method, draws=draws, progress=progress, **options)
+    moments = weight_moments(
+        scores, method=method, draws=draws, progress=progress, points=points, scrambles=scrambles, seed=seed
+    )
     if scores.joint is not None:  # no two keys share a law, so each has points of its own: fewer
-        options["points"] = min(points, 2**10)
-    shares = _shares(scores, share, tuple(quantiles), options, progress)
+        points = min(points, 2**10)
+    law = partial(weight_law, scores, points=points, scrambles=scrambles, seed=seed)
+    shares = _shares(scores, law, share, tuple(quantiles), progress)
+    bias, variance = expected_error(moments, V, chosen)
     return Study(
         heads=len(Q),
         target=chosen,
+        weight_mean=moments.mean,
+        weight_covariance=moments.covariance,
+        head_weight_means=moments.head_means,
+        output_mean=moments.mean @ V,
+        output_covariance=V.T @ moments.covariance @ V,
+        target_output=V[list(chosen)].mean(axis=0),
+        error=bias + variance,
+        bias_squared=bias,
+        variance=variance,
+        error_accuracy=moments.accuracy * error_sensitivity(V, chosen),
+        method=moments.method,
+        accuracy=moments.accuracy,
         share=share,
+        share_probability=shares.probability,
+        share_accuracy=shares.accuracy,
+        share_methods=shares.methods,
+        # above one half two keys cannot both exceed the share, so the chances add up
+        anyone_above=float(shares.probability.sum()) if share >= 0.5 else None,
         quantile_levels=tuple(quantiles),
-        **_outputs(moments, V, chosen),
-        **shares,
+        quantiles=shares.quantiles if quantiles else None,
+        quantile_accuracy=shares.quantile_accuracy if quantiles else None,
     )
 
 
@@ -174,52 +196,42 @@ def error_sensitivity(values: Array, target: Sequence[int]) -> float:
     return float(np.abs(values @ values.T).sum() + 2 * np.abs(values @ goal).sum())
 
 
-def _outputs(moments: WeightMoments, V: Array, target: tuple[int, ...]) -> dict[str, Any]:
-    bias, variance = expected_error(moments, V, target)
-    return {
-        "weight_mean": moments.mean,
-        "weight_covariance": moments.covariance,
-        "head_weight_means": moments.head_means,
-        "output_mean": moments.mean @ V,
-        "output_covariance": V.T @ moments.covariance @ V,
-        "target_output": V[list(target)].mean(axis=0),
-        "error": bias + variance,
-        "bias_squared": bias,
-        "variance": variance,
-        "error_accuracy": moments.accuracy * error_sensitivity(V, target),
-        "method": moments.method,
-        "accuracy": moments.accuracy,
-    }
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """One entry per key; quantiles: keys x levels."""
+
+    probability: Array
+    accuracy: Array
+    methods: tuple[str, ...]
+    quantiles: Array
+    quantile_accuracy: Array
 
 
 def _shares(
-    scores: Scores, share: float, levels: tuple[float, ...], options: dict[str, Any], progress: Progress | None
-) -> dict[str, Any]:
+    scores: Scores,
+    law_of: Callable[[int], WeightLaw],
+    share: float,
+    levels: tuple[float, ...],
+    progress: Progress | None,
+) -> _Shares:
     """Shares and quantiles, once for all keys of the same law."""
     n = scores.keys
+    if n == 1:
+        certain = np.ones((1, len(levels)))
+        return _Shares(np.ones(1), np.zeros(1), ("one key",), certain, np.zeros_like(certain))
     groups = list(range(n)) if scores.joint is not None else list(scores.which)
     probability, accuracy, methods = np.zeros(n), np.zeros(n), [""] * n
     table, table_accuracy = np.zeros((n, len(levels))), np.zeros((n, len(levels)))
     for done, group in enumerate(dict.fromkeys(groups)):
         members = [k for k in range(n) if groups[k] == group]
-        if n == 1:
-            probability[:], methods, table[:] = 1.0, ["one key"], 1.0
-            break
-        law = weight_law(scores, members[0], **options)
-        found, cuts = law.above(share), [quantile(law, level) for level in levels]
+        law = law_of(members[0])
+        above, cuts = law.above(share), [quantile(law, level) for level in levels]
         for k in members:
-            probability[k], accuracy[k], methods[k] = found.value, found.accuracy, law.method
+            probability[k], accuracy[k], methods[k] = above.value, above.accuracy, law.method
             table[k], table_accuracy[k] = [c.value for c in cuts], [c.accuracy for c in cuts]
         if progress is not None:
             progress(done + 1, len(set(groups)))
-    return {
-        "share_probability": probability,
-        "share_accuracy": accuracy,
-        "share_methods": tuple(methods),
-        "anyone_above": float(probability.sum()) if share >= 0.5 else None,
-        "quantiles": table if levels else None,
-        "quantile_accuracy": table_accuracy if levels else None,
-    }
+    return _Shares(probability, accuracy, tuple(methods), table, table_accuracy)
 
 
 def check_target(target: Sequence[int], n: int) -> tuple[int, ...]:
@@ -237,7 +249,7 @@ def check_values(values: ArrayLike | None, n: int) -> Array:
     try:
         V = np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(f"values must be numbers, but {error}; pass one row a key.") from None
+        raise InputError(f"values must be numbers, but {error}; pass one row per key.") from None
     if V.ndim != 2 or len(V) != n or not np.isfinite(V).all():
         raise InputError(f"values must be finite with one row for each of the {n} keys, not shape {V.shape}.")
     return V

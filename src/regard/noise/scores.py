@@ -99,12 +99,12 @@ def check_queries(queries: ArrayLike, dimension: int) -> Array:
     try:
         Q = np.atleast_2d(np.array(queries, dtype=float))
     except (TypeError, ValueError) as error:
-        raise InputError(f"queries must be numbers, but {error}; pass one row a head.") from None
+        raise InputError(f"queries must be numbers, but {error}; pass one row per head.") from None
     if Q.ndim != 2 or 0 in Q.shape:
         raise InputError(f"queries must have at least one head, a row each, not shape {Q.shape}.")
     if Q.shape[1] != dimension:
         raise InputError(
-            f"queries must have the keys' length {dimension}, but they have {Q.shape[1]}; pass one row a head."
+            f"queries must have the keys' length {dimension}, but they have {Q.shape[1]}; pass one row per head."
         )
     if not np.isfinite(Q).all():
         raise InputError("queries must be finite; remove the infinities and NaNs.")
@@ -119,13 +119,24 @@ def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
     (2, [2, 1], 1.4142135623730951)
     """
     Q = check_queries(queries, model.dimension)
+    with np.errstate(over="ignore", invalid="ignore"):
+        laws = _laws(model, Q)
+        if not all(np.isfinite(law.means).all() and np.isfinite(law.covariance).all() for law in laws):
+            raise InputError(
+                "The scores of these queries leave the range of float64: make the queries shorter or the noise smaller."
+            )
+    return grouped(laws, _joint(model, Q))
+
+
+def _laws(model: NoiseModel, Q: Array) -> list[KeyLaw]:
+    """The law of each key's scores, for H queries (H x d)."""
     laws = []
     for key in range(model.keys):
         values, chances = model.magnitude(key)
         kept = chances > 0
         means = np.outer(values[kept], Q @ model.means[key])
         laws.append(KeyLaw(chances[kept], means, _clean(model.score_covariance(Q, key))))
-    return grouped(laws, _joint(model, Q))
+    return laws
 
 
 def _clean(covariance: Array) -> Array:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Progress, Sampler, chunks, outcomes, seeded, softmax
+from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, outcomes, seeded, softmax
 from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.model import Array
 from regard.noise.scores import Scores
+from regard.progress import Progress
 
 METHODS = ("auto", "integral", "enumeration", "qmc", "sampling")
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
-from regard.positions.encodings import Float, check_base, check_dim, check_length
+from regard.positions.encodings import check_base, check_dim, check_length, is_odd, sinusoidal
 from regard.positions.findings import Finding, can_hold, in_format, in_real
 from regard.positions.machine import Table, check_way, implementation, round_to
 from regard.positions.nearest import Nearest, nearest_offset
+from regard.positions.odd import in_odd_dimension
 from regard.positions.rotary import Differences, differences
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
+from regard.progress import Progress
 from regard.results import Result
 
-Report = Callable[[int, int], None]
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {
     "real": "every number rounded once from its real value",
@@ -29,6 +30,8 @@ _WAY_WORDS = {
     "float32": "computed in float32, then cast",
     "native": "every step computed in the format",
 }
+
+DRAWN = 1000  # rows of an odd dimension in the picture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +54,7 @@ class Positions(Result):
     records: tuple[tuple[int, float], ...]  # real arithmetic: offsets nearer than all smaller ones
     differences: Differences | None
     _base: float = 10000
-    _table: Float | None = None  # learned, for the picture
+    _table: Float | None = None  # for the picture, where distances hang on more than the offset
 
     @property
     def answer(self) -> bool:
@@ -72,7 +75,7 @@ class Positions(Result):
             lines.append(str(self.differences))
         return "\n".join(line for line in lines if line)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str], /) -> None:
         """Write the picture to a file; collisions are looked for among more positions than ``figure`` has time for."""
         from regard.arrays import check_target
         from regard.pictures import ENDINGS, save
@@ -113,17 +116,18 @@ def positions(
     library: str = "reference",
     base: float = 10000,
     effort: int = 10**9,
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> Positions:
     """Are two positions equal, which two are nearest, how near.
 
     ||Phi_s - Phi_t||^2 = sum_i 4 sin^2((t - s) w_i / 2), w_i = base^(-2i/dim).
 
     In real arithmetic the answer is proved: distinct always, the nearest by continued fraction or by a search
-    with rigorous bounds (``effort`` offsets at most; ``searched`` says how far). In a number format the first
+    with rigorous bounds (``effort`` offsets at most; ``searched`` says how far). In an odd dimension, where the last
+    sine stands alone, the distance depends on both positions, and all pairs are compared. In a number format the first
     bit-identical pair is found among up to 2^24 positions, further where the spacing proves that there is none.
 
-    Arguments: ``table`` holds learned positions, one a row, instead of ``dim`` and ``length``; ``format`` is
+    Arguments: ``table`` holds learned positions, one per row, instead of ``dim`` and ``length``; ``format`` is
     real, float64, float32, bfloat16 or float16; ``kind`` is sinusoidal, rotary (distances are then Frobenius
     norms of R_s - R_t, sqrt(2) times the others) or learned; ``through`` and ``library`` say how the numbers
     come about (:mod:`regard.positions.machine`).
@@ -137,14 +141,19 @@ def positions(
     kind = kind or ("sinusoidal" if table is None else "learned")
     _check(kind, format, through, library, effort)
     if kind == "learned":
-        return _learned(table, dim, length, format, report)
+        return _learned(table, dim, length, format, progress)
     if table is not None:
         raise InputError(f"A table was given, but {kind} positions are computed; leave one of the two out.")
     if dim is None or length is None:
         raise InputError(f"{kind} positions need a dimension and a length; give both dim and length.")
+    if kind == "sinusoidal" and is_odd(dim):
+        alone = Table(int(dim), format, through, library, check_base(base))
+        finding = in_odd_dimension(alone, check_length(length), progress)
+        drawn = sinusoidal(min(length, DRAWN), alone.dim, base=alone.base)
+        return replace(_result(kind, alone, length, None, finding), _table=drawn)
     numbers = Table(check_dim(dim), format, through, library, check_base(base))
-    near = _nearest_in_real(numbers, check_length(length), effort, report)
-    found = in_real(length, near) if format == "real" else in_format(numbers, length, near, report)
+    near = _nearest_in_real(numbers, check_length(length), effort, progress)
+    found = in_real(length, near) if format == "real" else in_format(numbers, length, near, progress)
     return _result(kind, numbers, length, near, found)
 
 
@@ -161,11 +170,11 @@ def _check(kind: str, format: str, through: str, library: str, effort: int) -> N
         raise InputError(f"effort is {effort!r}, but it counts offsets; give a whole number, 1 or more.")
 
 
-def _nearest_in_real(numbers: Table, length: int, effort: int, report: Report | None) -> Nearest | None:
+def _nearest_in_real(numbers: Table, length: int, effort: int, progress: Progress | None) -> Nearest | None:
     """Needed for real arithmetic, and where every number is rounded once from it."""
     if length < 2 or numbers.through != "real":
         return None
-    return nearest_offset(numbers.dim, length - 1, base=numbers.base, effort=effort, report=report)
+    return nearest_offset(numbers.dim, length - 1, base=numbers.base, effort=effort, progress=progress)
 
 
 def _result(kind: str, numbers: Table, length: int, near: Nearest | None, found: Finding) -> Positions:
@@ -198,10 +207,10 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, found:
 
 
 def _learned(
-    table: npt.ArrayLike | None, dim: int | None, length: int | None, format: str, report: Report | None
+    table: npt.ArrayLike | None, dim: int | None, length: int | None, format: str, progress: Progress | None
 ) -> Positions:
     if table is None:
-        raise InputError("Learned positions are a table of numbers; give it as an array, one position a row.")
+        raise InputError("Learned positions are a table of numbers; give it as an array, one position per row.")
     given = check_array(table, what="table")
     for name, wanted, size in (("length", length, given.shape[0]), ("dim", dim, given.shape[1])):
         if wanted is not None and wanted != size:
@@ -212,7 +221,7 @@ def _learned(
     pair = nearest = first_equal_rows(rows)
     distance = None if pair is None else (0.0, 0.0)
     if pair is None and len(rows) > 1 and can_hold(*rows.shape):
-        nearest, one = nearest_rows(rows, report=report)
+        nearest, one = nearest_rows(rows, progress=progress)
         distance = (one, one)
     return Positions(
         kind="learned",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from regard.positions.encodings import Float
+from regard.array_types import Float
 from regard.positions.machine import Table
 from regard.positions.turns import Phases
+from regard.progress import Progress
 
-Report = Callable[[int, int], None]
 LIMIT = (1 << 24) + 2  # as far as a search goes: float32 cannot tell 2^24 from 2^24 + 1
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -25,7 +24,7 @@ class Collision:
     in_doubt: int  # values that only rigorous balls could round
 
 
-def first_collision(table: Table, length: int, *, report: Report | None = None) -> Collision:
+def first_collision(table: Table, length: int, *, progress: Progress | None = None) -> Collision:
     """The first equal rows among the first ``length``, at most 2^24 + 2 of them looked at.
 
     Rows with equal first pairs stay in, are compared in the next pair, and so on. Prefixes grow sixteenfold,
@@ -36,18 +35,18 @@ def first_collision(table: Table, length: int, *, report: Report | None = None) 
     """
     length, size = min(length, LIMIT), min(length, 1 << 12)
     while True:
-        left, in_doubt = _equal_so_far(table, size, report)
+        left, in_doubt = _equal_so_far(table, size, progress)
         pair = _first_pair(table, left) if len(left) else None
         if pair is not None or size == length:
             return Collision(pair=pair, searched=size, in_doubt=in_doubt)
         size = min(length, size << 4)
 
 
-def _equal_so_far(table: Table, size: int, report: Report | None) -> tuple[Phases, int]:
+def _equal_so_far(table: Table, size: int, progress: Progress | None) -> tuple[Phases, int]:
     """Positions whose whole row has the fingerprint of another's: the equal rows, and rarely a stray one."""
     left, prints, hard = np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64), 0
     for i in range(table.dim // 2):
-        hard += _add_pair(table, i, left, prints, report)
+        hard += _add_pair(table, i, left, prints, progress)
         keep = _repeated(prints)
         left, prints = left[keep], prints[keep]
         if not len(left):
@@ -55,7 +54,7 @@ def _equal_so_far(table: Table, size: int, report: Report | None) -> tuple[Phase
     return left, hard
 
 
-def _add_pair(table: Table, i: int, left: Phases, prints: Phases, report: Report | None) -> int:
+def _add_pair(table: Table, i: int, left: Phases, prints: Phases, progress: Progress | None) -> int:
     hard, step = 0, 1 << 20
     for at in range(0, len(left), step):
         sines, cosines, more = table.pair(i, left[at : at + step])
@@ -63,8 +62,8 @@ def _add_pair(table: Table, i: int, left: Phases, prints: Phases, report: Report
         for values in (sines, cosines):
             _mix(part, values)
         hard += more
-        if report is not None:
-            report(at, len(left))  # of this pair; seldom are more than a few needed
+        if progress is not None:
+            progress(at, len(left))  # of this pair; seldom are more than a few needed
     return hard
 
 

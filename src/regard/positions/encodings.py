@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
-
-Float = npt.NDArray[np.float64]
 
 
 def check_dim(dim: int) -> int:
@@ -16,6 +15,11 @@ def check_dim(dim: int) -> int:
     if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool) or dim < 2 or dim % 2:
         raise InputError(f"dim is {dim!r}, but sines and cosines come in pairs: give an even whole number, 2 or more.")
     return int(dim)
+
+
+def is_odd(dim: int) -> bool:
+    """Whether a sine is left without its cosine."""
+    return isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim > 0 and dim % 2 == 1
 
 
 def check_length(length: int) -> int:
@@ -38,7 +42,10 @@ def frequencies(dim: int, *, base: float = 10000) -> Float:
     >>> frequencies(4).tolist()
     [1.0, 0.01]
     """
-    dim, base = check_dim(dim), check_base(base)
+    return _frequencies(check_dim(dim), check_base(base))
+
+
+def _frequencies(dim: int, base: float) -> Float:
     return np.asarray(np.power(float(base), -np.arange(0, dim, 2) / dim), dtype=np.float64)
 
 
@@ -47,11 +54,14 @@ def sinusoidal(length: int, dim: int, *, base: float = 10000) -> Float:
 
     Good to about 1e-16 times t: for the correctly rounded table use :class:`regard.positions.Table`.
 
+    In an odd dimension the last sine has no cosine.
+
     >>> sinusoidal(2, 4).round(4).tolist()
     [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
     """
-    angles = np.arange(check_length(length))[:, None] * frequencies(dim, base=base)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, dim)
+    waves = _frequencies(dim, check_base(base)) if is_odd(dim) else frequencies(dim, base=base)
+    angles = np.arange(check_length(length))[:, None] * waves
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, -1)[:, :dim]
 
 
 def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) -> Float:
@@ -61,7 +71,7 @@ def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) ->
 
     so R_t^T R_s = R_{s-t} and (R_t q).(R_s k) depends on s - t alone.
 
-    ``vectors`` has one vector a row, ``at`` one position a row (any real numbers).
+    ``vectors`` has one vector per row, ``at`` one position per row (any real numbers).
 
     >>> rotate([[1.0, 0.0]], [np.pi / 2]).round(6).tolist()
     [[0.0, 1.0]]
@@ -69,7 +79,7 @@ def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) ->
     x = check_array(vectors, what="vectors")
     t = check_array(at, what="positions", ndim=1)
     if len(t) != len(x):
-        raise InputError(f"There are {len(x)} vectors and {len(t)} positions; give one position a vector.")
+        raise InputError(f"There are {len(x)} vectors and {len(t)} positions; give one position per vector.")
     angles = t[:, None] * frequencies(x.shape[1], base=base)
     return turn(x, np.sin(angles), np.cos(angles))
 

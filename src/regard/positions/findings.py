@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut
 from regard.positions.collisions import LIMIT, first_collision
-from regard.positions.encodings import Float
 from regard.positions.machine import Table, unit_roundoff
 from regard.positions.nearest import Nearest, offsets_within
 from regard.positions.rows import Pair, nearest_rows
+from regard.progress import Progress
 
-Report = Callable[[int, int], None]
 _HELD = 1 << 24  # numbers in a table that is held whole
 _ALL_PAIRS = 4 * 10**10  # multiplications for all pairs of rows: some ten seconds
 
@@ -51,22 +50,22 @@ def in_real(length: int, near: Nearest | None) -> Finding:
     )
 
 
-def in_format(table: Table, length: int, near: Nearest | None, report: Report | None) -> Finding:
+def in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> Finding:
     """A number format: no two equal by spacing, or else every row compared."""
     # Rounded numbers are within u/2, so equal rows are within u in each of dim numbers, and any distance is
     # within sqrt(dim) u of the real one.
     spread = math.sqrt(table.dim) * unit_roundoff(table.format) * (1 + 1e-9)
     if near is not None and near.searched == length - 1 and near.low > spread:
-        return _apart(table, length, near, spread, report)
+        return _apart(table, length, near, spread, progress)
     if near is not None and near.low > spread and LIMIT <= near.searched < length - 1:
         raise CouldNotFindOut(
             f"No two of the first {near.searched + 1:,} positions are equal, by their spacing in real arithmetic, "
             "and the search spent its effort there; raise the effort, or choose a smaller length."
         )
-    found = _search(table, length, report)
+    found = _search(table, length, progress)
     if found.equal is not None or length < 2 or not can_hold(length, table.dim):
         return found
-    pair, distance = nearest_rows(table.rows(np.arange(length)), report=report)
+    pair, distance = nearest_rows(table.rows(np.arange(length)), progress=progress)
     return replace(found, nearest=pair, distance=(distance, distance))
 
 
@@ -75,13 +74,13 @@ def can_hold(length: int, dim: int) -> bool:
     return length * dim <= _HELD and length * length * dim <= _ALL_PAIRS
 
 
-def _search(table: Table, length: int, report: Report | None) -> Finding:
+def _search(table: Table, length: int, progress: Progress | None) -> Finding:
     if table.format == "float64" and table.through == "real":
         raise CouldNotFindOut(
             f"Among {length:,} positions some are too near, or unknown to be far enough, for float64 to be sure, "
             "and a correctly rounded float64 table is not searched; choose a smaller length, or through native."
         )
-    found = first_collision(table, length, report=report)
+    found = first_collision(table, length, progress=progress)
     if found.pair is None and found.searched < length:
         raise CouldNotFindOut(
             f"No two of the first {found.searched:,} positions are equal, and the search ends there; "
@@ -100,7 +99,7 @@ def _search(table: Table, length: int, report: Report | None) -> Finding:
     )
 
 
-def _apart(table: Table, length: int, near: Nearest, spread: float, report: Report | None) -> Finding:
+def _apart(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
     """Distinct by spacing; the nearest pair has an offset whose real distance is within 2 ``spread`` of the least."""
     reason = (
         f"Proof: equal rows would be within sqrt(dim) u = {spread:.3g} of each other in real arithmetic, where "
@@ -111,7 +110,7 @@ def _apart(table: Table, length: int, near: Nearest, spread: float, report: Repo
     if len(offsets) > most or table.format == "float64":
         around = (near.low - spread, near.high + spread)
         return Finding(distance=around, searched=length, reasons=(reason, _unnamed(table, offsets, most, spread)))
-    pair, distance = _best_of(table, length, offsets, report)
+    pair, distance = _best_of(table, length, offsets, progress)
     over = "The nearest is over all pairs: other offsets are too far apart in real arithmetic."
     return Finding(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
 
@@ -126,7 +125,7 @@ def _unnamed(table: Table, offsets: list[int], most: int, spread: float) -> str:
     return f"Which pair is nearest is not named: {them}, so only roundings (at most {spread:.1e}) decide{slow}."
 
 
-def _best_of(table: Table, length: int, offsets: list[int], report: Report | None) -> tuple[Pair, float]:
+def _best_of(table: Table, length: int, offsets: list[int], progress: Progress | None) -> tuple[Pair, float]:
     best, pair, step = math.inf, (0, 1), max(1, (1 << 20) // table.dim)
     for done, t in enumerate(offsets):
         for at in range(0, length - t, step):
@@ -135,8 +134,8 @@ def _best_of(table: Table, length: int, offsets: list[int], report: Report | Non
             i = int(squares.argmin())
             if squares[i] < best:
                 best, pair = float(squares[i]), (int(s[i]), int(s[i]) + t)
-            if report is not None:
-                report(done * length + at, len(offsets) * length)
+            if progress is not None:
+                progress(done * length + at, len(offsets) * length)
     return pair, math.sqrt(best)
 
 

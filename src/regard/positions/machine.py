@@ -25,8 +25,8 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
-from regard.positions.encodings import Float
 from regard.positions.turns import ABSOLUTE, RELATIVE, Phases, exact_frequency, sine_cosine, turns
 
 FORMATS = ("real", "float64", "float32", "bfloat16", "float16")

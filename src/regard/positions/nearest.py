@@ -15,17 +15,17 @@ given offset has the smallest D of all up to a length:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import flint
 import numpy as np
 
-from regard.positions.encodings import Float
+from regard.array_types import Float
 from regard.positions.turns import SLACK, Phases, Turns, exact_frequency, turns
+from regard.progress import Progress
 from regard.rigor.balls import above, below
 
-Report = Callable[[int, int], None]
 _CHUNK = 1 << 13  # fits the cache: four times faster than long arrays
 
 # 4 sin^2(pi f) as a polynomial in f^2; cut after a negative term of an alternating series: a lower bound.
@@ -56,14 +56,14 @@ def distance(offset: int, dim: int, *, base: float = 10000) -> tuple[float, floa
 
 
 def nearest_offset(
-    dim: int, last: int, *, base: float = 10000, effort: int = 10**9, report: Report | None = None
+    dim: int, last: int, *, base: float = 10000, effort: int = 10**9, progress: Progress | None = None
 ) -> Nearest:
     """The offset 1 <= t <= last with the smallest D(t).
 
     The search stops after ``effort`` offsets that the first pair does not rule out (or 2^10 blocks per that
     many); ``searched`` says how far it came.
     """
-    return _by_continued_fraction(dim, last, base) or _by_search(dim, last, base, effort, report)
+    return _by_continued_fraction(dim, last, base) or _by_search(dim, last, base, effort, progress)
 
 
 def offsets_within(limit: float, dim: int, last: int, *, base: float = 10000, most: int = 1000) -> list[int]:
@@ -159,7 +159,7 @@ def _middle(offset: int, dim: int, base: float) -> float:
 # any frequencies, by search
 
 
-def _by_search(dim: int, last: int, base: float, effort: int, report: Report | None) -> Nearest:
+def _by_search(dim: int, last: int, base: float, effort: int, progress: Progress | None) -> Nearest:
     best, records = 1, [(1, _middle(1, dim, base))]
     limit, spent, searched = distance(1, dim, base=base)[1] ** 2, 0, 1
     for start, block in _blocks(dim, last, base):
@@ -173,8 +173,8 @@ def _by_search(dim: int, last: int, base: float, effort: int, report: Report | N
                 limit = distance(best, dim, base=base)[1] ** 2 * (1 + 1e-15)
                 records.append((best, _middle(best, dim, base)))
         searched = min(last, start + block.size - 1)
-        if report is not None:
-            report(searched, last)
+        if progress is not None:
+            progress(searched, last)
     low, high = distance(best, dim, base=base)
     return Nearest(offset=best, low=low, high=high, searched=searched, method="search", records=tuple(records))
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.pictures import BLUE, GREEN, GREY, VERMILION
 from regard.pictures import figure as new_figure
 from regard.positions.collisions import first_collision
-from regard.positions.encodings import Float, frequencies
+from regard.positions.encodings import frequencies
 from regard.positions.machine import Table, unit_roundoff
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from regard.positions.answer import Positions
 
 # a colour and a marker each: told apart without colour too
@@ -26,7 +30,7 @@ DIMS = (2, 4, 8, 16, 32, 64)
 MOST_POSITIONS = 1 << 20  # among which collisions are looked for: some seconds
 
 
-def sketch(result: Positions, *, table: Float | None = None, base: float = 10000, most: int = MOST_POSITIONS) -> Any:
+def sketch(result: Positions, *, table: Float | None = None, base: float = 10000, most: int = MOST_POSITIONS) -> Figure:
     """Distance against offset; for computed encodings also first collisions by dimension, among ``most`` positions."""
     if table is not None:
         figure = new_figure(6.4, 4.2)
@@ -54,7 +58,7 @@ def first_collisions(
     return found
 
 
-def _draw_distances(axes: Any, result: Positions, base: float) -> None:
+def _draw_distances(axes: Axes, result: Positions, base: float) -> None:
     offsets = np.arange(1, max(2, min(result.length, 4097)))
     shape = math.sqrt(2) if result.kind == "rotary" else 1.0
     w = frequencies(result.dim, base=base)
@@ -77,7 +81,7 @@ def _draw_distances(axes: Any, result: Positions, base: float) -> None:
     axes.legend(fontsize=8, loc="best")
 
 
-def _draw_collisions(axes: Any, length: int, base: float) -> None:
+def _draw_collisions(axes: Axes, length: int, base: float) -> None:
     lowest = float(length)
     for through, style, word in (("real", "-", "rounded once"), ("native", ":", "native")):
         found = first_collisions(length, through=through, base=base)
@@ -98,7 +102,7 @@ def _draw_collisions(axes: Any, length: int, base: float) -> None:
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw_table(axes: Any, table: Float) -> None:
+def _draw_table(axes: Axes, table: Float) -> None:
     rows = table[:2048]
     offsets = np.arange(1, max(2, len(rows)))
     apart = [np.linalg.norm(rows[t:] - rows[:-t], axis=1) if t < len(rows) else np.zeros(1) for t in offsets]

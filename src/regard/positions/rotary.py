@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import flint
 import numpy as np
 
-from regard.positions.encodings import Float, turn
+from regard.array_types import Float
+from regard.positions.encodings import turn
 from regard.positions.machine import Table, unit_roundoff
 from regard.positions.turns import RELATIVE, Phases, sine_cosine, turns
 from regard.results import Result

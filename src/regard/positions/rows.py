@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from regard.positions.encodings import Float
+from regard.array_types import Float, Whole
+from regard.progress import Progress
 
-Report = Callable[[int, int], None]
 Pair = tuple[int, int]
-Whole = npt.NDArray[np.int64]
 _BLOCK = 256
 MANY, FLAT = 4096, 16  # more rows than this in at most so many dimensions: a k-d tree is far quicker
 
@@ -30,7 +28,7 @@ def first_equal_rows(table: Float) -> Pair | None:
     return None
 
 
-def nearest_rows(table: Float, *, report: Report | None = None) -> tuple[Pair, float]:
+def nearest_rows(table: Float, *, progress: Progress | None = None) -> tuple[Pair, float]:
     """The two nearest rows and their distance, all pairs considered.
 
     ||a - b||^2 = ||a||^2 + ||b||^2 - 2 a.b by matrix products, whose rounding error is at most
@@ -44,7 +42,7 @@ def nearest_rows(table: Float, *, report: Report | None = None) -> tuple[Pair, f
     if n > MANY and d <= FLAT:
         return _nearest_by_tree(table)
     best, pair = np.inf, (0, 1)
-    for s, t, bounds in _open_pairs(table, report):
+    for s, t, bounds in _open_pairs(table, progress):
         for at in range(0, len(s), 4096):
             part = slice(at, at + 4096)
             if bounds[part].min() > best:
@@ -69,7 +67,7 @@ def _nearest_by_tree(table: Float) -> tuple[Pair, float]:
     return (s, t), float(np.sqrt(squares[first]))
 
 
-def _open_pairs(table: Float, report: Report | None) -> Iterator[tuple[Whole, Whole, Float]]:
+def _open_pairs(table: Float, progress: Progress | None) -> Iterator[tuple[Whole, Whole, Float]]:
     """Pairs s < t block by block, with lower bounds of their squared distances; hopeless ones left out."""
     n, d = table.shape
     centred = table - table.mean(axis=0)  # smaller norms, smaller rounding error
@@ -83,5 +81,5 @@ def _open_pairs(table: Float, report: Report | None) -> Iterator[tuple[Whole, Wh
         smallest = min(smallest, float(squares.min()) + slack)
         s, t = np.nonzero(squares - slack <= smallest)
         yield s.astype(np.int64) + at, t.astype(np.int64) + at, squares[s, t] - slack
-        if report is not None:
-            report(min(at + _BLOCK, n), n)
+        if progress is not None:
+            progress(min(at + _BLOCK, n), n)

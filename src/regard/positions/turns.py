@@ -16,7 +16,7 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
-from regard.positions.encodings import Float
+from regard.array_types import Float
 
 Phases = npt.NDArray[np.uint64]
 SLACK = 4  # units of 2^-64 of a turn

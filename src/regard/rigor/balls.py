@@ -33,7 +33,11 @@ def above(value: flint.arb) -> float:
 
 def below(value: flint.arb) -> float:
     """The greatest float that is not above any number in the ball."""
-    return -above(-value)
+    bottom = value.lower()  # not -above(-value): flint rounds a negative to its current precision
+    guess = float(bottom)
+    while flint.arb(guess) > bottom:
+        guess = math.nextafter(guess, -math.inf)
+    return guess
 
 
 def ball(x: float | Fraction) -> Any:

@@ -65,7 +65,7 @@ def scale(size: float) -> float:
     >>> scale(1000.0), scale(2.0**-600)
     (1.0, 2.0747577844404965e+180)
     """
-    if size == 0 or 1e-75 < size < 1e75:
+    if 1e-75 < size < 1e75:
         return 1.0
     return 2.0 ** -max(min(math.frexp(size)[1], 1000), -1000)
 
@@ -113,13 +113,13 @@ def _quick_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, f
 def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, float]]:
     """The products of slices, largest first: each exact, or dropped with a bound on its Frobenius norm."""
     bits = (53 - max(len(left), 2).bit_length()) // 2
-    many = -(-62 // bits)
+    many = -(-62 // bits)  # slices that hold 62 bits of each column's largest; what is below them is dropped, and paid
     x = _slices(left, bits, many)
     y = x if left is right else _slices(right, bits, many)
     sizes_x, sizes_y = [norm_above(part) for part in x], [norm_above(part) for part in y]
     pairs = [(i, j) for i in range(many + 1) for j in range(many + 1)]
     for i, j in sorted(pairs, key=sum):
-        if (i + j) * bits >= 58 or max(i, j) == many:
+        if (i + j) * bits >= 58:  # so small that the bound hardly notices; what is left after all slices is among them
             yield None, sizes_x[i] * sizes_y[j] * PAY
         elif x is not y or i == j:
             yield x[i].T @ y[j], 0.0
@@ -130,7 +130,7 @@ def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, f
 
 
 def _slices(matrix: Floats, bits: int, many: int) -> list[Floats]:
-    """``many`` matrices of ``bits``-bit numbers on a common grid a column, then what is left; their sum is exact."""
+    """``many`` matrices of ``bits``-bit numbers on one grid per column, then what is left; their sum is exact."""
     parts, rest = [], matrix
     for _ in range(many):
         largest = np.max(np.abs(rest), axis=0)

@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.rigor import exact
 
-Float = npt.NDArray[np.float64]
-
-# Below this sine of an angle, or relative singular value of a basis, float64 loses digits that exact arithmetic keeps.
 DELICATE = 1e-5
 USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless
 SMALL = 6  # up to so many columns exact arithmetic costs nothing: M is then the true one, rounded once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,17 +10,20 @@ from regard.pictures import BLUE, GREEN, GREY, ORANGE
 from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from regard.subspace.extraction import Extraction
 
 
-def sketch(extraction: Extraction) -> Any:
+def sketch(extraction: Extraction) -> Figure:
     """The picture as a matplotlib figure."""
     figure = new_figure(6.4, 4.4)
     _fill(figure.add_subplot(), extraction)
     return figure
 
 
-def _fill(axes: Any, extraction: Extraction) -> None:
+def _fill(axes: Axes, extraction: Extraction) -> None:
     angle, factor = float(extraction.angles[0]), extraction.amplification
     a, b = np.array([1.0, 0.0]), np.array([np.cos(angle), np.sin(angle)])
     part_a, part_b = 1.2 * a, 1.0 * b
@@ -29,10 +32,12 @@ def _fill(axes: Any, extraction: Extraction) -> None:
     # Beyond a few lengths the band simply runs off both sides: its width is in the legend.
     left, right = max(-2.2, min(-0.6, part_a[0] - reach - 0.3)), min(4.6, max(middle[0] + 0.6, part_a[0] + reach + 0.3))
     for direction, colour, name in [(a, BLUE, "span(A)"), (b, ORANGE, "span(B)")]:
-        axes.axline((0, 0), direction, color=colour, lw=1, alpha=0.7, label=name)
+        axes.axline((0, 0), tuple(direction), color=colour, lw=1, alpha=0.7, label=name)
     labels = [(part_a, BLUE, "$v_a$", (0, -20)), (part_b, ORANGE, "$v_b$", (-22, 4))]
     for vector, colour in [(part_a, BLUE), (part_b, ORANGE), (middle, GREY)]:
-        axes.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2, "shrinkB": 0})
+        axes.annotate(
+            "", tuple(vector), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2, "shrinkB": 0}
+        )
     top = middle + np.array([0, radius])  # above the circle
     for vector, colour, name, offset in [*labels, (top, GREY, "$v_a + v_b$", (0, 6))]:
         axes.annotate(name, vector, xytext=offset, textcoords="offset points", color=colour, ha="center")

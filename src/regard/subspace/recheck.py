@@ -13,9 +13,8 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.subspace.extraction import Extraction, Witness, checked_basis
-
-Float = npt.NDArray[np.float64]
 
 COUNTED = 64  # up to here ranks are counted exactly, by elimination in whole numbers
 
@@ -45,6 +44,8 @@ def _is_common(witness: Witness, a: Float, b: Float) -> bool:
     if len(witness.from_a) != a.shape[1] or len(witness.from_b) != b.shape[1]:
         return False
     if witness.exact_from_a:
+        if len(witness.exact_from_a) != a.shape[1] or len(witness.exact_from_b) != b.shape[1]:
+            return False
         exact = _combined(a, witness.exact_from_a)
         agree = exact == _combined(b, witness.exact_from_b)
         return agree and any(exact) and [float(x) for x in exact] == witness.vector.tolist()

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Array
 from regard.errors import InputError
 
-Array = npt.NDArray[Any]
-Float = npt.NDArray[np.float64]
 Map = Callable[[Array], Array]
 DTYPES = ("float64", "float32")
 

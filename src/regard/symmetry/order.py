@@ -20,11 +20,11 @@ import flint
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.layers import block
 from regard.results import Result
-from regard.symmetry.maps import Float
 from regard.symmetry.swaps import Permutation
 
 WORDS = ("the", "dog", "bit", "the", "man")

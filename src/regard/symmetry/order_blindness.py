@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array, Float
 from regard.errors import InputError
+from regard.progress import Progress
 from regard.results import Result
-from regard.symmetry.maps import DTYPES, Array, Float, Map, checked, prepare
+from regard.symmetry.maps import DTYPES, Map, checked, prepare
 from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
 from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
 
-Report = Callable[[int, int], None]
 KINDS = ("equivariant", "invariant")
 _FEW = 5  # permutations that meet every sample
 
@@ -93,7 +94,7 @@ def symmetry(
     trials: int = 100,
     seed: int = 0,
     name: str | None = None,
-    report: Report | None = None,
+    progress: Progress | None = None,
 ) -> Symmetry:
     """Is map(PX) = P map(X) for every permutation P of the rows of X?
 
@@ -102,7 +103,7 @@ def symmetry(
     (:mod:`regard.symmetry.rounding`), an estimate. A torch module is tested in its own type and in a float64 copy, with
     samples of three scales (:mod:`regard.symmetry.torch_maps`).
 
-    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row a token;
+    Arguments: ``map`` takes an array (or a tensor, if it is a torch module or function) of one row per token;
     ``kind="invariant"`` asks for map(PX) = map(X) instead; ``dtype`` is the type of X, float64 or float32, for a
     function.
 
@@ -125,11 +126,11 @@ def symmetry(
             over = test.over(gaps, p)
             row = int(over.argmax())
             tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row]), i))
-        if report is not None:
-            report(done + 1, trials)
+        if progress is not None:
+            progress(done + 1, trials)
     excess, worst, gap, which = max(tried)
     test, broken = tests[which], excess > 1
-    swap = best_swap(test.excess, length, report=report) if broken else None
+    swap = best_swap(test.excess, length, progress=progress) if broken else None
     rows = {"the permutation that shows most": test.gaps(np.array(worst))}
     if swap is not None:
         rows[f"only rows {swap.rows[0]} and {swap.rows[1]} swapped"] = test.gaps(involution([swap.rows], length))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.pictures import BLUE, VERMILION
 from regard.pictures import figure as new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from regard.symmetry.order_blindness import Symmetry
 
 
-def sketch(result: Symmetry, gaps: dict[str, Any]) -> Any:
+def sketch(result: Symmetry, gaps: dict[str, NDArray[np.float64]]) -> Figure:
     """Differences row by row, for the permutation and the swap that show most, with the tolerance."""
     figure = new_figure(7.5, 4.2)
     axes = figure.subplots()

@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from regard.symmetry.maps import Array, Float, Map
+from regard.array_types import Array, Float
+from regard.symmetry.maps import Map
 
 _POINTS, _ORDER = 9, 6
 

@@ -9,9 +9,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from regard.progress import Progress
+
 Permutation = npt.NDArray[np.int64]
 Excess = Callable[[Permutation], npt.NDArray[np.float64]]  # per row: gap over tolerance
-Report = Callable[[int, int], None]
 _ALL = 1000  # so few swaps are tried one by one
 _ROUNDS, _TOP, _PARTNERS = 64, 8, 128
 
@@ -25,7 +26,7 @@ class Swap:
     of_all: bool
 
 
-def best_swap(excess: Excess, length: int, *, report: Report | None = None) -> Swap:
+def best_swap(excess: Excess, length: int, *, progress: Progress | None = None) -> Swap:
     """The swap with the largest excess: of all of them if few, else the best that about 500 calls find.
 
     In a tournament every two rows meet once in n - 1 rounds of disjoint swaps. Up to 64 rounds are played whole;
@@ -34,7 +35,7 @@ def best_swap(excess: Excess, length: int, *, report: Report | None = None) -> S
     """
     if length * (length - 1) // 2 <= _ALL:
         return _best(excess, list(combinations(range(length), 2)), length, of_all=True)
-    played = _tournament(excess, length, report)
+    played = _tournament(excess, length, progress)
     found = [_halve(excess, pairs, length) for _, pairs in played[:_TOP]]
     best = _best(excess, found, length, of_all=False)
     for step in range(2):
@@ -42,19 +43,19 @@ def best_swap(excess: Excess, length: int, *, report: Report | None = None) -> S
         others = [j for j in range(0, length, -(-length // _PARTNERS)) if j != i]
         walk = _best(excess, [(min(i, j), max(i, j)) for j in others], length, of_all=False)
         best = max(best, walk, key=lambda swap: swap.excess)
-        if report is not None:
-            report(3 + step, 4)
+        if progress is not None:
+            progress(3 + step, 4)
     return best
 
 
-def _tournament(excess: Excess, length: int, report: Report | None) -> list[tuple[float, list[tuple[int, int]]]]:
+def _tournament(excess: Excess, length: int, progress: Progress | None) -> list[tuple[float, list[tuple[int, int]]]]:
     """Rounds, spread evenly, those with the largest excess first."""
     every, out = list(rounds(length)), []
     chosen = np.unique(np.linspace(0, len(every) - 1, _ROUNDS).astype(int)).tolist()
     for done, r in enumerate(chosen):
         out.append((float(excess(involution(every[r], length)).max()), every[r]))
-        if report is not None:
-            report(done, 2 * len(chosen))
+        if progress is not None:
+            progress(done, 2 * len(chosen))
     return sorted(out, reverse=True)
 
 

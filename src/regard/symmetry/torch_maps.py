@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.symmetry.maps import Array, Float, Map
+from regard.array_types import Array, Float
+from regard.symmetry.maps import Map
 
 SCALES = (1.0, 0.01, 100.0)  # of the inputs: saturated and linear regimes show different faults
 _RUNS = 3  # disturbed runs

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+
+from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 
 D = WIDTH // HEADS
 

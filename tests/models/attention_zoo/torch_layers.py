@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from attention_zoo import BATCH, HEADS, LENGTH, OTHER, WIDTH, Case, heads_of, softmax
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+
+from models.attention_zoo import BATCH, HEADS, LENGTH, OTHER, WIDTH, Case, heads_of, softmax
 
 PADDING = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
 PADDING[1, 5:] = True

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attention_zoo import BATCH, LENGTH, WIDTH, Case
-from attention_zoo.by_hand import FusedInside, Plain, Projections
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from models.attention_zoo import BATCH, LENGTH, WIDTH, Case
+from models.attention_zoo.by_hand import FusedInside, Plain, Projections
 
 
 class Stack(nn.Module):

@@ -98,7 +98,7 @@ def test_the_grammar_makes_the_same_corpus_as_a_table(tmp_path):
         (
             30_000,
             0,
-            "has 20,000 training pairs of the seed 0, and 30,000 training pairs was asked for; in a copy of the "
+            "has 20,000 training pairs of the seed 0, and 30,000 training pairs were asked for; in a copy of the "
             "project, python -m grammar --size 30000 --seed 0 --out FILE.tsv makes that corpus",
         ),
         (500, 5, "and the seed 5 was asked for; in a copy .* python -m grammar --size 500 --seed 5 --out FILE.tsv"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sys
 
@@ -21,6 +22,7 @@ from regard.translator.engines.ctranslate2 import Engine, open_engine
 from regard.translator.engines.export import ABOUT, export, fingerprint
 from regard.translator.models.encoder import VectorOutput, build_model
 from regard.translator.models.run import Run, first_files, load_run
+from regard.translator.runs.files import read_json
 from regard.translator.scoring.scores import score
 from regard.translator.training.checkpoints import model_tensors, write_weights
 from regard.translator.training.loop import train
@@ -220,6 +222,11 @@ def test_what_is_no_export_is_refused(run, exported, toy, tmp_path):
     other = copy_of(run, tmp_path / "run")
     place = tmp_path / "run" / "ctranslate2-float32"
     (place / "model.bin").write_bytes((place / "model.bin").read_bytes()[:200])
+    with pytest.raises(InputError, match=r"has other files than were exported, or damaged ones; export the run again"):
+        open_engine(other, "ctranslate2")
+    about = read_json(place / "export.json")
+    del about["files"]
+    (place / "export.json").write_text(json.dumps(about))  # as earlier versions wrote it
     with pytest.raises(InputError, match=r"The engine cannot open .*ctranslate2-float32 \(.+\); export the run again"):
         open_engine(other, "ctranslate2")
     (place / ABOUT).write_text("{}")
@@ -266,7 +273,9 @@ def test_bad_requests(run, tmp_path, monkeypatch):
         export(run.folder, out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(InputError, match=r"The engine is not installed: pip install 'regard\[engine\]'"):
+    with pytest.raises(
+        InputError, match=r"The engine needs ctranslate2, which is not installed: pip install 'regard\[engine\]'"
+    ):
         export(run.folder)
 
 
@@ -319,3 +328,18 @@ def test_the_command_line(run, toy, tmp_path, monkeypatch, capsys):
     assert json.loads(out)["quantization"] == "int8"
     code, _, err = regard(monkeypatch, capsys, "export", "run", "--quantization", "int3")
     assert (code, err) == (2, "regard: quantization must be one of float32, int8, not 'int3'.\n")
+
+
+@pytest.mark.parametrize("name", ["model.bin", "config.json", "vocabulary.json", "export.json"])
+def test_no_flipped_bit_of_an_export_is_silent(run, exported, tmp_path, name):
+    other = copy_of(run, tmp_path / "run")
+    path, draw = tmp_path / "run" / "ctranslate2-float32" / name, random.Random(13)
+    good = path.read_bytes()
+    for _ in range(200):
+        bent, bit = bytearray(good), draw.randrange(8 * len(good))
+        bent[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(bent))
+        with pytest.raises(InputError, match="export the run again"):
+            open_engine(other, "ctranslate2")
+    path.write_bytes(good)
+    open_engine(other, "ctranslate2")

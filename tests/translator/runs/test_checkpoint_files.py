@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ from regard.errors import InputError
 from regard.translator.models.run import load_run
 from regard.translator.runs.checkpoint_files import read_checkpoint, read_header
 from regard.translator.runs.records import read_record
-from regard.translator.studies.comparison import compare, read_comparison
+from regard.translator.runs.sealed import SealedLines, unseal
+from regard.translator.studies.comparison import compare
+from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.search_record import read_study
 from regard.translator.studies.tuning import tune
 from regard.translator.training.checkpoints import read_weights, write_weights
@@ -88,6 +91,64 @@ def test_the_header_alone_tells_of_altered_facts(home):
     with pytest.raises(InputError, match="the SHA-256 of its facts is not the one they were written with"):
         read_header(copy)
     copy.unlink()
+
+
+def altered(content: object, draw: random.Random) -> object:
+    """The content with one thing in it replaced by what it cannot be."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(value: Any) -> None:
+        for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
+            places.append((value, key))
+            if isinstance(inside, dict | list):
+                walk(inside)
+
+    walk(content)
+    value, key = draw.choice(places)
+    value[key] = draw.choice([None, "x", -1, 1e30, [], {}, True, "1", 10**30])
+    return content
+
+
+@pytest.mark.parametrize(
+    ("name", "opened"),
+    [
+        ("whole/run.json", lambda home: (load_run(home / "whole"), read_record(home / "whole"))),
+        ("whole/vocabulary.json", lambda home: load_run(home / "whole")),
+        ("compared/comparison.json", lambda home: str(read_comparison(home / "compared"))),
+        ("compared/scores/learned-seed1.json", lambda home: str(read_comparison(home / "compared"))),
+        ("tuned/study.json", lambda home: str(read_study(home / "tuned"))),
+        ("tuned/journal.jsonl", lambda home: str(read_study(home / "tuned"))),
+    ],
+)
+def test_what_was_altered_without_a_digest_is_never_a_traceback(home, tmp_path, name, opened):
+    """Files of earlier versions: what is there can be read, or one sentence says why not."""
+    folder, draw, noticed = name.split("/")[0], random.Random(17), 0
+    shutil.copytree(home[0] / folder, tmp_path / folder)
+    path = tmp_path / name
+    good = [unseal(path.read_bytes())] if path.suffix == ".json" else SealedLines(path).read()
+    for _ in range(60):
+        bent = json.loads(json.dumps(good))
+        altered(draw.choice(bent), draw)
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in bent))
+        try:
+            opened(tmp_path)
+        except InputError:
+            noticed += 1
+    assert noticed
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in good))
+    opened(tmp_path)
+
+
+def test_a_journal_of_an_earlier_version_goes_on_with_a_note(home, tmp_path):
+    home, _ = home
+    shutil.copytree(home / "tuned", tmp_path / "tuned")
+    path, said = tmp_path / "tuned" / "journal.jsonl", []
+    path.write_text("".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in SealedLines(path).read()))
+    more = tune(
+        tiny(home / "toy", "epochs=1"), tmp_path / "tuned", trials=3, space=home / "space.toml", say=said.append
+    )
+    assert len(more.trials) == 3
+    assert any("journal.jsonl was written by an earlier version, without a SHA-256" in line for line in said)
 
 
 def old_version(path: Path, facts: object) -> None:

@@ -76,7 +76,7 @@ def test_all_mistakes_at_once(tmp_path):
         "there is no section [modle]; did you mean 'model'?",
         "model.width must be a whole number, not 'wide'.",
         "model.heads must be 1 or more, not 0.",
-        "model.dropout must be below 1, not 1.0.",
+        "model.dropout must be 0.996 or less, not 1.0.",
         "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, not 'decoder'.",
         "model.layers must be a whole number, not True.",
         "training.learning_rate must be above 0, not 0.0.",
@@ -146,7 +146,7 @@ def test_files_that_are_none(tmp_path):
     broken.write_text("model = 3\n")
     with pytest.raises(InputError, match=r"model must be a section: write \[model\] on a line of its own\."):
         load_settings(broken)
-    with pytest.raises(InputError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(InputError, match=r"is a folder, not a file; give a file"):
         load_settings(tmp_path)
 
 
@@ -177,3 +177,20 @@ def test_a_run_from_when_the_section_was_there_still_opens(tmp_path):
     (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = false\n")
     with pytest.raises(InputError, match=GONE):
         load_settings(tmp_path / "settings.toml")
+
+
+@pytest.mark.parametrize("text", ["[training]\nseed = " + "9" * 5000, "[data]\npath = " + "[" * 5000, "\x00", "\udcff"])
+def test_files_that_lie_are_one_sentence(tmp_path, text):
+    file = tmp_path / "bad.toml"
+    file.write_text(text, errors="surrogateescape")
+    with pytest.raises(InputError, match=r"bad\.toml is not valid TOML: ") as caught:
+        load_settings(file)
+    assert len(str(caught.value)) < 400
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        load_settings(tmp_path / "folder.toml")
+
+
+def test_a_change_of_thousands_of_digits_is_one_sentence():
+    with pytest.raises(InputError, match=r"training\.seed must be a whole number"):
+        load_settings(changes=["seed=" + "9" * 5000])

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.translator.models.run import load_run
+from regard.translator.runs.files import read_json
 from regard.translator.runs.records import read_record
 from regard.translator.scoring.intervals import holm, paired_differences, paired_p, t_interval
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import PLAN, compare, compare_runs, read_comparison
+from regard.translator.studies.comparison import compare, compare_runs
+from regard.translator.studies.comparison_record import PLAN, read_comparison
 from regard.translator.studies.summary import NLL, summarise
 from regard.translator.studies.variants import read_variants, split_variants
 from regard.translator.training.budget import cpu_seconds_a_run
@@ -195,7 +197,7 @@ def test_stopped_and_resumed_ends_with_the_same_numbers(found, tmp_path):
     with pytest.raises(InputError, match="is not finished: "):
         read_comparison(out)
     resumed = compare(settings, ["learned", "positions=none"], out, seeds=3)
-    drop = {"folder", "entries"}
+    drop = {"folder", "entries", "command"}
     assert {k: v for k, v in resumed.to_dict().items() if k not in drop} == {
         k: v for k, v in result.to_dict().items() if k not in drop
     }
@@ -340,7 +342,7 @@ def test_scores_of_an_earlier_version_are_read(found, tmp_path):
     _, result = found
     shutil.copytree(result.folder, tmp_path / "old")
     for path in (tmp_path / "old" / "scores").iterdir():
-        saved = json.loads(path.read_text())
+        saved = read_json(path)
         del saved["likelihood"]
         path.write_text(json.dumps(saved))
     got = read_comparison(tmp_path / "old")

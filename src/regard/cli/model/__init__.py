@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from regard.cli.model import audit, compare
+from regard.cli.model import audit, capture, compare, patch
 
 app = typer.Typer(
     help="Any torch model: audit it, compare it with its twin, see the attention that it really used.",
@@ -12,7 +12,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="audit")(audit.audit)
+app.command(name="capture")(capture.capture)
 app.command(name="compare")(compare.compare)
+app.command(name="patch")(patch.patch)
 
 
 @app.callback()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 TRIALS = 100
 
@@ -27,13 +28,13 @@ def strength(n: int, eps: float) -> float:
 
 def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     T = strength(n, eps)
-    with enclosure.precise():
+    with sharp(n, eps):
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
-        scale = enclosure.ball(T * (1 + 1e-12) + 1e-12)
-        a, b = scale, scale * (1 - enclosure.ball(tilt))
+        scale = balls.ball(T * (1 + 1e-12) + 1e-12)
+        a, b = scale, scale * (1 - balls.ball(tilt))
         low, high = (a, b) if tilt > 0 else (b, a)
-        total = enclosure.rest(high, [(1, low), (n - 2, 0)])
-        enough = bool(total < 1 + enclosure.ball(eps)) or (n == 2 and tilt == 0)
+        total = balls.rest(high, [(1, low), (n - 2, 0)])
+        enough = bool(total < 1 + balls.ball(eps)) or (n == 2 and tilt == 0)
     if not enough and tilt:
         return refuted(
             f"With q = T (k_a + {1 - tilt:g} k_b) the ratio of the two weights is e^({tilt:g} T), which grows with T.",
@@ -41,7 +42,9 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
             region="for every eps > 0 only with equal scores of a and b",
             correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
         )
-    if not enough or tilt:
+    if tilt:
+        return not_refuted(1, f"At this eps q = T (k_a + {1 - tilt:g} k_b) does it too, with T = {T:.4g}.")
+    if not enough:
         return not_refuted(1, "The enclosure did not decide.")
     return holds(
         "proof, and an enclosure of the weights",
@@ -113,8 +116,15 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
 
 
 def two_of_the_keys(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
-    a, b = sorted(np.argsort(-latent[0, :n], kind="stable")[:2].tolist())
+    a, b = np.argsort(-latent[0, :n], kind="stable")[:2].tolist()  # in either order
     return Instance(given={"keys": orthonormal(latent, n, extra), "a": a, "b": b, "eps": eps})
+
+
+def other_orders(*, n: int, extra: int, eps: float) -> Iterable[Instance]:
+    """The last key before the first, and neighbours from behind: an answer that sorts, or looks at a only, shows."""
+    keys = np.eye(n, n + extra)
+    for a, b in dict.fromkeys([(1, 0), (n - 1, 0), (0, n - 1), (n - 1, n - 2)]):
+        yield Instance(given={"keys": keys, "a": a, "b": b, "eps": eps})
 
 
 def _demand(instance: Instance) -> tuple[Any, list[int], float]:
@@ -137,6 +147,7 @@ QUESTION = Question(
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
     make=two_of_the_keys,
+    traps=other_orders,
     judge=lambda instance, query: shares(query, *_demand(instance)),
     decided=ENCLOSED,
     measure=SHORTEST,

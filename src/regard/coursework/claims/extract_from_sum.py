@@ -7,11 +7,11 @@ from typing import Any
 import flint
 import numpy as np
 
+from regard.coursework.answers.report import literal
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.queries import orthonormal
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
-from regard.coursework.report import literal
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.errors import InputError

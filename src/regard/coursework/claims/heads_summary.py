@@ -17,14 +17,14 @@ def why(*, n: int, iso: float, scale: float) -> Verdict:
         designed_error(n, iso=iso, scale=scale, heads=1, spread=0.5)[0],
         designed_error(n, iso=iso, scale=scale, heads=2, spread=0.5)[0],
     )
+    coin = ", near the 1/2 of a coin" if 0.4 < one < 0.6 else ""
+    less = f", {one / two:.3g} times less" if two > 0 and one > 1.5 * two else ""
     return explained(
         "One head must give two keys equal scores, and softmax turns a small difference of large scores into all or "
-        f"nothing: its error here is {one:.4g}, near the 1/2 of a coin. A head of its own for each key needs one "
-        "score to be "
-        f"ahead, not two to be equal: whether ahead by 10 or by 30 makes no difference, and the mean of the heads has "
-        f"{two:.4g}, {one / two:.3g} times less. What remains are the draws in which the key points backwards, and a "
-        "head "
-        "each does not help against those.",
+        f"nothing: its error here is {one:.4g}{coin}. A head of its own for each key needs one score to be ahead, not "
+        "two to be equal: whether ahead by 10 or by 30 makes no difference, and the mean of the heads has "
+        f"{two:.4g}{less}. What remains are the draws in which the key points backwards, and a head each does not "
+        "help against those.",
         one=one,
         two=two,
     )

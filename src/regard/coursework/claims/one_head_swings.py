@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import flint
 import numpy as np
 
 from regard.coursework.claim import Claim
@@ -13,7 +15,7 @@ from regard.coursework.question import Instance, Question, Ruling, Size, near, s
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 from regard.rigor.balls import normal
 
 LEVEL = 0.25  # "swings": each of the two takes over 0.9 at least this often
@@ -22,20 +24,21 @@ TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spr
 
 def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
     """Proved lower bounds of P(alpha_a > 0.9) and P(alpha_b > 0.9)."""
-    with enclosure.precise():
-        T, sd = enclosure.ball(scale), (enclosure.ball(spread) + 4 * enclosure.ball(iso)).sqrt()
-        apart = 2 * enclosure.ball(iso).sqrt() * T
-        win, rest = normal(-enclosure.ball(18).log() / (T * sd)), max(n - 2, 1)
-        ahead_a = (T - enclosure.ball(rest).log()) / apart
-        ahead_b = (T - enclosure.ball(18 * rest).log()) / apart
-        return tuple(enclosure.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b))  # type: ignore[return-value]
+    with balls.precise():
+        T, sd = balls.ball(scale), (balls.ball(spread) + 4 * balls.ball(iso)).sqrt()
+        apart = 2 * balls.ball(iso).sqrt() * T
+        win, rest = normal(-balls.ball(18).log() / (T * sd)), max(n - 2, 1)
+        ahead_a = (T - balls.ball(rest).log()) / apart
+        ahead_b = (T - balls.ball(18 * rest).log()) / apart
+        sure = [balls.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
+    return max(sure[0], 0.0), max(sure[1], 0.0)  # a bound that says nothing is no negative probability
 
 
 def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     sd = scale * math.sqrt(spread + 4 * iso)
     sure = _sure(n, iso, spread, scale)
-    with enclosure.precise():
-        most = enclosure.above(normal(-enclosure.ball(9).log() / enclosure.ball(sd)))
+    with balls.precise():
+        most = balls.above(normal(-balls.ball(9).log() / balls.ball(sd)))
     region = (
         f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
         f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"
@@ -55,30 +58,43 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
 
 
 def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    variance = scale**2 * (spread + 4 * iso)
-    if variance <= 2:
+    beyond = Fraction(scale) ** 2 * (Fraction(spread) + 4 * Fraction(iso)) - 2  # exactly
+    variance = (
+        f"2 {'-' if beyond < 0 else '+'} {abs(float(beyond)):.4g}" if abs(beyond) < 0.1 else f"{float(2 + beyond):.4g}"
+    )
+    if beyond <= 0:
         return refuted(
-            f"T^2 (spread + 4a) = {variance:.4g} <= 2: one peak, at 1/2.",
+            f"T^2 (spread + 4a) = {variance}, not more than 2: one peak, at 1/2.",
             counterexample=f"T = {scale:g}, a = {iso:g}: the weight of a against b is most likely near 1/2",
-            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
             correction=f"Against b alone, {TWO_PEAKS}.",
         )
-    logit = _peak(variance)
+    logit = _peak(beyond)
     return holds(
         "proof",
-        f"The logit has variance {variance:.4g} > 2; the peaks are where the odds of a against b are e^{logit:.4g} "
-        f"and e^-{logit:.4g}.",
-        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.4g}",
+        f"The logit has variance {variance}, more than 2; at the peaks the odds of a against b are e^{logit:.5g} "
+        f"and e^-{logit:.5g}.",
+        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
         logit=logit,
     )
 
 
-def _peak(variance: float) -> float:
-    """The logit x > 0 of the upper peak: x = variance tanh(x/2), by iteration from above."""
-    x = variance
-    for _ in range(500):
-        x = variance * math.tanh(x / 2)
-    return x
+def _peak(beyond: Fraction) -> float:
+    """The logit x > 0 of the upper peak, x = v tanh(x/2) with v = 2 + beyond, to the last digit.
+
+    With y = x/2 it is y coth y - 1 = beyond/2, whose left side grows from 0, lies between y - 1 and y^2/3, and is
+    enclosed with bits enough to see y^2/3 beside 1: halving [sqrt(3 beyond/2), beyond/2 + 2] cannot go astray.
+
+    >>> _peak(Fraction(1, 2**60)) == math.sqrt(6 / 2**60)
+    True
+    """
+    with flint.ctx.workprec(256 + 4 * max(-math.floor(math.log2(beyond)), 0)):
+        aim = balls.ball(beyond) / 2
+        low, high = (3 * aim).sqrt().mid(), (aim + 2).mid()
+        for _ in range(120 + flint.ctx.prec // 4):
+            middle = ((low + high) / 2).mid()
+            low, high = (low, middle) if middle * middle.coth() - 1 > aim else (middle, high)
+        return float(2 * low)
 
 
 def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> Verdict:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, with_keys
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, sharp, with_keys
 from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
@@ -27,7 +28,7 @@ EXACT = (
 def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
     # Off the bisector: half of the slack spent on unequal scores, the others pushed down far enough.
     gap, T = math.log1p(eps / 2), math.log(max(n - 2, 1) * 4 / eps)
-    with precise():
+    with sharp(n, eps):
         total = rest(0, [(1, ball(gap)), (n - 2, -ball(T))])
         works = bool(total < 1 + ball(eps))
     if not works:
@@ -51,23 +52,22 @@ def _two(gap: float) -> str:
 
 
 def _shortest_of_three(eps: float) -> str:
-    from regard import design
-
-    found = design.share(np.eye(3), [0, 1], eps=eps).query
-    return "none" if found is None else f"({', '.join(f'{x:.4g}' for x in found)}) in the basis of the keys"
+    """T [(k_0 + k_1)/3 - (2/3) k_2] with T = ln(1/eps), by the proof; the tests hold it against the solver."""
+    T = -math.log(eps)
+    return f"({T / 3:.4g}, {T / 3:.4g}, {-2 * T / 3 + 0.0:.4g}) in the basis of the keys"
 
 
 def perfect_averaging(*, n: int, eps: float) -> Verdict:
     if n == 2:
         return holds("proof", "With two keys, equal scores give exactly 1/2 and 1/2.")
     T = math.log(n / eps)
-    with precise():
-        weight = 1 / (1 + rest(ball(2) * ball(T), [(1, ball(2) * ball(T)), (n - 2, 0)]))
-        short = bool(weight < ball(0.5))
+    with sharp(n, eps):
+        others = rest(ball(2) * ball(T), [(n - 2, 0)])
+        short, left = bool(1 / (2 + others) < ball(0.5)), others.str(3, radius=False)
     if not short:
         return not_refuted(1, "The enclosure did not decide.")
     return refuted(
-        f"The bisector of norm 2 sqrt(2) ln(n/eps) leaves the others {(n - 2) * math.exp(-2 * T):.3g} against each.",
+        f"The bisector of norm 2 sqrt(2) ln(n/eps) leaves the others {left} against each.",
         counterexample="n = 3, any q: the third weight is positive (q = 0 gives 1/3 each)",
         region="for n = 2",
         correction="Equal, not perfect: alpha_0 = alpha_1 = 1/(2 + R) with R = sum over the others of e^(s_i - s_0) "
@@ -156,7 +156,11 @@ QUESTION = Question(
     "(turned away from it by 1e-10 at least); or None, if you think that there is none.",
     returns="a query, an array of d numbers, or None",
     shape=lambda given: given["keys"].shape[1:],
-    sizes=(N, EXTRA, EPS),
+    sizes=(
+        N,
+        EXTRA,
+        replace(EPS, parameter=slack(least=1e-6), reach=None),
+    ),  # below, floats do not leave it
     make=with_keys,
     judge=off_the_bisector,
     decided=ENCLOSED,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.attention import attend
 from regard.coursework.claim import Claim
-from regard.coursework.measured import VALIDATION, Contest, record
+from regard.coursework.measured import VALIDATION, record
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, measured, not_refuted, refuted, undecided
 from regard.pictures import BLUE, GREY, ORANGE, axes
+
+if TYPE_CHECKING:
+    from regard.translator.studies.summary import Comparison
 
 ROUNDING = 1e-5  # float32 has 6e-8; sums of some tens of terms lose a little more
 SIZES = ["width=12", "heads=3", "head_width=10", "feed_forward=37", "longest=15"]
@@ -43,13 +46,14 @@ def pretrained_vectors(*, seed: int) -> Verdict:
     return measured(found.source, f"{found.data}. {compared(found.comparison)} Run: {found.comparison.command}")
 
 
-def compared(contest: Contest) -> str:
+def compared(comparison: Comparison) -> str:
     """Each variant's mean with its interval, and the differences that survive the correction for their number."""
-    means = ", ".join(f"{v.name} {v.interval(VALIDATION).text()}" for v in contest.variants)
-    sure = [d for d in contest.differences(VALIDATION) if d.holm is not None and d.holm < 0.05]
+    means = ", ".join(f"{e.name} {e.measures[VALIDATION].text()}" for e in comparison.entries)
+    paired = [d for d in comparison.differences if d.measure == VALIDATION]
+    sure = [d for d in paired if d.holm is not None and d.holm < 0.05]
     differ = "; ".join(f"{d.verdict} than {d.first} by {abs(d.interval.mean):.2f}" for d in sure)
     return (
-        f"Validation perplexity, mean of {len(contest.seeds)} seeds (95 % interval): {means}. "
+        f"Validation perplexity, mean of {len(comparison.seeds)} seeds (95 % interval): {means}. "
         f"Beyond chance: {differ or 'no difference'}."
     )
 
@@ -150,18 +154,18 @@ def draw(figure: Any, *, seed: int) -> None:
     if found is None or found.comparison is None:
         _draw_learning(figure)
         return
-    variants = found.comparison.variants
+    entries = found.comparison.entries
     made = axes(
         figure,
         title=f"Embeddings compared, {len(found.comparison.seeds)} seeds each ({found.date})",
         xlabel="validation perplexity, counting <sos>",
     )
-    for place, variant in enumerate(variants):
-        values = variant.measures[VALIDATION]
+    for place, entry in enumerate(entries):
+        values = entry.measures[VALIDATION].values
         made.plot(values, [place] * len(values), "o", color=BLUE, label="a seed" if not place else None)
         made.plot([np.mean(values)], [place], "|", color=ORANGE, ms=24, mew=3, label="mean" if not place else None)
-    made.set_yticks(range(len(variants)), [v.name for v in variants])
-    made.set_ylim(len(variants) - 0.5, -0.5)
+    made.set_yticks(range(len(entries)), [e.name for e in entries])
+    made.set_ylim(len(entries) - 0.5, -0.5)
     made.legend(frameon=False)
 
 
@@ -217,4 +221,5 @@ CLAIM = Claim(
     ),
     prove=prove,
     draw=draw,
+    asks_for_code=True,
 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 from regard.coursework.claim import Claim
 from regard.coursework.claims.translator import compared
-from regard.coursework.measured import Record, Run, Study, record
+from regard.coursework.measured import Figures, RunFigures, record
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, measured, undecided
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
+
+if TYPE_CHECKING:
+    from regard.translator.studies.search_record import Tuning
 
 PUBLIC = 21.05  # the best validation perplexity that one public run of the assignment reports
 
@@ -53,8 +57,8 @@ def tuned() -> Verdict:
     return measured(found.source, " ".join(_tried(found)))
 
 
-def _tried(found: Record) -> list[str]:
-    """What was tried and what improved, a sentence a source."""
+def _tried(found: Figures) -> list[str]:
+    """What was tried and what improved, one sentence for each source."""
     defaults = record("defaults")
     said = [f"{found.data}."]
     if defaults is not None and defaults.runs:
@@ -71,27 +75,27 @@ def _tried(found: Record) -> list[str]:
     return said
 
 
-def _searched(study: Study) -> list[str]:
-    best = study.perplexity(study.best)
-    chosen = ", ".join(f"{key} = {value}" for key, value in study.trials[study.best][2].items())
+def _searched(study: Tuning) -> list[str]:
+    best = study.best.perplexity or math.nan
+    chosen = ", ".join(f"{key} = {value}" for key, value in study.best.changes.items())
     said = [
         f"{len(study.trials)} trials, {study.cpu_seconds:,.0f} CPU-seconds: the best has {best:.2f}, with {chosen}."
     ]
-    if study.started_from is not None:
-        said.append(f"The settings it started from have {study.perplexity(study.started_from):.2f}.")
-    shown = [f"{name} {mean:.0%}" for name, mean, low, _ in study.importance if low > 0]
+    if study.default is not None:
+        said.append(f"The settings it started from have {study.default.perplexity or math.nan:.2f}.")
+    shown = [f"{one.name} {one.mean:.0%}" for one in study.importance if one.low > 0]
     said.append(f"Shown to matter: {', '.join(shown) or 'nothing'}.")
     if study.confirmation is not None:
         said.append(f"With seeds the search never saw: {compared(study.confirmation)}")
-    return [*said, f"Run: {study.command}"]
+    return [*said, f"Run: {study.searched_by}"]
 
 
 def prove() -> str:
     return f"""\
 Perplexity is exp(-(1/N) sum of ln p(token)) over the N target tokens of the validation pairs. The coursework counts
-<sos>, which is always the first token and always right: one token a sentence with p near 1. If M of the N tokens are
-<sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the same model. So a
-perplexity means something only together with the vocabulary, the pairs that were kept and what was counted.
+<sos>, which is always the first token and always right: one token of every sentence, with p near 1. If M of the N
+tokens are <sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the same model.
+So a perplexity means something only together with the vocabulary, the pairs that were kept and what was counted.
 
 One public run of the assignment that this model comes from reports {PUBLIC}, with the same sizes and the same number of
 epochs. What it counted is not known, and two things differ: our word vectors start with length about 1, not about 11,
@@ -128,7 +132,7 @@ def draw(figure: Any) -> None:
         made.legend(frameon=False)
 
 
-def _curve(made: Any, run: Run, label: str, colour: str) -> None:
+def _curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
     made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
     made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut
 from regard.lab.copy_state import START, STARTS, Bench, act, read
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.projection import QUERY, WINDOW, Array, Sphere, hull_edges
+from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def answer(state: State) -> Answer:
 # What is computed ----------------------------------------------------------------------------------------------------
 
 
-def _ceilings(keys: Array) -> list[Ceiling | None]:
+def _ceilings(keys: Float) -> list[Ceiling | None]:
     """The most that each key can ever get; None where that could not be pinned down."""
     from regard import design
 
@@ -227,7 +228,7 @@ def _shell(bench: Bench) -> str:
     return "\n".join([*lines, f'python -c "{code}"'])
 
 
-def _vector(vector: Array) -> str:
+def _vector(vector: Float) -> str:
     return "(" + ", ".join(f"{x:.3g}" for x in vector) + ")"
 
 

@@ -146,7 +146,7 @@ def _ellipse(centre: Array, covariance: Array, deviations: float) -> Array:
 def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
     pairs = [
         ("error", "mean squared error E‖c − target‖²", one.error, two.error),
-        ("variance", "of it variance", one.variance, two.variance),
+        ("variance", "of which variance", one.variance, two.variance),
         ("share", f"P(weight of key 0 > {SHARE:g})", one.law.above(SHARE).value, two.law.above(SHARE).value),
     ]
     numbers = []

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.projection import Array
 from regard.lab.state import State
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ class Desk:
 class Outputs:
     """The layer's outputs: of the sentence as it was, its rows then put into the new order, and of the new sentence."""
 
-    first: Array
-    second: Array
+    first: Float
+    second: Float
     verdict: Symmetry
 
     @property
-    def differences(self) -> Array:
+    def differences(self) -> Float:
         """The largest difference in each place."""
         return np.asarray(np.abs(self.first - self.second).max(axis=1))
 
@@ -133,7 +133,7 @@ def _outputs(desk: Desk) -> Outputs:
     X, layer = np.array(vectors), random_layer(dim, seed=desk.seed)
     Phi = sinusoidal(count, dim) if desk.positions else np.zeros((count, dim))
 
-    def g(rows: Array) -> Array:
+    def g(rows: Float) -> Float:
         return layer(rows + Phi)
 
     return Outputs(
@@ -155,7 +155,7 @@ def _positions(dim: int, length: int, format: str) -> Positions | str:
 
 
 @lru_cache(maxsize=len(DIMS))
-def _nearest(dim: int) -> Array:
+def _nearest(dim: int) -> Float:
     """The distance of the nearest two of each number of positions in LENGTHS, in real arithmetic."""
     from regard.positions import positions
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.projection import Array
 from regard.lab.state import State
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def _stamp(spec: str) -> float:
 
 
 @lru_cache(maxsize=2)  # of the largest, 32 MB each: only the one at hand is asked again
-def _matrix(spec: str, stamp: float) -> Array:
+def _matrix(spec: str, stamp: float) -> Float:
     from regard.arrays import load_array
 
-    matrix: Array = load_array(spec, what="matrix").array
+    matrix: Float = load_array(spec, what="matrix").array
     if max(matrix.shape) > LARGEST:
         raise InputError(
             f"The matrix has shape {matrix.shape}; the page takes up to {LARGEST:,} rows and columns: "

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.translator.models.run import Run
 
 MOST = 100  # runs that are listed
+_SCORE_AGAIN = "remove it and give the compare command again"
 NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
 WORDS = 400  # letters of a sentence
@@ -146,9 +147,11 @@ def _bleu(path: Path, stamp: float) -> float | None:
     if not stamp:
         return None
     try:
-        return real("BLEU", read_json(path)["all"]["bleu"])
+        return real("BLEU", read_json(path, otherwise=_SCORE_AGAIN)["all"]["bleu"])
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); remove it and give the compare command again.") from None
+        raise InputError(f"{path} is damaged ({error}); {_SCORE_AGAIN}.") from None
 
 
 @lru_cache(maxsize=2 * MOST)

@@ -38,6 +38,7 @@ class AttentionCall(ABC):
     keys: int
     dtype: torch.dtype
     scale: float | None = None  # scores = scale q k^T (+ mask), where that is known
+    fresh: bool = False  # weights are computed anew: nobody else holds them
     dropped: bool = False  # the kernel dropped weights where nobody can see it: W V is not the output
 
     def __init__(self) -> None:
@@ -171,9 +172,13 @@ def compact(mask: Tensor) -> Tensor:
 
 
 def masked_softmax(scores: Tensor) -> Tensor:
-    """Softmax over the keys; a row with nothing allowed is zero, as the fused kernels have it."""
+    """Softmax over the keys; a row with nothing allowed is zero, as the fused kernels have it, and not NaN."""
     weights = torch.softmax(scores, dim=-1)
-    return torch.where(torch.isneginf(scores).all(dim=-1, keepdim=True), 0.0, weights)
+    odd = weights[..., 0].isnan()
+    if bool(odd.any()):
+        nothing = torch.isneginf(scores).all(dim=-1)
+        weights = weights.masked_fill((odd & nothing)[..., None], 0.0)
+    return weights
 
 
 class PaddedCall(AttentionCall):

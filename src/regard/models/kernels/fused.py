@@ -52,8 +52,8 @@ class Rule:
 
     def allowed(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """True where a query may read a key, with axes batch, heads, queries, keys (1 where it is all the same)."""
-        parts = [part for part in (self._places(queries, keys, device), self._given(), self._real(keys, device)) if
-                 part is not None]  # fmt: skip
+        found = (self._places(queries, keys, device), self._given(), self._real(queries, keys, device))
+        parts = [part for part in found if part is not None]
         if not parts:
             return None
         whole = parts[0]
@@ -87,15 +87,19 @@ class Rule:
             mask = mask & (self.mask > torch.finfo(self.mask.dtype).min / 2)
         return None if bool(mask.all()) else mask[(None,) * (4 - mask.ndim)]
 
-    def _real(self, keys: int, device: torch.device) -> Tensor | None:
+    def _real(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+        """False for places beyond a packed sequence's end, as query and as key."""
         if self.lengths is None:
             return None
-        lengths = torch.tensor([k for _, k in self.lengths], device=device)[:, None, None, None]
-        return torch.arange(keys, device=device) < lengths
+        ends = torch.tensor(self.lengths, device=device)[:, :, None, None, None]
+        rows = torch.arange(queries, device=device)[:, None] < ends[:, 0]
+        return rows & (torch.arange(keys, device=device) < ends[:, 1])
 
 
 class FusedCall(AttentionCall):
     """q, k, v and the output with the axes batch, heads, length, width, wherever the operator has them."""
+
+    fresh = True
 
     def __init__(
         self, kernel: str, tensors: tuple[Tensor, Tensor, Tensor, Tensor], rule: Rule, *, scale: float | None,
@@ -113,8 +117,7 @@ class FusedCall(AttentionCall):
             self.notes.append("the kernel dropped weights by itself: these are the weights before dropout")
 
     def weights(self, part: Part) -> Tensor:
-        scores = self.queries_of(part) @ self.keys_of(part).transpose(2, 3)
-        scores *= self.factor
+        scores = (self.queries_of(part) * self.factor) @ self.keys_of(part).transpose(2, 3)
         if self.rule.softcap:
             scores = self.rule.softcap * torch.tanh(scores / self.rule.softcap)
         return masked_softmax(self._masked(scores, part))

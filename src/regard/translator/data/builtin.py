@@ -69,9 +69,9 @@ def from_builtin(source: str, target: str, *, size: int = SIZE, seed: int = SEED
     if size < 1:
         raise InputError(f"size is the number of training pairs of the built-in corpus, 1 or more, not {size}.")
     if size > SIZE or seed != SEED:
-        asked = f"{size:,} training pairs" if size > SIZE else f"the seed {seed}"
+        asked = f"{size:,} training pairs were" if size > SIZE else f"the seed {seed} was"
         raise InputError(
-            f"The built-in corpus has {SIZE:,} training pairs of the seed {SEED}, and {asked} was asked for; in a copy "
+            f"The built-in corpus has {SIZE:,} training pairs of the seed {SEED}, and {asked} asked for; in a copy "
             f"of the project, python -m grammar --size {size} --seed {seed} --out FILE.tsv makes that corpus, which "
             "--data FILE.tsv then takes."
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.errors import InputError
+from regard.extras import require
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 _SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION, "dev": VALIDATION}
@@ -90,17 +91,17 @@ def read_lines(path: Path) -> list[str]:
     if lines[-1] == "":  # the line feed that ends the last line
         lines.pop()
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path} has no text in it; give a file with one sentence a line.")
+        raise InputError(f"{path} has no text in it; give a file with one sentence on each line.")
     return lines
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files, one sentence a line, line by line each other's translation."""
+    """Two files with one sentence on each line, line by line each other's translation."""
     sources, targets = read_lines(Path(source)), read_lines(Path(target))
     if len(sources) != len(targets):
         raise InputError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}; "
-            "paired files need one translation a line, so the counts must be equal."
+            "paired files need one translation on each line, so the counts must be equal."
         )
     return Pairs(sources, targets)
 
@@ -246,10 +247,9 @@ def from_hub(name: str, source: str, target: str, *, configuration: str | None =
 
 
 def _load_dataset(name: str, configuration: str | None) -> Mapping[Any, Any]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise InputError("Hugging Face datasets need a package: pip install 'regard[huggingface]'.") from error
+    require("A Hugging Face dataset", "datasets")
+    import datasets
+
     try:
         saved = (Path(name) / "dataset_dict.json").is_file()
         loaded = datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import InputError
+from regard.extras import require
 
 Vector = npt.NDArray[np.float32]
 Found = dict[str, Vector]
@@ -80,10 +81,9 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
 
 def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> Found:
     """Skip-gram vectors (Mikolov et al., 2013) of every token of ``texts``, by gensim in one thread."""
-    try:
-        from gensim.models import Word2Vec
-    except ImportError as error:
-        raise InputError("word2vec:train needs gensim: pip install 'regard[translator]'.") from error
+    require("word2vec:train", "gensim")
+    from gensim.models import Word2Vec
+
     if not any(texts):
         raise InputError("word2vec:train needs sentences to learn from, and there are none.")
     model = Word2Vec(
@@ -266,6 +266,7 @@ def _bert_table(folder: Path) -> Vector:
 
 def _wordpiece(folder: Path) -> tuple[Callable[[str], list[str]], Callable[[str], int | None]]:
     """How words are cut, and the row of a piece (None for [UNK]); the checkpoint's own normalisation is used."""
+    require("A BERT checkpoint", "tokenizers")
     from tokenizers import Tokenizer
 
     if (folder / "tokenizer.json").is_file():

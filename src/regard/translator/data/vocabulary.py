@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self
 
 from regard.errors import InputError
+from regard.extras import require
 
 PAD, UNK, SOS, EOS = 0, 1, 2, 3
 MARKERS = ("<pad>", "<unk>", "<sos>", "<eos>")
@@ -177,6 +178,7 @@ class BPEVocabulary:
         minimum_frequency: int = 2,
     ) -> Self:
         """Merge the most frequent neighbouring pieces until there are ``size`` tokens, or none is frequent enough."""
+        require("A vocabulary of pieces (bpe)", "tokenizers")
         from tokenizers import trainers
 
         texts = [_plain(s, lowercase) for s in sentences]
@@ -272,6 +274,7 @@ def _check_saved(saved: dict[str, Any], kind: str, fields: dict[str, type]) -> N
 
 def _piece_tokenizer(words: Sequence[str], merges: list[tuple[str, str]]) -> Any:
     """The library's tokenizer, told of no special tokens: "<eos>" in a text is five characters, never the marker."""
+    require("A vocabulary of pieces (bpe)", "tokenizers")
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     model = models.BPE(vocab={w: i for i, w in enumerate(words)}, merges=merges, unk_token=MARKERS[UNK])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NAMES = {"ctranslate2": "ctranslate2-float32", "ctranslate2-int8": "ctranslate2-int8"}  # and their folders in a run
 
-Found = list[tuple[list[int], float]]  # ids without markers and their log-probability, one for each sentence
+Written = list[tuple[list[int], float]]  # ids without markers and their log-probability, one for each sentence
 
 
 class Engine:
@@ -65,7 +65,7 @@ class Engine:
 
     def translate(
         self, sources: Sequence[list[int]], *, beam: int = 1, batch: int = 100, progress: Progress | None = None
-    ) -> Found:
+    ) -> Written:
         """Target ids without markers and their log-probability, in the order of ``sources`` (ids with markers)."""
         longest = self.run.settings.data.longest
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
@@ -80,7 +80,7 @@ class Engine:
         found |= dict(zip(endless, again, strict=True))
         return [found[i] for i in range(len(sources))]
 
-    def _search(self, sources: Sequence[list[int]], beam: int, longest: int) -> Found:
+    def _search(self, sources: Sequence[list[int]], beam: int, longest: int) -> Written:
         words = self.run.source.words
         results = self._translator.translate_batch(
             [[words[i] for i in ids] for ids in sources],
@@ -116,7 +116,7 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 def _about(folder: Path) -> dict[str, Any]:
     if not (folder / ABOUT).exists():
         raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    found = read_json(folder / ABOUT)
+    found = read_json(folder / ABOUT, otherwise="export the run again")
     if not isinstance(found, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= found.keys():
         raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
     return found

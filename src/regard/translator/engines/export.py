@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from regard.array_types import Single
 from regard.errors import InputError
+from regard.extras import require
 from regard.files import read_file, write_file
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
@@ -40,8 +41,6 @@ from regard.translator.training.checkpoints import model_tensors
 
 ABOUT = "export.json"
 QUANTIZATIONS = ("float32", "int8")
-
-Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,10 +111,9 @@ def engine_name(found: Exported) -> str:
 
 def import_engine() -> Any:
     """The ctranslate2 package, or one sentence."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise InputError("The engine is not installed: pip install 'regard[engine]' brings ctranslate2.") from None
+    require("The engine", "ctranslate2")
+    import ctranslate2
+
     return ctranslate2
 
 
@@ -235,7 +233,7 @@ def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: torch.Tensor) -> Array:
+def _array(tensor: torch.Tensor) -> Single:
     return np.ascontiguousarray(tensor.detach().numpy(), dtype=np.float32)
 
 

@@ -29,7 +29,7 @@ POSITIONS = ("learned", "sinusoidal", "rotary", "none")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Vectors(Result):
-    """Where the rows of an embedding start: one row a word, and which of them the source knew.
+    """Where the rows of an embedding start: one row for each word, and which of them the source knew.
 
     Words without a vector get normal numbers of the same spread as the known ones; padding is zero.
     Coverage counts word types (of the vocabulary, markers aside) and tokens (of the sentences, unknown words
@@ -48,7 +48,7 @@ class Vectors(Result):
 
     @property
     def matrix(self) -> npt.NDArray[np.float32]:
-        """One row a word of the vocabulary, ``width`` numbers each."""
+        """One row for each word of the vocabulary, ``width`` numbers each."""
         return self._matrix
 
     @property
@@ -204,7 +204,7 @@ class TokenEmbedding(nn.Module):
         return hidden @ self.table().T
 
     def table(self) -> Tensor:
-        """E, one row a word, before the projection."""
+        """E, one row for each word, before the projection."""
         return self.weight
 
 

@@ -61,7 +61,7 @@ class Encoder(nn.Module):
 
 
 class BlockMemory(NamedTuple):
-    """What a decoder block need not work out again: its own past (one row a hypothesis), and the source."""
+    """What a decoder block need not work out again: its own past (one row for each hypothesis), and the source."""
 
     past: Memory | None
     source: Memory

@@ -21,6 +21,7 @@ from regard.translator.decoding.greedy import TranslationModel, Translations, en
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
+from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import unchecked
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file, read_json
 from regard.translator.runs.records import check_name, is_finished, read_about
@@ -131,6 +132,7 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     one_layer = settings.model.kind in ("encoder", "reads-padding")
     embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
     output = embedding if settings.model.tied else "model.output.vectors"
+    check_size(settings, len(source), len(target))
     model = build_model(
         settings,
         len(source),

@@ -23,18 +23,12 @@ from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
 from regard.translator.reports.about_runs import Scored, run_section, scores_of
 from regard.translator.reports.about_studies import study_section
-from regard.translator.runs.files import RUN, read_json
+from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import (
-    PLAN,
-    bootstrap_of,
-    comparison_results,
-    group_by_seed,
-    held_out,
-    read_comparison,
-)
+from regard.translator.studies.comparison import bootstrap_of, group_by_seed, held_out
+from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
 from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
 from regard.translator.training.preparation import load_data
@@ -108,16 +102,15 @@ class _Page:
 
     def study(self, folder: Path) -> None:
         self.say(f"reading the study {folder}")
-        found = read_study(folder)
-        about = read_json(folder / STUDY)
+        study = read_study(folder)
         anchor = self._add(f"Search {folder}")
-        self.sections.append(study_section(found, about.get("command", ""), anchor=anchor, first=self._first()))
-        if found.confirmation is not None:
+        self.sections.append(study_section(study, anchor=anchor, first=self._first()))
+        if study.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
 
     def comparison(self, folder: Path, title: str = "", *, numbers: bool = True) -> None:
         self.say(f"reading the comparison {folder}")
-        found, results = read_comparison(folder), comparison_results(folder)
+        comparison, results = read_comparison(folder), comparison_results(folder)
         title = title or f"Comparison {folder}"
         pairs, why_not = None, ""
         try:
@@ -129,7 +122,7 @@ class _Page:
         anchor = self._add(title)
         self.sections.append(
             comparison_section(
-                found, results, pairs, why_not, title=title, anchor=anchor, first=self._first(), numbers=numbers
+                comparison, results, pairs, why_not, title=title, anchor=anchor, first=self._first(), numbers=numbers
             )
         )
 
@@ -171,12 +164,12 @@ class _Page:
             results = {name: [(r, by_folder[r.folder].scores or {}) for r in group] for name, group in groups.items()}
             seeds = sorted({r.settings.training.seed for r in records})
             pairs, lowercase = scored[0].pairs, records[0].settings.vocabulary.lowercase
-            found = summarise(results, seeds, folder="", scored_on=scored[0].scored_on, notes=[])
+            comparison = summarise(results, seeds, folder="", scored_on=scored[0].scored_on, notes=[])
             if pairs is not None:
                 self.say("drawing test sentences anew")
-                found = replace(found, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
+                comparison = replace(comparison, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
             self.sections.append(
-                comparison_section(found, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
+                comparison_section(comparison, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
             )
         except InputError as error:
             self.sections.append(_listing(scored, str(error), anchor, first=self._first()))
@@ -190,8 +183,8 @@ class _Page:
         except InputError as error:
             self.notes.append(f"{record.folder}: not scored. {error}")
             return Scored(record=record, scores=None, pairs=None, scored_on="", why_not=str(error))
-        found = score(run, pairs).to_dict()
-        return Scored(record=record, scores=found, pairs=pairs, scored_on=scored_on)
+        scores = score(run, pairs).to_dict()
+        return Scored(record=record, scores=scores, pairs=pairs, scored_on=scored_on)
 
     def _corpus(self, record: Record) -> Corpus:
         settings = Settings(data=record.settings.data)

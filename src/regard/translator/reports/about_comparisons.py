@@ -6,70 +6,74 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_runs import attention_maps
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import Bootstrap
 from regard.translator.studies.summary import DIGITS, NLL, Comparison, GroupRow, Results
-from regard.translator.training.budget import duration
 
 _COLUMNS = ["validation perplexity", "validation perplexity without <sos>", "perplexity", NLL, "BLEU", "chrF"]
 _CHARTS = [("validation perplexity", "lower is better"), ("BLEU", "higher is better")]
 
 
 def comparison_section(
-    found: Comparison, results: Results, pairs: Pairs | None, why_not: str, *, title: str, anchor: str, first: bool,
-    numbers: bool = True,
+    comparison: Comparison, results: Results, pairs: Pairs | None, why_not: str, *, title: str, anchor: str,
+    first: bool, numbers: bool = True,
 ) -> str:  # fmt: skip
     """A comparison, whole; without its ``numbers`` where they are on the page already."""
     return "".join(
         [
             tables.heading(2, title, anchor, "first" if first else ""),
-            comparison_tables(found) if numbers else "",
-            *([tables.heading(3, "Learning curves"), _curves(results)] if found.has("validation perplexity") else []),
-            *_groups(found.groups, [e.name for e in found.entries]),
+            comparison_tables(comparison) if numbers else "",
+            *(
+                [tables.heading(3, "Learning curves"), _curves(results)]
+                if comparison.has("validation perplexity")
+                else []
+            ),
+            *_groups(comparison.groups, [e.name for e in comparison.entries]),
             _translations(results, pairs, why_not),
             _how(results),
         ]
     )
 
 
-def comparison_tables(found: Comparison) -> str:
+def comparison_tables(comparison: Comparison) -> str:
     """Means with intervals, as a table and as pictures, and the differences."""
-    names = [e.name for e in found.entries]
-    seeds = ", ".join(map(str, found.seeds))
-    columns = [m for m in _COLUMNS if found.has(m)]  # the notes say why one is missing
+    names = [e.name for e in comparison.entries]
+    seeds = ", ".join(map(str, comparison.seeds))
+    columns = [m for m in _COLUMNS if comparison.has(m)]  # the notes say why one is missing
     rows = [
         [html.escape(e.name), *(tables.interval(e.measures[m], DIGITS.get(m, 2)) for m in columns),
          f"{e.parameters:,}", duration(e.cpu_seconds)]
-        for e in found.entries
+        for e in comparison.entries
     ]  # fmt: skip
-    several = "Mean and 95 % t-interval over the seeds" if len(found.seeds) > 1 else "Seed"
+    several = "Mean and 95 % t-interval over the seeds" if len(comparison.seeds) > 1 else "Seed"
     parts = [
         tables.paragraph(
-            f"{several} {seeds}. All but validation perplexity are of {found.scored_on}; perplexities count <sos> "
+            f"{several} {seeds}. All but validation perplexity are of {comparison.scored_on}; perplexities count <sos> "
             "unless said; NLL is in nats, unknown words spelled out."
         ),
         tables.table(["", *columns, "weights", "CPU time"], rows),
-        *(tables.paragraph(note) for note in found.notes),
-        *(tables.paragraph(f"{e.name}: {'; '.join(e.coverage)}.") for e in found.entries if e.coverage),
-        tables.paragraph(f"BLEU {found.bleu_signature}; chrF {found.chrf_signature}.", "lead"),
+        *(tables.paragraph(note) for note in comparison.notes),
+        *(tables.paragraph(f"{e.name}: {'; '.join(e.coverage)}.") for e in comparison.entries if e.coverage),
+        tables.paragraph(f"BLEU {comparison.bleu_signature}; chrF {comparison.chrf_signature}.", "lead"),
     ]
-    for measure, better in ((m, b) for m, b in _CHARTS if found.has(m)):
-        dots = [(n, [_dot(e.measures[measure])]) for n, e in zip(names, found.entries, strict=True)]
+    for measure, better in ((m, b) for m, b in _CHARTS if comparison.has(m)):
+        dots = [(n, [_dot(e.measures[measure])]) for n, e in zip(names, comparison.entries, strict=True)]
         svg = figures.dots(dots, title=measure, x_label=f"{measure} ({better})")
         parts.append(tables.figure(svg, ""))
-    if found.differences:
-        parts += [tables.heading(3, "Differences, paired by seed"), _differences(found)]
-    if found.bootstrap is not None:
-        parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(found.bootstrap)]
+    if comparison.differences:
+        parts += [tables.heading(3, "Differences, paired by seed"), _differences(comparison)]
+    if comparison.bootstrap is not None:
+        parts += [tables.heading(3, "Differences, paired by test sentence"), _bootstrap(comparison.bootstrap)]
     return "".join(parts)
 
 
-def _differences(found: Comparison) -> str:
+def _differences(comparison: Comparison) -> str:
     rows = []
-    for d in found.differences:
+    for d in comparison.differences:
         low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
         span = "" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
         p = "" if d.holm is None else "&lt;0.001" if d.holm < 0.001 else f"{d.holm:.3f}"
@@ -83,17 +87,18 @@ def _differences(found: Comparison) -> str:
     return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
 
 
-def _bootstrap(found: Bootstrap) -> str:
+def _bootstrap(bootstrap: Bootstrap) -> str:
     rows = []
-    for d in found.differences:
+    for d in bootstrap.differences:
         digits = max(2, DIGITS.get(d.measure, 2))
         span = f"{d.low:+.{digits}f} to {d.high:+.{digits}f}"
         rows.append([d.measure, html.escape(f"{d.second} minus {d.first}"), html.escape(d.verdict),
                      f"{d.difference:+.{digits}f}", span, f"{d.p:.3f}", f"{d.holm:.3f}"])  # fmt: skip
     note = (
-        f"Paired bootstrap: {found.samples:,} draws of {found.sentences:,} test sentences, seed {found.seed}. It says "
-        "how other test sentences would come out for these weights; differences paired by seed, how other trainings "
-        "would. p is two-sided; the last column corrects it for looking at several pairs (Holm)."
+        f"Paired bootstrap: {bootstrap.samples:,} draws of {bootstrap.sentences:,} test sentences, "
+        f"seed {bootstrap.seed}. It says how other test sentences would come out for these weights; differences paired "
+        "by seed, how other trainings would. p is two-sided; the last column corrects it for looking at several pairs "
+        "(Holm)."
     )
     head = ["measure", "", "verdict", "difference", "95 % interval", "p", "p, corrected"]
     return tables.table(head, rows, numbers=3) + tables.paragraph(note, "lead")
@@ -193,5 +198,5 @@ def _different(settings: Settings, other: Settings) -> str:
     )
 
 
-def _dot(found: Any) -> figures.Dot:
-    return figures.Dot(value=found.mean, low=found.low, high=found.high)
+def _dot(interval: Any) -> figures.Dot:
+    return figures.Dot(value=interval.mean, low=interval.low, high=interval.high)

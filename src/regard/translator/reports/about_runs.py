@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import InputError
+from regard.progress import duration
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
 from regard.translator.runs.records import Record
-from regard.translator.training.budget import duration
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
 

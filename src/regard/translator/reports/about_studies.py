@@ -7,54 +7,54 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from regard.progress import duration
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_comparisons import comparison_tables
 from regard.translator.studies.search_record import Trial, Tuning
-from regard.translator.training.budget import duration
 
 _KINDS = {"complete": 0, "pruned": 1}
 
 
-def study_section(found: Tuning, command: str, *, anchor: str, first: bool) -> str:
+def study_section(study: Tuning, *, anchor: str, first: bool) -> str:
     """A study, whole."""
-    best, default = found.best, found.default
+    best, default = study.best, study.default
     return "".join(
         [
-            tables.heading(2, f"Search {found.folder}", anchor, "first" if first else ""),
-            _headline(found),
+            tables.heading(2, f"Search {study.folder}", anchor, "first" if first else ""),
+            _headline(study),
             tables.paragraph(
                 "Data, vocabulary, tokenisation, epochs and the single layer were fixed. Trials were judged by their "
                 "best validation perplexity (counting <sos>) with one seed, so the best trial's number flatters it; "
                 "the confirmation below uses seeds that took no part in the choice."
             ),
             tables.heading(3, "Trials in order"),
-            _history(found),
+            _history(study),
             tables.heading(3, "What mattered"),
-            _importance(found),
-            _effects(found),
-            *_confirmation(found),
+            _importance(study),
+            _effects(study),
+            *_confirmation(study),
             tables.heading(3, "Best beside default"),
             _settings(best, default),
             tables.heading(3, "Everything that was tried"),
-            _trials(found),
+            _trials(study),
             tables.heading(3, "Commands"),
-            tables.commands([command, found.command]),
+            tables.commands([study.searched_by, study.command]),
         ]
     )
 
 
-def _headline(found: Tuning) -> str:
-    boxes = [(f"{found.best.perplexity:.2f}", f"validation perplexity of the best trial (number {found.best.number})")]
-    if found.default is not None and found.default.perplexity:
-        boxes.append((f"{found.default.perplexity:.2f}", "of the settings it started from"))
-        boxes.append((f"{(found.best.perplexity or 0) / found.default.perplexity - 1:+.1%}", "change, one seed"))
-    pruned = sum(t.state == "pruned" for t in found.trials)
-    boxes += [(str(len(found.trials)), f"trials, {pruned} of them pruned"), (duration(found.cpu_seconds), "CPU time")]
+def _headline(study: Tuning) -> str:
+    boxes = [(f"{study.best.perplexity:.2f}", f"validation perplexity of the best trial (number {study.best.number})")]
+    if study.default is not None and study.default.perplexity:
+        boxes.append((f"{study.default.perplexity:.2f}", "of the settings it started from"))
+        boxes.append((f"{(study.best.perplexity or 0) / study.default.perplexity - 1:+.1%}", "change, one seed"))
+    pruned = sum(t.state == "pruned" for t in study.trials)
+    boxes += [(str(len(study.trials)), f"trials, {pruned} of them pruned"), (duration(study.cpu_seconds), "CPU time")]
     return tables.facts(boxes)
 
 
-def _history(found: Tuning) -> str:
-    judged = [t for t in found.trials if t.perplexity is not None]
+def _history(study: Tuning) -> str:
+    judged = [t for t in study.trials if t.perplexity is not None]
     points = [
         figures.Point(x=t.number, y=t.expected or 1.0, kind=_KINDS[t.state], title=f"trial {t.number}: {_tried(t)}")
         for t in judged
@@ -73,11 +73,11 @@ def _history(found: Tuning) -> str:
     )
 
 
-def _importance(found: Tuning) -> str:
-    if not found.importance:
+def _importance(study: Tuning) -> str:
+    if not study.importance:
         return tables.paragraph("There are too few trials to say.", "warn")
-    rows = [(i.name, [figures.Dot(value=i.mean, low=i.low, high=i.high)]) for i in found.importance]
-    said = ["" if i.low > 0 else "not shown to matter" for i in found.importance]
+    rows = [(i.name, [figures.Dot(value=i.mean, low=i.low, high=i.high)]) for i in study.importance]
+    said = ["" if i.low > 0 else "not shown to matter" for i in study.importance]
     svg = figures.dots(
         rows, title="Importance", x_label="share of the scatter of ln perplexity", zero=True, note=said.__getitem__
     )
@@ -89,10 +89,10 @@ def _importance(found: Tuning) -> str:
     )
 
 
-def _effects(found: Tuning) -> str:
+def _effects(study: Tuning) -> str:
     """Perplexity against the settings that mattered most."""
-    names = [i.name for i in found.importance[:6]] or list(found.best.changes)[:6]
-    pictures = "".join(f"<div>{_effect(found.trials, name)}</div>" for name in names)
+    names = [i.name for i in study.importance[:6]] or list(study.best.changes)[:6]
+    pictures = "".join(f"<div>{_effect(study.trials, name)}</div>" for name in names)
     return tables.figure(
         f'<div class="maps">{pictures}</div>', "Every trial: perplexity against one setting at a time."
     )
@@ -116,12 +116,12 @@ def _effect(trials: Sequence[Trial], name: str) -> str:
     )
 
 
-def _confirmation(found: Tuning) -> list[str]:
-    if found.confirmation is None:
+def _confirmation(study: Tuning) -> list[str]:
+    if study.confirmation is None:
         return [
             tables.paragraph("Not confirmed: add --confirm 3 to the tune command for fresh seeds and the test set.")
         ]
-    return [tables.heading(3, "Default beside best, on fresh seeds"), comparison_tables(found.confirmation)]
+    return [tables.heading(3, "Default beside best, on fresh seeds"), comparison_tables(study.confirmation)]
 
 
 def _settings(best: Trial, default: Trial | None) -> str:
@@ -134,9 +134,9 @@ def _settings(best: Trial, default: Trial | None) -> str:
     return tables.table(["setting", "default", f"best (trial {best.number})"], rows)
 
 
-def _trials(found: Tuning) -> str:
-    keys = list(found.best.changes)
-    order = sorted(found.trials, key=lambda t: (t.state != "complete", t.perplexity or math.inf))
+def _trials(study: Tuning) -> str:
+    keys = list(study.best.changes)
+    order = sorted(study.trials, key=lambda t: (t.state != "complete", t.perplexity or math.inf))
     rows = [
         [str(t.number), t.state + (f": {html.escape(t.reason)}" if t.reason else ""),
          "-" if t.perplexity is None else f"{t.perplexity:.2f}", str(len(t.curve)),

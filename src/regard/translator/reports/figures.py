@@ -107,7 +107,7 @@ def dots(
     least: float = -math.inf,
     note: Callable[[int], str] | None = None,
 ) -> str:
-    """A row a thing, a dot a variant, whiskers for intervals; ``note`` writes at the end of a row.
+    """One row for each thing, one dot for each variant, whiskers for intervals; ``note`` writes at the end of a row.
 
     ``zero`` brings 0 into the picture; whiskers are cut at ``least``, below which the measure cannot be.
     """

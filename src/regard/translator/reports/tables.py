@@ -36,11 +36,11 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="facts">{boxes}</div>'
 
 
-def interval(found: Interval, digits: int = 2) -> str:
+def interval(given: Interval, digits: int = 2) -> str:
     """A mean and, smaller, its interval."""
-    if found.low is None or found.high is None:
-        return f"{found.mean:.{digits}f}"
-    return f"{found.mean:.{digits}f} <small>({found.low:.{digits}f} to {found.high:.{digits}f})</small>"
+    if given.low is None or given.high is None:
+        return f"{given.mean:.{digits}f}"
+    return f"{given.mean:.{digits}f} <small>({given.low:.{digits}f} to {given.high:.{digits}f})</small>"
 
 
 def figure(svg: str, caption: str) -> str:

@@ -73,10 +73,10 @@ def as_html(marked: Sequence[tuple[str, str]]) -> str:
 
 
 def _marks(words: Sequence[str], in_place: set[int], spare: Counter[str]) -> list[tuple[str, str]]:
-    found = []
+    marks = []
     for i, word in enumerate(words):
         what = RIGHT if i in in_place else MOVED if spare[word] > 0 else WRONG
         if what == MOVED:
             spare[word] -= 1
-        found.append((word, what))
-    return found
+        marks.append((word, what))
+    return marks

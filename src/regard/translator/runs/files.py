@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError
+from regard.errors import InputError, RegardError
 from regard.files import PARTIAL, Lock, read_file
 from regard.translator.runs.sealed import seal, unseal
 
@@ -36,8 +36,8 @@ def json_file(content: dict[str, Any]) -> bytes:
     return seal(json.dumps(content, indent=1, ensure_ascii=False))
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file of a run, if nothing in it has changed since it was written."""
+def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
+    """A JSON file of ours, if nothing in it has changed since it was written; ``otherwise``: the other way out."""
     try:
         return unseal(read_file(path))
     except InputError:  # it is no file at all
@@ -46,7 +46,21 @@ def read_json(path: Path) -> Any:
         raise InputError(f"There is no {path}: {path.parent} is not a run; give the folder that train wrote.") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error)[:120]
-        raise InputError(f"{path} is damaged ({reason}); restore it from a copy, or train the run again.") from None
+        raise InputError(f"{path} is damaged ({reason}); restore it from a copy, or {otherwise}.") from None
+
+
+@contextlib.contextmanager
+def understood(folder: Path, what: str) -> Iterator[None]:
+    """One sentence where what a folder says cannot be; files of earlier versions have no digest to tell sooner."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder} does not describe a {what} ({type(error).__name__}: {str(error)[:80]}); restore its files "
+            "from a copy, or give another folder."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError
+from regard.toml import read_toml
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -31,6 +32,7 @@ _FAST_IS_GONE = (
     "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
     'lengths write batching = "mixed" in [training].'
 )
+_LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
 
@@ -97,7 +99,7 @@ class ModelSettings:
     heads: int = _setting(2, "attention heads", least=1)
     head_width: int = _setting(96, "width of the keys, queries and values of one head", least=1)
     feed_forward: int = _setting(2048, "width inside the feed-forward part", least=1)
-    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, below=1.0)
+    dropout: float = _setting(0.0, "share of the states zeroed in training, in steps of 1/256", least=0.0, most=0.996)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +137,9 @@ class TrainingSettings:
         below=1.0,
     )
     seed: int = _setting(0, "the run is a function of the settings, the data and this", least=0, most=2**31 - 1)
-    threads: int = _setting(1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1)
+    threads: int = _setting(
+        1, "CPU threads; the weights are bit-for-bit equal only for an equal number", least=1, most=1024
+    )
     save_every: int = _setting(100, "steps between checkpoints (and one after every epoch)", least=1)
 
 
@@ -209,14 +213,10 @@ def _read(config: str | Path) -> dict[str, Any]:
     if not path.exists() and str(config) in (known := builtin_configs()):
         return tomllib.loads(known[str(config)])
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path, like="configs/coursework.toml")
     except FileNotFoundError:
         names = ", ".join(builtin_configs())
         raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
-    except OSError as error:
-        raise InputError(f"{config} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{config} is not valid TOML: {error}; write it like configs/coursework.toml.") from None
 
 
 def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -292,7 +292,7 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         return value
     kind, rule = _FIELDS[key]
     if kind is float and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
         mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
     elif problem := _broken(value, rule):
@@ -315,8 +315,9 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
         return f"must be above {rule['above']:g}"
     if "below" in rule and value >= rule["below"]:
         return f"must be below {rule['below']:g}"
-    if "most" in rule and value > rule["most"]:
-        return f"must be {rule['most']} or less"
+    most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
+    if not isinstance(value, str) and value > most:
+        return f"must be {most} or less"
     return ""
 
 

@@ -6,7 +6,7 @@ counted twice: over every target token, <sos> too (the coursework's way, flatter
 without the <sos> place. It is never label-smoothed, unknown words count as <unk>, and it compares only between runs
 with the same target vocabulary. Across vocabularies the likelihood compares,
 
-    nats a character = sum of the references' costs / sum of their characters
+    nats per character = sum of the references' costs / sum of their characters
 
 where a reference costs -log p of its tokens, <eos> too, and the spelling of its unknown words (see
 :mod:`regard.translator.data.spelling`). BLEU and chrF are sacrebleu's, with the signature that says how they are
@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
@@ -34,7 +34,6 @@ from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.run import Run
 from regard.translator.scoring.significance import bleu, chrf
 
-Float = npt.NDArray[np.float64]
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
 
 
@@ -81,7 +80,7 @@ class Likelihood(Result):
     def __str__(self) -> str:
         share = self.spelling / (self.per_character * self.characters)
         return (
-            f"Negative log-likelihood {self.per_character:.4f} nats a character, that is "
+            f"Negative log-likelihood {self.per_character:.4f} nats per character, that is "
             f"{self.per_character / math.log(2):.4f} bits ({self.characters:,} characters of {self.pairs:,} pairs); "
             f"{share:.1%} of it spells {self.unknown:,} unknown words."
         )

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
+from regard.extras import require
 from regard.results import Result
 from regard.tables import aligned
 from regard.translator.scoring.intervals import LEVEL, holm, verdict
 
-Float = npt.NDArray[np.float64]
 SEED = 12345  # sacrebleu's
 SAMPLES = 1000
 
@@ -107,7 +108,7 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Bootstrap:
-    """Compare every two systems in BLEU and chrF, and in nats a character where ``nats`` gives each sentence's.
+    """Compare every two systems in BLEU and chrF, and in nats per character where ``nats`` gives each sentence's.
 
     A system is a list of translation lists, one for every run of it; its score on a draw is the mean over its runs.
     ``nats`` are in the same form; sentences without a number anywhere are left out of that measure alone.
@@ -149,10 +150,9 @@ def chrf(lowercase: bool) -> Any:
 
 
 def _sacrebleu() -> Any:
-    try:
-        import sacrebleu
-    except ImportError:
-        raise InputError("BLEU and chrF need sacrebleu: pip install 'regard[translator]'.") from None
+    require("A score (BLEU, chrF)", "sacrebleu")
+    import sacrebleu
+
     return sacrebleu
 
 

@@ -21,21 +21,20 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import create_folder, write_file
-from regard.progress import Say, unheard
+from regard.progress import Say, duration, unheard
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.run import load_run, searches
-from regard.translator.runs.files import json_file, locked, read_json
+from regard.translator.runs.files import json_file, locked
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
+from regard.translator.studies.comparison_record import PLAN, read_comparison, read_plan
 from regard.translator.studies.summary import Comparison, Results, shared_nll, summarise
 from regard.translator.studies.variants import Variant, read_variants
-from regard.translator.training.budget import cpu_seconds_a_run, duration
+from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Watch, train
 from regard.translator.training.preparation import Prepared, load_data, prepare
-
-PLAN = "comparison.json"
 
 
 def compare(
@@ -98,21 +97,6 @@ def contest(
     return read_comparison(folder)
 
 
-def read_comparison(folder: str | Path) -> Comparison:
-    """The comparison in a folder that :func:`compare` has finished."""
-    plan = _plan(Path(folder))
-    notes = [v["note"] for v in plan["variants"] if v["note"]]
-    results = comparison_results(folder)
-    return summarise(results, plan["seeds"], folder=str(folder), scored_on=plan["scored_on"], notes=notes)
-
-
-def comparison_results(folder: str | Path) -> Results:
-    """Each variant's runs, seed by seed: the record and the scores."""
-    folder = Path(folder)
-    plan = _plan(folder)
-    return {v["name"]: [_result(folder, f"{v['slug']}-seed{seed}") for seed in plan["seeds"]] for v in plan["variants"]}
-
-
 def compare_runs(
     folders: Sequence[str | Path],
     *,
@@ -124,7 +108,7 @@ def compare_runs(
     """Compare finished runs: those that differ in the seed alone are one entry.
 
     Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
-    BLEU, chrF, and nats a character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
+    BLEU, chrF, and nats per character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
     also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
     their translations do it with ``beam``.
     """
@@ -142,8 +126,8 @@ def compare_runs(
     for name, record in ((name, record) for name, members in groups.items() for record in members):
         say(f"scoring {record.folder}")
         run = load_run(record.folder)
-        found = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
-        results[name].append((record, found.to_dict()))
+        scores = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
+        results[name].append((record, scores.to_dict()))
     return summarise(
         results,
         sorted({r.settings.training.seed for r in records}),
@@ -164,9 +148,9 @@ def bootstrap_of(
     if len(results) < 2:
         return None
     compared, _ = shared_nll(results)
-    nats = {name: [scores["likelihood"]["nats"] for _, scores in found] for name, found in results.items()}
+    nats = {name: [scores["likelihood"]["nats"] for _, scores in runs] for name, runs in results.items()}
     return paired_bootstrap(
-        {name: [scores["translations"] for _, scores in found] for name, found in results.items()},
+        {name: [scores["translations"] for _, scores in runs] for name, runs in results.items()},
         pairs.target,
         lowercase=lowercase,
         nats=nats if compared else None,
@@ -208,7 +192,7 @@ def _early_look(settings: Settings, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another --out.")
     if folder.is_dir() and any(folder.iterdir()):
-        _check_plan(_plan(folder), settings, folder)
+        _check_plan(read_plan(folder), settings, folder)
 
 
 def _open(
@@ -226,7 +210,7 @@ def _open(
     if not folder.exists() or not any(folder.iterdir()):
         create_folder(folder, {PLAN: text})
         return
-    old = _plan(folder)
+    old = read_plan(folder)
     _check_plan(old, base, folder)
     if old["fingerprint"] != corpus.fingerprint:
         raise InputError(f"{folder} holds a comparison on other data than there is now; give another --out.")
@@ -250,16 +234,6 @@ def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
                     f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
                     f"{theirs.get(section, {}).get(key)!r}); give another --out."
                 )
-
-
-def _plan(folder: Path) -> dict[str, Any]:
-    if not (folder / PLAN).exists():
-        raise InputError(f"{folder} is not a comparison: it has no {PLAN}; give another folder.")
-    plan = read_json(folder / PLAN)
-    wanted = {"settings", "fingerprint", "scored_on", "seeds", "variants"}
-    if not isinstance(plan, dict) or not wanted <= plan.keys():
-        raise InputError(f"{folder / PLAN} does not describe a comparison; restore it from a copy.")
-    return plan
 
 
 def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Say) -> dict[Settings, Prepared]:
@@ -286,19 +260,9 @@ def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: 
     if path.exists():
         return
     say(f"scoring {run.name}")
-    found = score(load_run(run), held_out(corpus)[0])
+    scores = score(load_run(run), held_out(corpus)[0])
     path.parent.mkdir(exist_ok=True)
-    write_file(path, json_file(found.to_dict()))
-
-
-def _result(folder: Path, name: str) -> tuple[Record, dict[str, Any]]:
-    run, scores = folder / "runs" / name, folder / "scores" / f"{name}.json"
-    if not run.exists() or not scores.exists():
-        raise InputError(f"The comparison in {folder} is not finished: {name} is missing; give its command again.")
-    found = read_json(scores)
-    if not isinstance(found, dict) or not {"perplexity", "all", "by_length", "by_phenomenon"} <= found.keys():
-        raise InputError(f"{scores} is damaged; remove it and give the compare command again.")
-    return read_record(run), found
+    write_file(path, json_file(scores.to_dict()))
 
 
 def _check_same_data(record: Record, corpus: Corpus) -> None:

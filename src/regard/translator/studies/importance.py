@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.translator.studies.space import Range, Space
 
 FEWEST = 8  # trials; below this a forest sees nothing
 _SHUFFLES = 5
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

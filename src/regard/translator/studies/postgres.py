@@ -63,6 +63,9 @@ class Postgres:
                     f"The storage {self.shown} has no study {self.name!r}; give the tune command again."
                 ) from None
 
+    def notes(self) -> list[str]:
+        return []
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         with self._transaction_lock(f"study {self.name}"):

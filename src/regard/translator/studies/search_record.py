@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.files import Lock, create_folder
+from regard.progress import duration
 from regard.results import Result
 from regard.tables import aligned
-from regard.translator.runs.files import json_file, read_json
+from regard.translator.runs.files import json_file, read_json, understood
 from regard.translator.runs.log import read_log
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import read_comparison
+from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
 from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
 from regard.translator.studies.space import Range, Space, change
 from regard.translator.studies.storage import open_storage
 from regard.translator.studies.summary import Comparison
-from regard.translator.training.budget import duration
 
 if TYPE_CHECKING:
     import optuna
@@ -64,6 +64,7 @@ class Tuning(Result):
     confirmation: Comparison | None
     command: str  # that trains the best settings
     cpu_seconds: float
+    searched_by: str = ""  # the command of the search itself
 
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
@@ -91,25 +92,30 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
     ``storage`` is that storage's address with a password, where it needs one that PGPASSWORD or ~/.pgpass do not give.
     """
     folder = Path(folder)
-    about = read_about(folder)
+    with understood(folder, "study"):
+        return _study(folder, read_about(folder), storage)
+
+
+def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
     settings = _saved_settings(about)
     space = _saved_space(about)
     with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():
-        found = read_trials(folder, shared.open())
-    judged = [t for t in found if t.perplexity is not None]
-    best = best_trial(found, folder)
+        trials = read_trials(folder, shared.open())
+    judged = [t for t in trials if t.perplexity is not None]
+    best = best_trial(trials, folder)
     defaults = space.defaults(settings)
     confirmation = read_comparison(folder / CONFIRM) if is_confirmed(folder) else None
     return Tuning(
         folder=str(folder),
         space=about["name"],
-        trials=found,
+        trials=trials,
         default=next((t for t in judged if t.state == "complete" and t.changes == defaults), None),
         best=best,
         importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
         confirmation=confirmation,
         command=_train_command(folder, best),
-        cpu_seconds=sum(t.cpu_seconds for t in found),
+        cpu_seconds=sum(t.cpu_seconds for t in trials),
+        searched_by=str(about.get("command", "")),
     )
 
 
@@ -158,7 +164,7 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
 def read_about(folder: Path) -> dict[str, Any]:
     if not (folder / STUDY).exists():
         raise InputError(f"{folder} is not a study: it has no {STUDY}; give another folder.")
-    about = read_json(folder / STUDY)
+    about = read_json(folder / STUDY, otherwise="give another --out")
     wanted = {"settings", "space", "pruner", "seed", "fingerprint", "name"}
     if not isinstance(about, dict) or not wanted <= about.keys():
         raise InputError(f"{folder / STUDY} does not describe a study; restore it from a copy.")
@@ -185,9 +191,9 @@ def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
     trials = study.get_trials(deepcopy=False)
     again = replaced(trials)
     begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
-    found = [_trial(folder, frozen) for frozen in begun]
-    complete = [t for t in found if t.state == "complete"]
-    return [replace(t, expected=_expected(t, complete)) for t in found]
+    read = [_trial(folder, frozen) for frozen in begun]
+    complete = [t for t in read if t.state == "complete"]
+    return [replace(t, expected=_expected(t, complete)) for t in read]
 
 
 def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
@@ -236,18 +242,18 @@ def _train_command(folder: Path, best: Trial) -> str:
     return shlex.join(["regard", "translator", "train", *given, "--out", "runs/best"])
 
 
-def _best_line(found: Tuning) -> str:
-    best = found.best.perplexity or 0.0
-    text = f"Best: trial {found.best.number}, validation perplexity {best:.2f}"
-    if found.default is None or found.default.perplexity is None:
+def _best_line(study: Tuning) -> str:
+    best = study.best.perplexity or 0.0
+    text = f"Best: trial {study.best.number}, validation perplexity {best:.2f}"
+    if study.default is None or study.default.perplexity is None:
         return text + "."
-    before = found.default.perplexity
+    before = study.default.perplexity
     return f"{text}; the settings it started from have {before:.2f} ({best / before - 1:+.1%})."
 
 
-def _importance_table(found: Sequence[Importance]) -> str:
+def _importance_table(importance: Sequence[Importance]) -> str:
     rows = [
         [i.name, f"{i.mean:.0%}", f"({i.low:.0%} to {i.high:.0%})", "" if i.low > 0 else "not shown to matter"]
-        for i in found
+        for i in importance
     ]
     return aligned(rows)

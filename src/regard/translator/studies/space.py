@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
+from regard.toml import read_toml
 from regard.translator.runs.settings import Settings
 
 _ONE_LAYER = ("encoder", "reads-padding")
@@ -103,15 +104,11 @@ def _read(name: str) -> dict[str, Any]:
     try:
         if not Path(name).exists() and name in known:
             return tomllib.loads(known[name].read_text(encoding="utf-8"))
-        return tomllib.loads(Path(name).read_text(encoding="utf-8"))
+        return read_toml(name, like="configs/spaces/coursework.toml")
     except FileNotFoundError:
         raise InputError(
             f"There is no search space {name}; give a .toml file or one of: {', '.join(sorted(known))}."
         ) from None
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}; check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{name} is not valid TOML: {error}; write it like configs/spaces/coursework.toml.") from None
 
 
 def _flat(values: Mapping[str, Any], mistakes: list[str]) -> Iterator[tuple[str, Any]]:
@@ -174,15 +171,15 @@ def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: lis
     if type(value_of(settings, key)) not in (int, float):
         mistakes.append(f"{key} is not a number, so it needs a list of choices.")
         return None
-    found = Range(low=given["low"], high=given["high"], step=given.get("step"), log=bool(given.get("log", False)))
-    if found.low >= found.high:
-        mistakes.append(f"{key}: low must be below high, and they are {found.low} and {found.high}.")
-    if found.log and (found.low <= 0 or found.step is not None):
+    wanted = Range(low=given["low"], high=given["high"], step=given.get("step"), log=bool(given.get("log", False)))
+    if wanted.low >= wanted.high:
+        mistakes.append(f"{key}: low must be below high, and they are {wanted.low} and {wanted.high}.")
+    if wanted.log and (wanted.low <= 0 or wanted.step is not None):
         mistakes.append(f"{key}: a logarithmic range needs low above 0 and no step.")
-    if found.step is not None and found.step <= 0:
-        mistakes.append(f"{key}: step must be above 0, not {found.step}.")
-    mistakes.extend(problem for value in (found.low, found.high) if (problem := _refused(key, value, settings)))
-    return found if len(mistakes) == before else None
+    if wanted.step is not None and wanted.step <= 0:
+        mistakes.append(f"{key}: step must be above 0, not {wanted.step}.")
+    mistakes.extend(problem for value in (wanted.low, wanted.high) if (problem := _refused(key, value, settings)))
+    return wanted if len(mistakes) == before else None
 
 
 def _refused(key: str, value: Any, settings: Settings) -> str:

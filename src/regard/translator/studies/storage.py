@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.errors import InputError
 from regard.files import Lock
+from regard.translator.runs.checkpoint_files import unchecked
 from regard.translator.runs.sealed import SealedLines
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Storage(Protocol):
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         """The study; made if it is not there and ``create`` is true."""
+
+    def notes(self) -> list[str]:
+        """What to know about it before the first trial."""
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else chooses a trial, or declares one dead, meanwhile."""
@@ -64,20 +68,24 @@ class JournalFile:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / JOURNAL
         self.shown, self.place = "", ""
+        self.lines = SealedLines(self.path)
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         optuna = import_optuna()
         if not create and not self.path.exists():
             raise InputError(f"The study in {self.folder} has no trial yet; give its tune command again.")
         try:
-            storage = optuna.storages.JournalStorage(_backend(self.path, self._lock("journal")))
+            storage = optuna.storages.JournalStorage(_backend(self.lines, self._lock("journal")))
             return load_study(optuna, storage, "study", create, pruner)
         except InputError:  # a line that is not whole, already in one sentence
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:  # Optuna's
             raise InputError(
                 f"{self.path} is damaged ({error}); restore it from a copy, or give another --out."
             ) from None
+
+    def notes(self) -> list[str]:
+        return [] if self.lines.sealed else [unchecked(self.path)]
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -121,19 +129,17 @@ class JournalFile:
         return Lock(self.folder / LOCKS / name)
 
 
-def _backend(path: Path, lock: Lock) -> Any:
+def _backend(lines: SealedLines, lock: Lock) -> Any:
     """The journal for Optuna: sealed lines, written by one process at a time."""
     from optuna.storages.journal import BaseJournalBackend
 
     class Sealed(BaseJournalBackend):  # type: ignore[misc]
-        lines = SealedLines(path)
-
         def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
-            return self.lines.read()[log_number_from:]
+            return lines.read()[log_number_from:]
 
         def append_logs(self, logs: list[dict[str, Any]]) -> None:
             with lock:
-                self.lines.append(logs)
+                lines.append(logs)
 
     return Sealed()
 

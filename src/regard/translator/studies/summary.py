@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import InputError
+from regard.progress import duration
 from regard.results import Result
 from regard.tables import aligned
 from regard.translator.runs.records import Record, why_perplexities_differ
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.intervals import Difference, Interval, paired_differences, t_interval
 from regard.translator.scoring.significance import Bootstrap
-from regard.translator.training.budget import duration
 
 NLL = "NLL per character"  # in nats, unknown words spelled out
 COMPARED = ("validation perplexity", "perplexity", NLL, "BLEU")  # the measures that differences are given for
@@ -71,6 +71,7 @@ class Comparison(Result):
     chrf_signature: str
     notes: list[str]
     bootstrap: Bootstrap | None = None
+    command: str = ""  # that trained it all
 
     def __str__(self) -> str:
         parts = [_heading(self), _table(self), *self.notes]
@@ -100,14 +101,15 @@ def summarise(
     scored_on: str,
     notes: Sequence[str],
     bootstrap: Bootstrap | None = None,
+    command: str = "",
 ) -> Comparison:
     """Means, intervals, paired differences and groups from each run's record and scores."""
-    records = [record for found in results.values() for record, _ in found]
+    records = [record for runs in results.values() for record, _ in runs]
     unlike = why_perplexities_differ(records) or _different_pairs(results)
     nll, about_nll = shared_nll(results)
     bleu_signature, chrf_signature = _signature(results, "bleu_signature"), _signature(results, "chrf_signature")
-    entries = [_entry(name, found, records[0].settings, nll.get(name), not unlike) for name, found in results.items()]
-    paired = len({tuple(r.settings.training.seed for r, _ in found) for found in results.values()}) == 1
+    entries = [_entry(name, runs, records[0].settings, nll.get(name), not unlike) for name, runs in results.items()]
+    paired = len({tuple(r.settings.training.seed for r, _ in runs) for runs in results.values()}) == 1
     said = [*notes, *([f"No perplexity is compared: {unlike}."] if unlike else []), *([about_nll] if about_nll else [])]
     if any(unsaid := _unsaid(results, "train")):
         left_out = ", ".join(f"{name} {count:,}" for name, count in zip(results, unsaid, strict=True))
@@ -121,18 +123,19 @@ def summarise(
         scored_on=scored_on,
         seeds=list(seeds),
         entries=entries,
-        differences=_differences(entries) if paired and len(entries) > 1 else [],
-        groups=_groups({name: [s for _, s in found] for name, found in results.items()}, perplexity=not unlike),
+        differences=differences_of(entries) if paired and len(entries) > 1 else [],
+        groups=_groups({name: [s for _, s in runs] for name, runs in results.items()}, perplexity=not unlike),
         bleu_signature=bleu_signature,
         chrf_signature=chrf_signature,
         notes=said,
         bootstrap=bootstrap,
+        command=command,
     )
 
 
 def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
-    """Each run's nats a character over the pairs that every run can read, and what is to be said about it."""
-    scores = [s for found in results.values() for _, s in found]
+    """Each run's nats per character over the pairs that every run can read, and what is to be said about it."""
+    scores = [s for runs in results.values() for _, s in runs]
     if any("likelihood" not in s for s in scores):
         return {}, ""  # scores of an earlier version
     if len({s["likelihood"]["lowercase"] for s in scores}) > 1:
@@ -142,16 +145,16 @@ def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
     if not rows:
         return {}, f"No {NLL} is compared: no pair is short enough for all of these runs."
     whole = sum(lengths[i] for i in rows)
-    found = {
+    nats = {
         name: [sum(s["likelihood"]["nats"][i] for i in rows) / whole for _, s in runs] for name, runs in results.items()
     }
     few = f"{NLL} is of the {len(rows):,} of {len(lengths):,} pairs that all of these runs can read."
-    return found, few if len(rows) < len(lengths) else ""
+    return nats, few if len(rows) < len(lengths) else ""
 
 
 def _unsaid(results: Results, split: str) -> list[int]:
     """For each variant, the pairs of the split whose targets its model cannot say whatever its weights."""
-    firsts = [found[0] for found in results.values()]
+    firsts = [runs[0] for runs in results.values()]
     if split == "scored":
         return [int(scores["perplexity"].get("left_out", 0)) for _, scores in firsts]
     return [int(record.about.get("cannot_say", {}).get(split, 0)) for record, _ in firsts]
@@ -168,13 +171,14 @@ def _different_pairs(results: Results) -> str:
 
 
 def _signature(results: Results, which: str) -> str:
-    found = sorted({str(s.get(which, "")) for runs in results.values() for _, s in runs})
-    if len(found) > 1:
-        raise InputError(f"BLEU and chrF were not counted in the same way ({found[0]} and {found[1]}).")
-    return found[0]
+    signatures = sorted({str(s.get(which, "")) for runs in results.values() for _, s in runs})
+    if len(signatures) > 1:
+        raise InputError(f"BLEU and chrF were not counted in the same way ({signatures[0]} and {signatures[1]}).")
+    return signatures[0]
 
 
-def _differences(entries: Sequence[Entry]) -> list[Difference]:
+def differences_of(entries: Sequence[Entry]) -> list[Difference]:
+    """Every two entries, paired by seed, in every measure that differences are given for."""
     return [
         difference
         for measure in COMPARED
@@ -186,11 +190,11 @@ def _differences(entries: Sequence[Entry]) -> list[Difference]:
 
 
 def _entry(
-    name: str, found: Sequence[tuple[Record, Scores]], base: Settings, nll: Sequence[float] | None, perplexity: bool
+    name: str, runs: Sequence[tuple[Record, Scores]], base: Settings, nll: Sequence[float] | None, perplexity: bool
 ) -> Entry:
-    record = found[0][0]
+    record = runs[0][0]
     vectors = record.about.get("vectors") or {}
-    measured = [_measured(r, s, perplexity) for r, s in found]
+    measured = [_measured(r, s, perplexity) for r, s in runs]
     measures = {key: t_interval([m[key] for m in measured]) for key in measured[0]}
     return Entry(
         name=name,
@@ -198,10 +202,10 @@ def _entry(
         changes=[d.replace(": ", " is ", 1) for d in record.settings.differences(base)],
         coverage=[f"{side}: {_coverage(v)}" for side, v in vectors.items() if v],
         parameters=int(record.about.get("parameters", 0)),
-        cpu_seconds=sum(r.cpu_seconds for r, _ in found),
-        best_epochs=[r.best.epoch for r, _ in found],
+        cpu_seconds=sum(r.cpu_seconds for r, _ in runs),
+        best_epochs=[r.best.epoch for r, _ in runs],
         measures=measures if nll is None else measures | {NLL: t_interval(nll)},
-        runs=[str(r.folder) for r, _ in found],
+        runs=[str(r.folder) for r, _ in runs],
     )
 
 
@@ -232,37 +236,38 @@ def _groups(scores: dict[str, list[Scores]], *, perplexity: bool) -> list[GroupR
     first = next(iter(scores.values()))[0]
     for kind, key in (("length", "by_length"), ("phenomenon", "by_phenomenon")):
         for i, group in enumerate(first[key]):
-            same = {name: [s[key][i] for s in found] for name, found in scores.items()}
+            same = {name: [s[key][i] for s in runs] for name, runs in scores.items()}
             rows.append(
                 GroupRow(
                     kind=kind,
                     name=group["name"],
                     pairs=group["pairs"],
-                    bleu={name: t_interval([g["bleu"] for g in found]) for name, found in same.items()},
-                    exact={name: t_interval([g["exact"] for g in found]) for name, found in same.items()},
+                    bleu={name: t_interval([g["bleu"] for g in members]) for name, members in same.items()},
+                    exact={name: t_interval([g["exact"] for g in members]) for name, members in same.items()},
                     perplexity={
-                        name: t_interval([float(g["perplexity"]) for g in found])
-                        for name, found in same.items()
-                        if perplexity and all(g["perplexity"] is not None for g in found)
+                        name: t_interval([float(g["perplexity"]) for g in members])
+                        for name, members in same.items()
+                        if perplexity and all(g["perplexity"] is not None for g in members)
                     },
                 )
             )
     return rows
 
 
-def _heading(found: Comparison) -> str:
-    seeds, count = ", ".join(map(str, found.seeds)), len(found.entries)
-    cpu = duration(sum(e.cpu_seconds for e in found.entries))
-    several = "mean and 95 % t-interval over seeds" if len(found.seeds) > 1 else "seed"
+def _heading(comparison: Comparison) -> str:
+    seeds, count = ", ".join(map(str, comparison.seeds)), len(comparison.entries)
+    cpu = duration(sum(e.cpu_seconds for e in comparison.entries))
+    several = "mean and 95 % t-interval over seeds" if len(comparison.seeds) > 1 else "seed"
     return (
         f"{count} variant{'s' * (count != 1)}, {several} {seeds}; {cpu} of training. Perplexity (lower is better) "
-        f"counts <sos>; {NLL} (lower is better) is in nats; all but validation perplexity are of {found.scored_on}."
+        f"counts <sos>; {NLL} (lower is better) is in nats; all but validation perplexity are of "
+        f"{comparison.scored_on}."
     )
 
 
-def _table(found: Comparison) -> str:
+def _table(comparison: Comparison) -> str:
     columns = ["validation perplexity", "perplexity", NLL, "BLEU", "chrF"]
-    rows = [[e.name, *(_cell(e, name) for name in columns)] for e in found.entries]
+    rows = [[e.name, *(_cell(e, name) for name in columns)] for e in comparison.entries]
     return aligned([["", *columns], *rows])
 
 
@@ -270,9 +275,9 @@ def _cell(entry: Entry, measure: str) -> str:
     return entry.measures[measure].text(DIGITS.get(measure, 2)) if measure in entry.measures else "-"
 
 
-def _pairs(found: Comparison) -> str:
+def _pairs(comparison: Comparison) -> str:
     rows = []
-    for d in found.differences:
+    for d in comparison.differences:
         low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
         span = "" if low is None or high is None else f"({low:+.{digits}f} to {high:+.{digits}f})"
         rows.append([d.measure, f"{d.first}, {d.second}", f"{d.interval.mean:+.{digits}f}", span, d.verdict])

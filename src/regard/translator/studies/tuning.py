@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
-from regard.progress import Say, unheard
+from regard.progress import Say, duration, unheard
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
@@ -64,7 +64,7 @@ from regard.translator.studies.search_record import (
 from regard.translator.studies.space import Range, Space, change, load_space
 from regard.translator.studies.storage import Storage, open_storage, without_password
 from regard.translator.studies.variants import Variant
-from regard.translator.training.budget import cpu_seconds_a_run, duration
+from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Step, Watch, train
 from regard.translator.training.preparation import Prepared, prepare
 
@@ -77,7 +77,7 @@ PRUNERS = ("median", "hyperband", "none")
 _POLL = 2.0  # seconds between two looks at the trials of other workers
 
 
-def tune(
+def tune(  # noqa: PLR0913 - a verb's options, each with a default
     settings: Settings,
     out: str | Path,
     *,
@@ -113,6 +113,8 @@ def tune(
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
         open_folder(folder, about | where | {"command": command}, settings)
         search = _Search(folder, settings, chosen, data, shared, pruner, seed, watch, say)
+        for line in shared.notes():
+            say(line)
         search.agree(about)
         search.until(trials)
         if confirm:

@@ -53,14 +53,14 @@ def read_variants(texts: Sequence[str], settings: Settings, data: Prepared) -> l
     """The variants that ``texts`` describe, on top of ``settings``; ``data`` decides the side of a file."""
     if not texts:
         raise InputError("There is nothing to compare; give for instance learned,word2vec:train.")
-    found = [_variant(text, settings, data) for text in texts]
-    for i, one in enumerate(found):
-        for other in found[:i]:
+    variants = [_variant(text, settings, data) for text in texts]
+    for i, one in enumerate(variants):
+        for other in variants[:i]:
             if one.settings == other.settings:
                 raise InputError(f"{texts[i]!r} is the same embedding as {other.name!r}; name every one once.")
             if one.slug == other.slug:
-                found[i] = one = Variant(name=f"{one.name} ({i + 1})", settings=one.settings, note=one.note)
-    return found
+                variants[i] = one = Variant(name=f"{one.name} ({i + 1})", settings=one.settings, note=one.note)
+    return variants
 
 
 def _variant(text: str, settings: Settings, data: Prepared) -> Variant:
@@ -98,12 +98,12 @@ def _sides(spec: str, settings: Settings, data: Prepared) -> tuple[list[str], st
 def _coverage(spec: str, side: str, settings: Settings, data: Prepared) -> float:
     words, text = getattr(data, side), getattr(data.corpus.train, side)
     try:
-        found = initial_vectors(spec, words, text, seed=settings.training.seed, width=settings.model.width)
+        vectors = initial_vectors(spec, words, text, seed=settings.training.seed, width=settings.model.width)
     except InputError as error:
         if "has a vector for none" in str(error):
             return 0.0
         raise
-    return found.tokens_covered / max(1, found.tokens)
+    return vectors.tokens_covered / max(1, vectors.tokens)
 
 
 def _value(key: str, value: str) -> str:

@@ -17,7 +17,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
     ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
-    taken to cost a third of a training step a batch. Nothing of it is kept.
+    taken to cost a third of a training step for each batch. Nothing of it is kept.
     """
     s = settings.training
     batches = epoch_plan(data.train, settings, 1)
@@ -37,14 +37,3 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
                 spent, tokens = spent + time.process_time() - began, tokens + len(batch.labels)
     a_token = spent / max(tokens, 1)
     return s.epochs * a_token * (data.train.target_tokens + data.validation.target_tokens / 3)
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(59), duration(75), duration(7300)
-    ('59 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

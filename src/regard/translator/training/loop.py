@@ -26,6 +26,7 @@ from regard.translator.data.batches import Batch, Rows, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.run import first_files, holds_unfinished, parameters
+from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import Header, unchecked
 from regard.translator.runs.files import BEST, LAST, locked
 from regard.translator.runs.log import (
@@ -158,7 +159,8 @@ def train(
 
 
 def first_model(settings: Settings, data: Prepared) -> TranslationModel:
-    """The model as it is before the first step."""
+    """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
+    check_size(settings, len(data.source), len(data.target), copies=4)
     return build_model(
         settings,
         len(data.source),

@@ -1,0 +1,13 @@
+"""The kinds of arrays that signatures speak of; shapes are in the docstrings, where the letters are explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]  # any real type
+Float = npt.NDArray[np.float64]  # all mathematics
+Single = npt.NDArray[np.float32]  # what engines and files of word vectors hold
+Whole = npt.NDArray[np.int64]  # numbers of rows, keys, tokens; permutations

@@ -1,0 +1,98 @@
+"""A bound on the memory of everything that an answer runs, where this system lets us have one (control groups).
+
+The limit on addresses that each process has bounds one process; this bounds what it holds in the kernel too. It needs
+the right to make a group below one's own: root has it, as has a user to whom the system delegates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from pathlib import Path
+
+MOUNTED = Path("/sys/fs/cgroup")
+
+
+class MemoryGroup:
+    """A control group with a limit; ``held`` is False where none could be had."""
+
+    def __init__(self, limit: int) -> None:
+        self.place: Path | None = None
+        with contextlib.suppress(OSError, ValueError):
+            self._made(limit)
+
+    @property
+    def held(self) -> bool:
+        return self.place is not None
+
+    def _made(self, limit: int) -> None:
+        parent = _own()
+        if parent is None:
+            return
+        place = parent / f"regard-{uuid.uuid4().hex[:12]}"
+        place.mkdir()
+        try:
+            names = ("memory.max", "memory.limit_in_bytes")
+            next(place / name for name in names if (place / name).exists()).write_text(str(limit))
+        except (OSError, StopIteration):
+            place.rmdir()
+            return
+        self.place = place
+        for name, value in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", limit)):
+            with contextlib.suppress(OSError):
+                if (place / name).exists():
+                    (place / name).write_text(str(value))
+
+    def take(self, process: int) -> None:
+        """Move a process, and those below it, into the group."""
+        if self.place is not None:
+            for pid in (process, *below(process)):
+                with contextlib.suppress(OSError):
+                    (self.place / "cgroup.procs").write_text(str(pid))
+
+    def exceeded(self) -> bool:
+        """Whether the kernel has ended something in it for want of memory."""
+        for name in ("memory.events", "memory.oom_control"):
+            if self.place is not None and (self.place / name).exists():
+                counts = [line.split() for line in (self.place / name).read_text().splitlines()]
+                return any(key == "oom_kill" and int(count) > 0 for key, count in counts)
+        return False
+
+    def removed(self) -> None:
+        """Take it away again, once its last process is gone."""
+        for _ in range(50):
+            if self.place is None:
+                return
+            try:
+                self.place.rmdir()
+                self.place = None
+            except OSError:
+                time.sleep(0.02)
+
+
+def below(process: int) -> list[int]:
+    """The processes that this one started, and theirs."""
+    found: list[int] = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError, ValueError):
+            found += map(int, task.read_text().split())
+    return [*found, *(pid for child in found for pid in below(child))]
+
+
+def _own() -> Path | None:
+    """The folder of the group that this process is in, with a limit on memory if there is one."""
+    groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    for _, kinds, path in groups:
+        if "memory" in kinds.split(","):  # the older interface: a tree for each kind
+            return _below(MOUNTED / "memory", path)
+    for _, kinds, path in groups:
+        if not kinds:
+            return _below(MOUNTED, path)
+    return None
+
+
+def _below(mounted: Path, path: str) -> Path | None:
+    place = mounted / path.lstrip("/")
+    return place if place.is_dir() and os.access(place, os.W_OK) else None

@@ -1,0 +1,308 @@
+"""Is your own answer right? Fresh instances, then the adversary; holds so far, or the smallest counterexample found."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.coursework.adversary import Tried, press, smallest
+from regard.coursework.answers import inside
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.report import AnswerChecked, Counterexample, Distance, TooLittleChecked, inline
+from regard.coursework.answers.runner import Runner, refuse_misfit, told
+from regard.coursework.question import Best, Instance, Question, Setting, Size, side
+from regard.errors import CouldNotFindOut, InputError
+
+Array = NDArray[np.float64]
+Caller = Callable[..., dict[str, Any]]  # the arguments, and how many bytes an array may have
+Progress = Callable[[int, int], None]
+
+FRESH = 60  # instances
+PRESSED = 3  # of them, the tightest, are handed to the adversary
+MOVES = 40  # of the adversary from each
+ASKED = FRESH + PRESSED * MOVES  # questions, if nothing fails
+BEFORE_THE_ENDS = 10  # ordinary instances first, on which the answer is measured too
+MEASURED = 5  # instances on which the answer is measured against the best
+CANDIDATES = 1500  # smaller instances to try once it has failed
+SMALL = 1_000_000  # bytes of an array of the wrong shape, whose shape is still told
+
+
+def check_answer(
+    claim: str,
+    question: Question,
+    function: str | Callable[..., Any],
+    *,
+    seed: int,
+    limit: float,
+    given: dict[str, Any],
+    jail: bool | Tier = False,
+    progress: Progress | None = None,
+) -> AnswerChecked:
+    """What :meth:`regard.coursework.claim.Claim.check_answer` does."""
+    sizes, clock = question.chosen_sizes(given, claim), Clock(limit)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be a whole number from 0; {seed!r} is not.")
+    if isinstance(function, str):
+        arguments = tuple(question.arguments)
+        runner = Runner(function, function=question.function, arguments=arguments, clock=clock, jail=jail)
+        if progress is not None:
+            progress(0, ASKED)  # everything that can be refused without running it has been
+        with runner:
+            check = Check(claim, question, runner.name, runner.call, sizes, clock, int(seed), progress)
+            found = check.run()
+        return found.run_in(runner.confined, tier=runner.tier.value, printed=runner.printed)
+    if jail is not False:
+        raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
+    name = getattr(function, "__name__", type(function).__name__)
+    refuse_misfit(inside.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments))
+    return Check(claim, question, name, _caller(function, clock), sizes, clock, int(seed), progress).run()
+
+
+def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
+    """A function of this process, called with copies; it cannot be stopped from outside."""
+    path = getattr(getattr(function, "__code__", None), "co_filename", "")
+
+    def call(given: Any, *, most: int) -> dict[str, Any]:
+        copies = [value.copy() if isinstance(value, np.ndarray) else value for value in given.values()]
+        try:
+            with clock.running():
+                reply = inside.encoded(function(*copies), most=most)
+        except Exception as error:
+            return {"raised": inside.said(error, path)}
+        return {"array": inside.unpacked(reply["array"])} if "array" in reply else reply
+
+    return call
+
+
+@dataclass(eq=False)
+class Check:
+    """One answer being checked: instances are made, the function is asked, the judge rules."""
+
+    claim: str
+    question: Question
+    name: str
+    call: Caller
+    sizes: tuple[Size, ...]
+    clock: Clock
+    seed: int
+    progress: Progress | None = None
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def run(self) -> AnswerChecked:
+        """Fresh instances, the adversary, and then either a smaller counterexample or the distance from the best."""
+        tried = self._fresh()
+        fresh, failed = len(tried), next((one for one in tried if one.ruling.fails), None)
+        if failed is None:
+            failed = self._adversary(tried)
+        pressed = self.asked - fresh
+        if failed is not None:
+            failed = self._shrunk(failed)
+        elif self.clock.stopped:
+            raise self._too_little(fresh, pressed)
+        return AnswerChecked(
+            claim=self.claim,
+            function=self.name,
+            seed=self.seed,
+            instances=fresh,
+            pressed=pressed,
+            limit=self.clock.limit,
+            decided=self.question.decided,
+            counterexample=None if failed is None else self._counterexample(failed),
+            distance=self._distance(tried) if failed is None else None,
+        )
+
+    def _too_little(self, fresh: int, pressed: int) -> TooLittleChecked:
+        return TooLittleChecked(
+            claim=self.claim,
+            function=self.name,
+            instances=(fresh, FRESH),
+            moves=(pressed, PRESSED * MOVES),
+            limit=self.clock.limit,
+        )
+
+    # asking
+
+    def judged(self, instance: Instance) -> Tried:
+        """Ask the function, check the form of what it returns, and let the judge rule."""
+        self.asked += 1
+        if self.progress is not None and self.asked <= ASKED:
+            self.progress(self.asked, ASKED)
+        answers = [self._asked(instance, given) for given in (instance.given, instance.again) if given is not None]
+        with np.errstate(all="ignore"):  # an answer of 1e300 is wrong, not an accident
+            ruling = self.question.judge(instance, *answers)
+        return Tried(instance=instance, answer=answers[0], ruling=ruling)
+
+    def _asked(self, instance: Instance, given: Any) -> Any:
+        wanted = 8 * math.prod(self.question.shape(given))
+        reply = self.call(given, most=max(2 * wanted, SMALL))
+        where = inline(instance)
+        if "raised" in reply:
+            raise InputError(f"{self.name} failed: {told(reply['raised'])} (for {where}); fix it first.")
+        return self._formed(reply, given, where)
+
+    def _formed(self, reply: dict[str, Any], given: Any, where: str) -> Any:
+        question = self.question
+        if "none" in reply and question.may_be_none:
+            return None
+        need = f"{question.signature} must return {question.returns}"
+        if "array" not in reply:
+            came = "nothing (None)" if "none" in reply else reply.get("strange", "an array too large to send")
+            raise InputError(f"{self.name} returned {came} for {where}; {need}.")
+        answer, shape = reply["array"], question.shape(given)
+        if answer.shape != shape:
+            wanted = f"shape {shape}" if shape else "one number"
+            raise InputError(f"{self.name} returned shape {answer.shape} for {where}, not {wanted}; {need}.")
+        if not question.may_be_nan and not np.isfinite(answer).all():
+            raise InputError(f"{self.name} returned NaN or infinity for {where}; {need}.")
+        return answer if shape else float(answer)
+
+    # looking for a failure
+
+    def _fresh(self) -> list[Tried]:
+        tried: list[Tried] = []
+        for instance in self._instances():
+            tried.append(self.judged(instance))
+            if tried[-1].ruling.fails or len(tried) >= FRESH or self.clock.spent(0.6):
+                break
+        return tried
+
+    def _instances(self) -> Iterator[Instance]:
+        """The smallest first; then random settings; then both ends of every size; then random settings for ever."""
+        first = next(self.question.settings(self.sizes))
+        yield self._made("plain", first)
+        yield from self.question.trapped(first)
+        yield from itertools.islice(self._random(), BEFORE_THE_ENDS)
+        for setting in self.question.extremes(self.sizes, self.rng):
+            yield self._made("normal", setting)
+        yield from self._random()
+
+    def _random(self) -> Iterator[Instance]:
+        """Random settings, a third of them plain, each with its traps."""
+        while True:
+            setting = {size.name: size.drawn(self.rng) for size in self.sizes}
+            if not self.question.fits(**setting):
+                continue
+            yield self._made("plain" if self.rng.random() < 1 / 3 else "normal", setting)
+            yield from self.question.trapped(setting)
+
+    def _made(self, kind: str, setting: Setting) -> Instance:
+        return self.question.made(self._latent(kind, side(setting)), setting)
+
+    def _latent(self, kind: str, side: int) -> Array:
+        if kind in ("plain", "turned"):
+            return np.eye(side) if kind == "plain" else -np.eye(side)
+        if kind == "whole":
+            return self.rng.integers(-2, 3, (side, side)).astype(np.float64)
+        return np.round(self.rng.standard_normal((side, side)), 1 if kind == "short" else 3)
+
+    def _adversary(self, tried: list[Tried]) -> Tried | None:
+        tight = sorted((one for one in tried if one.instance.latent is not None), key=lambda one: one.ruling.room)
+        for start in tight[:PRESSED]:
+            found = press(start, self._trial, sizes=self.sizes, rng=self.rng, moves=MOVES)
+            if found.ruling.fails:
+                return found
+        return None
+
+    def _trial(self, latent: Array, setting: Setting) -> Tried | None:
+        if not self.question.fits(**setting) or self.clock.spent(0.9):
+            return None
+        if len(latent) < side(setting):  # it has moved to a larger instance: the rest is new
+            grown = self._latent("normal", side(setting))
+            grown[: len(latent), : len(latent)] = latent
+            latent = grown
+        return self.judged(self.question.made(latent, setting))
+
+    def _shrunk(self, failed: Tried) -> Tried:
+        # A function that fails at one instance may raise at another: what has failed is reported then.
+        with contextlib.suppress(InputError):
+            failed = smallest(failed, self._smaller(failed), self.judged)
+            for size in self.sizes:
+                failed = self._bisected(size, failed)
+        return failed
+
+    def _bisected(self, size: Size, failed: Tried) -> Tried:
+        """Down to between two rungs of a ladder, as far as it still fails there."""
+        high, step = failed.instance.setting[size.name], 2 if size.parameter.even else 1
+        low = max((value for value in size.ladder if value < high), default=high)
+        while size.whole and high - low > step and not self.clock.late():
+            middle = low + (high - low) // (2 * step) * step
+            setting = {**failed.instance.setting, size.name: middle}
+            found = smallest(failed, self._of(setting), self.judged) if self.question.fits(**setting) else failed
+            low, high = (middle, high) if found is failed else (low, middle)
+            failed = found
+        return failed
+
+    def _smaller(self, failed: Tried) -> Iterator[Instance]:
+        """Instances from the smallest sizes up, the plainest first, until those of the failure are reached."""
+        last, made = self._rank(failed.instance.setting), 0
+        for setting in self.question.settings(self.sizes):
+            if self._rank(setting) > last or made > CANDIDATES or self.clock.late():
+                return
+            for instance in self._of(setting):
+                made += 1
+                yield instance
+
+    def _of(self, setting: Setting) -> Iterator[Instance]:
+        yield self._made("plain", setting)
+        yield from self.question.trapped(setting)
+        for kind in ("turned", "whole", "short", "normal"):
+            yield self._made(kind, setting)
+
+    def _rank(self, setting: Setting) -> tuple[float, ...]:
+        """Where a setting stands among the ladders; a value that is on no rung comes after all of them."""
+        return tuple(
+            size.ladder.index(setting[size.name]) if setting[size.name] in size.ladder else len(size.ladder)
+            for size in self.sizes
+        )
+
+    # saying what was found
+
+    def _counterexample(self, failed: Tried) -> Counterexample:
+        again = failed.instance.again is not None
+        return Counterexample(
+            said=failed.ruling.said,
+            setting=failed.instance.setting,
+            given=dict(failed.instance.given),
+            hidden=dict(failed.instance.hidden),
+            again=dict(failed.instance.again or {}) if again else None,
+            returned=failed.answer,
+            function=name if (name := self.name.rpartition(":")[2]).isidentifier() else self.question.function,
+            file=self.name.rpartition(":")[0],
+        )
+
+    def _distance(self, tried: list[Tried]) -> Distance | None:
+        """The answer against the best possible, on some of the instances."""
+        if self.question.best is None:
+            return None
+        found: list[tuple[Best, Setting]] = []
+        for one in sorted(tried, key=lambda one: one.instance.latent is None):  # traps of one setting are much alike
+            if len(found) >= MEASURED or (found and self.clock.late()):
+                break
+            with contextlib.suppress(CouldNotFindOut):
+                best = self.question.best(one.instance, one.answer)
+                if best is not None:
+                    found.append((best, one.instance.setting))
+        if not found:
+            return None
+        ratios = [best.yours / best.best for best, _ in found]
+        farthest, setting = found[int(np.argmax(ratios))]
+        return Distance(
+            measure=self.question.measure,
+            least=min(ratios),
+            most=max(ratios),
+            yours=farthest.yours,
+            best=farthest.best,
+            setting=setting,
+            instances=len(found),
+        )

@@ -1,0 +1,290 @@
+"""The inside: runs in an interpreter of its own, loads a person's file and calls one of its functions.
+
+python inside.py [FOLDER ...], where the folders hold NumPy if it is not on the path already. The judge is outside, and
+talks to it in lines of JSON:
+
+    inside   {"here": true}                        NumPy is imported, nothing of the person's has been run
+    outside  the file, the function, the bounds, and how to confine itself
+    inside   {"confined": [...]}                   what is now in force; {} of these where nothing was asked
+    inside   {"ready": true}, or what is wrong with the file
+    outside  the arguments of one call             and so on, one line each
+
+Arrays travel as their shape and their bytes in base64; nothing is ever unpickled. What the code prints goes to
+standard error. Only the standard library and NumPy are imported here, and nothing of regard: in the jail there is none.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib.abc
+import inspect
+import json
+import math
+import os
+import runpy
+import signal
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any, TextIO
+
+if __name__ == "__main__":
+    sys.path.extend(sys.argv[1:])
+
+import numpy as np
+
+MOST_SAID = 200  # characters of an error message
+ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before the rest is left to them
+
+
+def main() -> None:
+    incoming, outgoing = _own_pipes()
+    say(outgoing, {"here": True})
+    task = json.loads(incoming.readline())
+    if task["guarded"]:
+        _guarded(incoming)
+    try:
+        confined = _confined(task["bounds"], task["confinement"])
+    except Exception as error:  # whatever it is, nothing is run without a jail that was asked for
+        return say(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
+    say(outgoing, {"confined": confined})
+    sys.dont_write_bytecode = True
+    sys.meta_path.insert(0, Refused(task["packages"]))
+    function, mistake = _loaded(task)
+    say(outgoing, mistake or {"ready": True})
+    while mistake is None and (line := incoming.readline()):
+        asked = json.loads(line)
+        reply = _called(function, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
+        with contextlib.suppress(Exception):  # it may have closed or replaced it
+            sys.stdout.flush()
+        say(outgoing, reply)
+
+
+def _own_pipes() -> tuple[TextIO, TextIO]:
+    """Keep the pipes to the judge, and leave the code an empty standard input and a standard output that is read."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    os.dup2(2, 1)
+    return os.fdopen(incoming, encoding="utf-8"), os.fdopen(outgoing, "w", encoding="utf-8")
+
+
+def say(outgoing: TextIO, message: dict[str, Any]) -> None:
+    """One line to the judge."""
+    outgoing.write(json.dumps(message) + "\n")
+    outgoing.flush()
+
+
+# ending what the code has started, where there is no jail to do so
+
+
+def _guarded(incoming: TextIO) -> None:
+    """Go on in a child; stay behind as its guard, who inherits its orphans and ends them all when the judge hangs up.
+
+    A process in a session of its own escapes a signal to the group, and an orphan goes to init; a subreaper gets it.
+    """
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import ctypes
+
+        system = ctypes.CDLL(None)
+        if system.prctl(36, 1, 0, 0, 0) == 0:  # PR_SET_CHILD_SUBREAPER; Linux only
+            child = os.fork()
+            if child:
+                _guard(child, incoming.fileno())
+            system.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: without its guard it ends too
+
+
+def _guard(child: int, judge: int) -> None:
+    """Wait until the child ends or the judge hangs up; then end everything below, and leave as the child did."""
+    import select
+    import time
+
+    for held in (1, 2):  # the pipes end when the code does
+        os.close(held)
+    ends = select.poll()
+    ends.register(judge, 0)  # a hang-up is always reported
+    ends.register(os.pidfd_open(child), select.POLLIN)
+    ends.poll()
+    finished, status = os.waitpid(child, os.WNOHANG)
+    last = time.monotonic() + ENDED_AFTER
+    while (below := _descendants()) and time.monotonic() < last:
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
+    if finished and os.WIFSIGNALED(status):
+        with contextlib.suppress(OSError):  # two of them cannot be set, and need not be
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status) if finished else 0)
+
+
+def _descendants() -> list[int]:
+    """Every process below this one, by /proc; dead ones that were not waited for included."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(ValueError, OSError, IndexError):
+            pid = int(name)
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+                parents.setdefault(int(stream.read().rpartition(")")[2].split()[1]), []).append(pid)
+    found, wanted = [], [os.getpid()]
+    while wanted:
+        below = parents.get(wanted.pop(), [])
+        found += below
+        wanted += below
+    return found
+
+
+# before the code runs: bounds, the jail, and our own solver out of reach
+
+
+def _confined(bounds: dict[str, int], confinement: dict[str, Any] | None) -> list[str]:
+    """Take on the bounds, then the jail's rules; what is in force now, in words."""
+    if confinement is None:
+        with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):  # not every system has them all
+            limit(bounds)
+        return []
+    neighbour = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confinement.py")
+    confine: Callable[..., list[str]] = runpy.run_path(neighbour)["confine"]
+    return confine(confinement, limit=lambda: limit(bounds))
+
+
+def limit(bounds: dict[str, int]) -> None:
+    """Bounds that hold even if whoever started this process is gone."""
+    import resource
+
+    for name, value in bounds.items():
+        resource.setrlimit(getattr(resource, name), (value, value))
+
+
+class Refused(importlib.abc.MetaPathFinder):
+    """An answer stands on its own: regard, which could solve the question, is not imported here.
+
+    A person who wants to can take this away again: outside the jail it helps against nothing but forgetfulness, and
+    inside there is no regard to be found. There, what is not open to it is said to be missing, as libraries expect.
+    """
+
+    def __init__(self, packages: list[str] | None) -> None:
+        self.packages = packages  # those that there are besides the standard library; None outside the jail
+
+    def find_spec(self, name: str, *place: object) -> None:
+        top = name.partition(".")[0]
+        if top == "regard":
+            raise ModuleNotFoundError("an answer must stand on its own: regard cannot be imported in it")
+        own = top in sys.stdlib_module_names or top.startswith("_")
+        if self.packages is not None and not own and top not in self.packages:
+            there = ", ".join(self.packages)
+            raise ModuleNotFoundError(f"No module named {top!r}; in the jail there are Python's own, and {there}")
+
+
+# loading and calling
+
+
+def _loaded(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+    """The function, or what is wrong with the file."""
+    path, name = task["path"], task["function"]
+    module = types.ModuleType("your_answer")  # not the file's name, which may be that of a library
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    if task["folder"] is not None:
+        sys.path.insert(0, task["folder"])  # so that it can import its neighbours
+    try:
+        exec(compile(base64.b64decode(task["source"]), path, "exec"), module.__dict__)
+    except BaseException as error:
+        return None, {"importing": said(error, path)}
+    if not hasattr(module, name):
+        return None, {"missing": [str(k) for k, v in vars(module).items() if inspect.isfunction(v)][:20]}
+    function = getattr(module, name)
+    return function, misfit(function, task["count"])
+
+
+def misfit(function: Any, count: int) -> dict[str, Any] | None:
+    """Why it cannot be called with so many arguments, if it cannot."""
+    if not callable(function):
+        return {"kind": type(function).__name__}
+    try:
+        known = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None  # a built-in that does not say
+    try:
+        known.bind(*range(count))
+    except TypeError:
+        return {"takes": str(known)[:MOST_SAID]}
+    return None
+
+
+def _called(function: Any, arguments: list[Any], path: str, most: int) -> dict[str, Any]:
+    try:
+        return encoded(function(*arguments), most=most)
+    except BaseException as error:
+        return {"raised": said(error, path)}
+
+
+def said(error: BaseException, path: str) -> dict[str, Any]:
+    """The error's type, first line, and the last line of the file that it came through."""
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == path else None
+    for frame in traceback.extract_tb(error.__traceback__):
+        line = frame.lineno if frame.filename == path else line
+    try:
+        message = str(error.msg if isinstance(error, SyntaxError) else error).partition("\n")[0][:MOST_SAID]
+    except BaseException:
+        message = "its message cannot be read"
+    return {"type": type(error).__name__, "message": message, "line": line}
+
+
+# arrays as lines
+
+
+def encoded(value: Any, *, most: int = 50_000_000) -> dict[str, Any]:
+    """What a function returned, as plain numbers, or the kind of thing that it is instead."""
+    if value is None:
+        return {"none": True}
+    kind = f"something of type {type(value).__name__}"
+    if isinstance(value, (str, bytes, dict, set)):
+        return {"strange": kind}
+    try:
+        array = np.asarray(value)
+    except Exception:  # ragged lists, tensors that need a gradient, objects of all kinds
+        return {"strange": kind}
+    if array.dtype.kind not in "iuf":
+        return {"strange": f"an array of {array.dtype}" if array.ndim else kind}
+    if array.size * 8 > most:
+        return {"large": list(array.shape)}
+    with np.errstate(all="ignore"):
+        return {"array": packed(array.astype(np.float64))}
+
+
+def packed(array: Any) -> dict[str, Any]:
+    """An array of plain numbers as its type, shape and bytes."""
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"an array of {array.dtype} is not sent")
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
+
+
+def unpacked(sent: dict[str, Any]) -> Any:
+    """The array again; a ValueError where type, shape and bytes do not belong together."""
+    dtype, shape = np.dtype(str(sent["dtype"])), sent["shape"]
+    if dtype.kind not in "iufb" or not isinstance(shape, list) or len(shape) > 8:
+        raise ValueError("no array of plain numbers")
+    if not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+        raise ValueError("no shape")
+    data = base64.b64decode(sent["data"], validate=True)
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError("shape and bytes do not agree")
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def decoded(value: Any) -> Any:
+    """A plain number as it is, an array from its bytes."""
+    return unpacked(value) if isinstance(value, dict) else value
+
+
+if __name__ == "__main__":
+    main()

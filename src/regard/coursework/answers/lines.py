@@ -1,0 +1,153 @@
+"""Lines to and from another process, each bounded in size and in time, and what it prints, kept in part.
+
+Nothing here blocks: the pipes are read and written as they become ready, so a process that does not read, does not
+answer, floods us, or leaves its pipes to a grandchild cannot hold us up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import subprocess
+import time
+import unicodedata
+
+FLOOD = 1_000_000  # bytes printed, from which on it is a flood
+KEPT = 2_000  # bytes of it that are shown
+CHUNK = 65_536
+
+
+class TimedOut(Exception):  # noqa: N818 - these four are what can happen to a question, not mistakes of ours
+    """No line came in time."""
+
+
+class Ended(Exception):  # noqa: N818
+    """The other side has closed its pipe."""
+
+
+class Flooded(Exception):  # noqa: N818
+    """It prints and prints."""
+
+
+class Overlong(Exception):  # noqa: N818
+    """The line has more bytes than any honest one."""
+
+
+class Lines:
+    """The three pipes of a process, seen from outside."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise ValueError("a process without its three pipes cannot be talked to")
+        self.to, self.back, self.prints = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
+        self.pipes = (process.stdin, process.stdout, process.stderr)
+        for end in (self.to, self.back, self.prints):
+            os.set_blocking(end, False)
+        self.waiting, self.searched = bytearray(), 0  # of the next line, and how much of it has no end
+        self.printed, self.total = b"", 0  # what it prints: the beginning, and how much
+        self.open = {self.back, self.prints}
+
+    def ask(self, question: bytes, *, most: int, seconds: float) -> bytes:
+        """Send a line, which may be empty, and wait for the next one of at most so many bytes."""
+        last = time.monotonic() + seconds
+        while True:
+            end = self.waiting.find(b"\n", self.searched)
+            if len(self.waiting) - 1 > most:
+                raise Overlong
+            if end >= 0 and not question:
+                return self._taken(end)
+            self.searched = end if end >= 0 else len(self.waiting)
+            if self.back not in self.open:
+                raise Ended
+            left = last - time.monotonic()
+            if left <= 0:
+                raise TimedOut
+            question = self._moved(question, left)
+
+    def _taken(self, end: int) -> bytes:
+        line = bytes(self.waiting[:end])
+        del self.waiting[: end + 1]
+        self.searched = 0
+        return line
+
+    def early(self) -> bool:
+        """Whether there is a line already that nobody has asked for."""
+        if self.back in self.open and not self.waiting:
+            self._read(self.back)
+        return bool(self.waiting)
+
+    def drain(self) -> None:
+        """Read what has been printed and is still in the pipe; whoever else holds it may go on for ever."""
+        for _ in range(FLOOD // CHUNK + 1):
+            if self.prints not in self.open or not self._read(self.prints):
+                return
+
+    def hang_up(self) -> None:
+        """Send nothing any more: the other side sees the end."""
+        with contextlib.suppress(OSError):  # nothing is buffered here that could still be sent
+            self.pipes[0].close()
+
+    def close(self) -> None:
+        """Let go of all pipes: nobody else reads them here."""
+        self.open.clear()
+        for pipe in self.pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _moved(self, question: bytes, seconds: float) -> bytes:
+        """Wait until something can be read or written, and do so; what is still to be sent."""
+        with selectors.DefaultSelector() as ready:
+            for end in self.open:
+                ready.register(end, selectors.EVENT_READ)
+            if question:
+                ready.register(self.to, selectors.EVENT_WRITE)
+            for key, _ in ready.select(seconds):
+                if key.fd == self.to:
+                    question = self._sent(question)
+                else:
+                    self._read(key.fd)
+        if self.total > FLOOD:
+            raise Flooded
+        return question
+
+    def _sent(self, question: bytes) -> bytes:
+        try:
+            return question[os.write(self.to, question[:CHUNK]) :]
+        except BlockingIOError:
+            return question
+        except OSError:
+            return b""  # it is gone: the reply says how
+
+    def _read(self, end: int) -> bool:
+        """Read once; whether anything came."""
+        try:
+            chunk = os.read(end, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.open.discard(end)
+        elif end == self.back:
+            self.waiting += chunk
+        else:
+            self.total += len(chunk)
+            self.printed = (self.printed + chunk)[:KEPT]
+        return bool(chunk)
+
+
+SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.?", re.DOTALL)
+INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control and format characters, halves, unassigned, line ends
+
+
+def clean(text: str, *, most: int = KEPT, several: bool = False) -> str:
+    """Text of another's making, fit for a terminal: no escape sequences, nothing invisible, one line, not too long.
+
+    >>> clean("\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\u202eabc")
+    'red abc'
+    """
+    kept = SEQUENCE.sub("", text[: 4 * most])
+    kept = kept if several else " ".join(kept.split())
+    return "".join(c for c in kept if c in "\n\t" or unicodedata.category(c) not in INVISIBLE)[:most]

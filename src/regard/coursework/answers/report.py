@@ -1,0 +1,177 @@
+"""What checking your own answer finds: holds so far, or a counterexample to paste; and how far it is from the best."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from regard.coursework.question import Instance, Setting
+from regard.coursework.verdict import settings, wrapped
+from regard.errors import CouldNotFindOut
+from regard.results import Result
+
+MOST_SHOWN = 400  # numbers of a counterexample that are printed; JSON has them all
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counterexample(Result):
+    """An instance at which the function fails, and why."""
+
+    said: str
+    setting: Setting
+    given: dict[str, Any]
+    hidden: dict[str, Any]  # what the judge used besides
+    again: dict[str, Any] | None  # the arguments of a second call, where two were compared
+    returned: Any
+    function: str
+    file: str
+
+    @property
+    def code(self) -> str:
+        """Python that makes the instance and calls the function: paste it."""
+        lines = ["import numpy as np"]
+        if Path(self.file).stem.isidentifier():
+            lines.append(f"from {Path(self.file).stem} import {self.function}")
+        lines += [f"{name} = {literal(value)}" for name, value in {**self.hidden, **self.given}.items()]
+        lines.append(f"{self.function}({', '.join(self.given)})  # returned {literal(self.returned, digits=6)}")
+        if self.again is not None:
+            lines += [
+                f"{name} = {literal(value)}" for name, value in self.again.items() if value is not self.given[name]
+            ]
+            lines.append(f"{self.function}({', '.join(self.again)})")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        lines = [
+            wrapped(f"Because {self.said}.", indent=2),
+            f"  The smallest counterexample found: {settings(self.setting)}.",
+        ]
+        return "\n".join([*lines, *(f"    {line}" for line in self.code.splitlines())])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "code": self.code}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Distance(Result):
+    """The answer against the best possible: the ratio, over some instances, and where it was largest."""
+
+    measure: str
+    least: float
+    most: float
+    yours: float
+    best: float
+    setting: Setting
+    instances: int
+
+    def __str__(self) -> str:
+        where = settings(self.setting)
+        count = f"on {self.instances} instance{'s' * (self.instances != 1)}"
+        if max(abs(self.most - 1), abs(self.least - 1)) < 1e-6:
+            return f"How far from the best: {self.measure.format('1 times')}, {count}."
+        span = f"{self.least:.4g} to {self.most:.4g}" if self.most > self.least * 1.0005 else f"{self.most:.4g}"
+        return (
+            f"How far from the best: {self.measure.format(f'{span} times')}, {count}; at {where} it is "
+            f"{self.yours:.6g} against {self.best:.6g}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnswerChecked(Result):
+    """Your answer, checked: ``answer`` is False where a counterexample was found. Trials never prove."""
+
+    claim: str
+    function: str
+    seed: int
+    instances: int
+    pressed: int
+    limit: float
+    decided: str
+    counterexample: Counterexample | None
+    distance: Distance | None
+    jail: str = "none"  # what kept the code in: none, bubblewrap or landlock
+    confined: str = ""  # the same in words; nothing for a function of this process
+    printed: str = ""
+
+    @property
+    def answer(self) -> bool:
+        return self.counterexample is None
+
+    @property
+    def status(self) -> str:
+        """In words: "holds so far" or "fails"."""
+        return "holds so far" if self.answer else "fails"
+
+    def run_in(self, confined: str, *, tier: str, printed: str) -> Self:
+        """The same, with what kept the code in and what it printed."""
+        return dataclasses.replace(self, confined=confined, jail=tier, printed=printed)
+
+    def __str__(self) -> str:
+        lines = [self._head()]
+        if self.counterexample is not None:
+            lines.append(str(self.counterexample))
+        lines += [wrapped(text, indent=2) for text in (self.decided, str(self.distance or "")) if text]
+        if self.confined:
+            lines.append(wrapped(f"It ran {self.confined}.", indent=2))
+        if self.printed:
+            first, *more = self.printed.splitlines()
+            lines.append(wrapped(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))
+        return "\n".join(lines)
+
+    def _head(self) -> str:
+        count = f"{self.instances} instance{'s' * (self.instances != 1)}, seed {self.seed}"
+        if not self.answer:
+            return f"{self.claim}: {self.function} fails ({count})."
+        more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof."
+        return f"{self.claim}: {self.function} holds so far ({count}).\n{wrapped(more, indent=2)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "status": self.status}
+
+
+class TooLittleChecked(CouldNotFindOut):
+    """Nothing was found against an answer, but time ended the search: being slow is no way to pass."""
+
+    def __init__(
+        self, *, claim: str, function: str, instances: tuple[int, int], moves: tuple[int, int], limit: float
+    ) -> None:
+        self.instances, self.moves = instances, moves  # done, and wanted
+        done = max(instances[0] + moves[0], 1)
+        enough = float(f"{1.5 * limit * (instances[1] + moves[1]) / done:.1g}")
+        super().__init__(
+            f"{claim}: {function} took all of its {limit:g} s for {instances[0]} of {instances[1]} instances and "
+            f"{moves[0]} of {moves[1]} moves of the adversary; nothing was found against it, and that is too little "
+            f"to say that it holds: make it quicker, or give it more time, as with --limit {enough:g}."
+        )
+
+
+def literal(value: Any, *, digits: int = 17) -> str:
+    """A Python expression for a number or an array.
+
+    >>> literal(np.eye(3)), literal(np.array([0.5, 2.0])), literal(0.1)
+    ('np.eye(3)', 'np.array([0.5, 2.0])', '0.1')
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return repr(float(array)) if digits > 16 else f"{float(array):.{digits}g}"
+    if array.size > MOST_SHOWN:
+        return f"...  # {' x '.join(map(str, array.shape))} numbers: --json has them"
+    if array.ndim == 2 and len(array) > 1 and np.array_equal(array, np.eye(*array.shape)):
+        return f"np.eye({array.shape[0]}" + (f", {array.shape[1]})" if array.shape[0] != array.shape[1] else ")")
+    rounded = (
+        array if digits > 16 or array.dtype.kind in "iu" else np.vectorize(lambda x: float(f"{x:.{digits}g}"))(array)
+    )
+    return f"np.array({(rounded + 0).tolist()})"
+
+
+def inline(instance: Instance) -> str:
+    """Which instance, in a few words, for the end of a sentence."""
+    small = {name: value for name, value in instance.given.items() if not isinstance(value, np.ndarray)}
+    shapes = [f"{n} of shape {v.shape}" for n, v in instance.given.items() if isinstance(v, np.ndarray)]
+    return ", ".join([*shapes[:2], *(f"{name} = {value:.6g}" for name, value in small.items())])

@@ -1,0 +1,329 @@
+"""The one runner of other people's code: a function of their file, in a process of its own, for a limited time.
+
+The judge is here, outside; only the file and the arguments of a call go in, and only bounded lines of plain data come
+back. Plain, it keeps mistakes from doing harm (endless loops, floods, exits, processes left behind), but the code runs
+with your rights. In a jail (see ``jail``) it has none. A reply is what the other side says: checked, never trusted.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from regard.coursework.answers import inside
+from regard.coursework.answers.cgroup import MemoryGroup
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.jail import Start, Tier, chosen, started
+from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
+from regard.errors import InputError
+
+MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
+MOST_SOURCE = 1_000_000  # bytes of a file
+MOST_WORDS = 20_000  # bytes of a reply that holds no array
+STARTED_WITHIN = 120.0  # seconds for an interpreter to start and to import NumPy: no fault of the answer
+WORDS = {"kind": str, "takes": str, "strange": str, "unconfined": str, "missing": list, "confined": list, "large": list}
+
+
+class Runner:
+    """A function of a file, running in another process; ``call`` asks it once.
+
+    Whatever it does wrong is an InputError of one sentence. Use it in a ``with`` statement.
+    """
+
+    def __init__(
+        self, spec: str, *, function: str, arguments: tuple[str, ...], clock: Clock, jail: bool | Tier = False
+    ) -> None:
+        self.path, self.function = parted(spec, function)
+        self.name = f"{self.path}:{self.function}"
+        self.arguments, self.clock = arguments, clock
+        self.source, self.tier = source(self.path), chosen(jail)
+        self.held: tuple[str, ...] = ()  # what the jail has put in force
+
+    @property
+    def printed(self) -> str:
+        """What it printed: the beginning, fit for a terminal."""
+        return clean(self.lines.printed.decode("utf-8", errors="replace"), several=True).strip()
+
+    @property
+    def confined(self) -> str:
+        """What kept it in, in words."""
+        if self.tier is Tier.NONE:
+            return "without a jail, with your rights"
+        return f"in a jail ({', '.join((self.tier.value, *self.held))})"
+
+    def __enter__(self) -> Self:
+        start = started(self.tier, memory=MEMORY[self.tier], seconds=math.ceil(self.clock.limit) + 5)
+        as_user: dict[str, Any] = {} if start.user is None else {"user": start.user, "group": start.user}
+        self.process = subprocess.Popen(
+            start.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=start.environment,
+            start_new_session=True,
+            **({**as_user, "extra_groups": []} if as_user else {}),
+        )
+        self.lines = Lines(self.process)
+        self.group = MemoryGroup(MEMORY[self.tier]) if self.tier is not Tier.NONE else None
+        try:
+            self._begun(start)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _begun(self, start: Start) -> None:
+        """The inside starts, confines itself, and only then sees the file."""
+        self._reply(b"", doing="starting", seconds=STARTED_WITHIN)
+        if self.group is not None:
+            self.group.take(self.process.pid)
+        plain = self.tier is Tier.NONE
+        task = {
+            "guarded": plain,
+            "bounds": start.bounds,
+            "confinement": start.confinement,
+            "packages": start.packages,
+            "path": self.path if plain else os.path.basename(self.path),  # the names of your folders stay outside
+            "folder": os.path.dirname(os.path.abspath(self.path)) if plain else None,
+            "function": self.function,
+            "count": len(self.arguments),
+            "source": base64.b64encode(self.source).decode("ascii"),
+        }
+        confined = self._reply(_line(task), doing="starting", seconds=STARTED_WITHIN)
+        if "confined" not in confined:
+            why = confined.get("unconfined", "it did not say why")
+            raise InputError(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
+        memory = ["a limit on all memory"] if self.group is not None and self.group.held else []
+        self.held = (*confined["confined"], *memory)
+        with self.clock.running():
+            first = self._reply(b"", doing="importing it", seconds=self.clock.left())
+        self._refuse_mistakes(first)
+
+    def __exit__(self, *ended: object) -> None:
+        self._kill()
+        self.lines.drain()
+        self.lines.close()
+        if self.group is not None:
+            self.group.removed()
+
+    def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> dict[str, Any]:
+        """What the function returned for these arguments, as :func:`inside.encoded` packs it.
+
+        ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
+        """
+        if self.lines.early():
+            self._kill()
+            raise self._meddled()
+        question = _line({"arguments": [_packed(value) for value in given.values()], "most": most})
+        with self.clock.running():
+            allowed = self.clock.for_one_call()
+            return self._reply(question, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
+
+    def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
+        """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
+        try:
+            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds)
+            return checked_reply(line)
+        except TimedOut:
+            self._kill()
+            raise self._too_slow(doing, seconds) from None
+        except Flooded:
+            self._kill()
+            raise self._flood() from None
+        except Ended:
+            raise self._gone(doing) from None
+        except (Overlong, ValueError):
+            self._kill()
+            raise self._meddled() from None
+
+    # what can go wrong, in a sentence each
+
+    def _too_slow(self, doing: str, seconds: float) -> InputError:
+        if self.lines.total > 20_000:  # it has done little else
+            return self._flood()
+        return InputError(
+            f"{self.name} was stopped: {doing} took more than {seconds:.3g} s; end the loop, make it quicker, or "
+            "give it more time with --limit SECONDS."
+        )
+
+    def _meddled(self) -> InputError:
+        return InputError(
+            f"{self.name} is not checkable: it wrote into the pipe that answers travel through, or what came back has "
+            "not the form of an answer; return plain numbers, and use print for the rest."
+        )
+
+    def _gone(self, doing: str) -> InputError:
+        """Why there was no reply."""
+        ended = self._ends_within(2.0)
+        exceeded = self.group is not None and self.group.exceeded()
+        self._kill()
+        self.lines.drain()
+        if self.lines.total > FLOOD:
+            return self._flood()
+        if not ended:  # it closed the pipe, and lived on
+            return self._meddled()
+        code = self.process.returncode
+        if doing == "starting":
+            return InputError(
+                f"Python could not be started {self.confined}: {self.printed or f'it left with code {code}'}."
+            )
+        if exceeded:
+            return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
+        signalled = -code if code < 0 else code - 128 if self.tier is Tier.BUBBLEWRAP and code > 128 else 0
+        how = f"was killed by signal {signalled}" if signalled else f"left the process with code {code}"
+        return InputError(f"{self.name} {how} in {doing}; it must return its answer and let the process live.")
+
+    def _flood(self) -> InputError:
+        return InputError(
+            f"{self.name} printed a flood and was stopped ({self.lines.total:,} bytes, which start "
+            f"{self.printed[:40]!r}); remove the prints."
+        )
+
+    def _refuse_mistakes(self, first: dict[str, Any]) -> None:
+        if "importing" in first:
+            raise InputError(f"{self.path} cannot be imported: {told(first['importing'])}; fix it first.")
+        if "missing" in first:
+            known = ", ".join(first["missing"]) or "no function at all"
+            raise InputError(f"{self.path} has no {self.function!r}; it has {known}.")
+        refuse_misfit(first, self.name, self.function, self.arguments)
+        if "ready" not in first:
+            raise self._meddled()
+
+    def _kill(self) -> None:
+        """End the process, and those that it has started.
+
+        Hanging up tells the guard of a plain one to end everything below it; a jail ends with its first process. The
+        signal to the group is for whoever does not hear, and is sent whether or not the first process still lives.
+        """
+        if self.process.returncode is not None:
+            return
+        self.lines.hang_up()
+        if self.tier is Tier.NONE and sys.platform.startswith("linux"):
+            self._ends_within(inside.ENDED_AFTER + 1)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # its number is still taken: it has not been waited for
+        self.process.wait()
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself; it is left to be waited for, so that its number is not given to another."""
+        last = time.monotonic() + seconds
+        while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > last:
+                return False
+            time.sleep(0.002)
+        return True
+
+
+def checked_reply(line: bytes) -> dict[str, Any]:
+    """A reply, if it has the form of one, its words fit for a terminal; else a ValueError.
+
+    >>> checked_reply(b'{"none": true}')
+    {'none': True}
+    """
+    try:
+        reply = json.loads(line)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    if not isinstance(reply, dict) or len(reply) != 1:
+        raise ValueError("no reply")
+    ((kind, value),) = reply.items()
+    if kind in ("here", "ready", "none") and value is True:
+        return {kind: True}
+    if kind in ("raised", "importing") and isinstance(value, dict):
+        return {kind: _checked_error(value)}
+    if kind == "array" and isinstance(value, dict):
+        return {kind: _checked_array(value)}
+    if kind in WORDS and type(value) is WORDS[kind]:
+        return {
+            kind: clean(value, most=300) if isinstance(value, str) else [clean(str(v), most=60) for v in value[:40]]
+        }
+    raise ValueError("no reply")
+
+
+def _checked_error(sent: dict[str, Any]) -> dict[str, Any]:
+    kind, message, line = (sent.get(name) for name in ("type", "message", "line"))
+    if not isinstance(kind, str) or not isinstance(message, str) or not (line is None or type(line) is int):
+        raise ValueError("no error")
+    return {"type": clean(kind, most=60), "message": clean(message, most=inside.MOST_SAID), "line": line}
+
+
+def _checked_array(sent: dict[str, Any]) -> Any:
+    if sent.get("dtype") != "<f8" or not isinstance(sent.get("data"), str):
+        raise ValueError("no array of numbers")
+    try:
+        return inside.unpacked(sent)
+    except (KeyError, TypeError) as error:
+        raise ValueError("no array") from error
+
+
+def source(path: str) -> bytes:
+    """The file's bytes, if they are those of an ordinary file of ordinary size."""
+    try:
+        with open(path, "rb") as stream:
+            found = stream.read(MOST_SOURCE + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if len(found) > MOST_SOURCE:
+        raise InputError(f"{path} has more than {MOST_SOURCE:,} bytes; an answer is a short file.")
+    return found
+
+
+def parted(spec: str, function: str) -> tuple[str, str]:
+    """The file and the function that ``my.py:query`` names; without a name, the function that is asked for.
+
+    >>> parted("my.py", "query")
+    Traceback (most recent call last):
+    regard.errors.InputError: my.py: there is no such file; give the path of a Python file.
+    """
+    path, name = (spec, function) if spec.endswith(".py") else (spec.rpartition(":")[0], spec.rpartition(":")[2])
+    if not path.endswith(".py") or not name.isidentifier():
+        raise InputError(f"{spec!r} must name a Python file and a function in it, as in my.py:{function}.")
+    if not Path(path).is_file():
+        raise InputError(f"{path}: there is no such file; give the path of a Python file.")
+    return path, name
+
+
+def refuse_misfit(found: Mapping[str, Any] | None, name: str, function: str, arguments: tuple[str, ...]) -> None:
+    """One sentence for what cannot be called as the question calls it."""
+    if found and "kind" in found:
+        raise InputError(
+            f"{name} is of type {found['kind']}, and must be a function {function}({', '.join(arguments)})."
+        )
+    if found and "takes" in found:
+        count = f"{len(arguments)} argument{'s' * (len(arguments) != 1)}"
+        raise InputError(
+            f"{name} takes {found['takes']}, but it is called with {count}: {function}({', '.join(arguments)})."
+        )
+
+
+def told(error: Mapping[str, Any]) -> str:
+    """An error of the person's code: where, what, and its message.
+
+    >>> told({"type": "KeyError", "message": "'a'", "line": 3})
+    "line 3: KeyError: 'a'"
+    """
+    where = f"line {error['line']}: " if error["line"] else ""
+    if error["type"] == "SystemExit":
+        return f"{where}it leaves the process (sys.exit or exit)"
+    message = f": {error['message'].rstrip('.')}" if error["message"] else ""
+    return f"{where}{error['type']}{message}"
+
+
+def _packed(value: Any) -> Any:
+    return inside.packed(value) if isinstance(value, np.ndarray) else value
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode("ascii") + b"\n"

@@ -1,0 +1,159 @@
+"""Your own Transformer, checked: how much is right; where a mistake is if you ask, and what it is if you ask again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from regard.coursework.transformer import runner
+from regard.coursework.transformer.template import NAME
+from regard.errors import InputError
+from regard.models.diagnosis.diagnosis import Diagnosis
+from regard.models.diagnosis.parts import judge
+from regard.results import Result
+
+PADDING = ("either", "masked", "read")
+WIDTH = 100
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TransformerChecked(Result):
+    """A diagnosis, told with ``hints``: 0 how much, 1 where, 2 what."""
+
+    claim: str
+    function: str
+    diagnosis: Diagnosis
+    hints: int
+    printed: str = ""
+
+    @property
+    def answer(self) -> bool:
+        return self.diagnosis.answer
+
+    @property
+    def status(self) -> str:
+        """In words: "holds so far" or "fails"."""
+        return "holds so far" if self.answer else "fails"
+
+    def __str__(self) -> str:
+        told = [self._right, self._much, self._where, self._what][0 if self.answer else 1 + min(self.hints, 2)]()
+        if self.printed:
+            first, *more = self.printed.splitlines()
+            told.append(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}")
+        head, *rest = told
+        return "\n".join([f"{self.claim}: {self.function} {head}", *(_folded(line) for line in rest)])
+
+    def _right(self) -> list[str]:
+        parts = len(self.diagnosis.parts)
+        count = f"in all of its {parts} parts" if parts > 1 else "exactly"
+        return [
+            "is right.",
+            f"With your own parameters it equals the reference {count} (float64), on inputs of several shapes; the "
+            "backward pass agrees with differences of forward. Trials are no proof.",
+            *(f"Note: {note}." for note in self.diagnosis.notes),
+            *(
+                [f"Not observable: {'; '.join(self.diagnosis.not_observable)}."]
+                if self.diagnosis.not_observable
+                else []
+            ),
+        ]
+
+    def _much(self) -> list[str]:
+        found, parts = self.diagnosis, self.diagnosis.parts
+        right = sum(verdict == "right" for verdict in parts.values())
+        lines = ["is not right yet.", f"{right} of {len(parts)} parts equal the reference."]
+        if found.raised is not None:
+            lines = [
+                "is not finished.",
+                f"{right} of {len(parts)} parts are right; then forward stops: {found.raised}.",
+            ]
+        count = len(found.mistakes)
+        if count:
+            lines.append(f"There {'is 1 mistake' if count == 1 else f'are {count} mistakes'} that we can name.")
+        if not found.explained and found.raised is None:
+            lines.append("What else differs is none of the mistakes we know.")
+        return [*lines, "--hint says where, --hint --hint says what."]
+
+    def _where(self) -> list[str]:
+        found = self.diagnosis
+        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in found.parts.items())]
+        lines += [f"Look at {one.where}." for one in found.mistakes]
+        lines += [found.unexplained()] if found.unexplained() else []
+        return [*lines, "--hint --hint says what it is."] if found.mistakes else lines
+
+    def _what(self) -> list[str]:
+        found = self.diagnosis
+        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in found.parts.items())]
+        if found.explained and found.mistakes:
+            lines.append(f"It is exactly ours, but with {'this' if len(found.mistakes) == 1 else 'these'}:")
+        lines += [f"{number}. {one}" for number, one in enumerate(found.mistakes, 1)]
+        lines += [found.unexplained()] if found.unexplained() else []
+        return [*lines, *(f"Note: {note}." for note in found.notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; what the mistakes are is left out below two hints, where they are below one."""
+        told = self.diagnosis.to_dict()
+        if self.hints < 2:
+            told["mistakes"] = [{key: one[key] for key in ("stage", "line", "method")} for one in told["mistakes"]]
+        if self.hints < 1:
+            told["mistakes"] = len(told["mistakes"])
+            told["parts"] = sum(verdict == "right" for verdict in self.diagnosis.parts.values())
+        return {
+            "claim": self.claim,
+            "function": self.function,
+            "status": self.status,
+            "hints": self.hints,
+            "diagnosis": told,
+            "printed": self.printed,
+        }
+
+
+def _folded(line: str) -> str:
+    return textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def check_transformer(
+    thing: Any,
+    *,
+    claim: str = "translator",
+    seed: int = 0,
+    limit: float = 10.0,
+    hints: int = 0,
+    padding: str = "either",
+    progress: Callable[[int, int], None] | None = None,
+) -> TransformerChecked:
+    """Check a Transformer, or one of its parts.
+
+    ``thing`` is "my.py:NAME", which is run in a process of its own, or a class, a module or a function, which is run in
+    this process and cannot be stopped. ``padding`` says whether the model asked for hides padding ("masked"), reads it
+    ("read"), or may do either; a file can say so itself, by ``REGARD = {"padding": "masked"}``. ``limit`` bounds the
+    run of your code, once torch is there, and the search for mistakes each.
+    """
+    if limit <= 0:
+        raise InputError(f"limit is {limit!r}, but it counts seconds: give a number above 0.")
+    printed = ""
+    if isinstance(thing, str):
+        if progress is not None:
+            progress(0, 1)
+        recording, declared, printed = runner.run(thing, default=NAME, seed=seed, limit=limit)
+        padding = declared["padding"] if padding == "either" else padding
+        name = thing if ":" in thing else f"{thing}:{NAME}"
+    else:
+        recording = _recorded(thing, seed)
+        name = recording.name
+    if padding not in PADDING:
+        raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
+    found = judge(recording, padding=padding, limit=limit)
+    if found.raised is not None and "right" not in found.parts.values():
+        raise InputError(f"{name} failed: {found.raised}; fix it first.")
+    return TransformerChecked(claim=claim, function=name, diagnosis=found, hints=hints, printed=printed)
+
+
+def _recorded(thing: Any, seed: int) -> Any:
+    try:
+        from regard.models.diagnosis.part_recorder import record
+    except ImportError:
+        raise InputError("Checking a Transformer runs it, which needs torch: pip install 'regard[torch]'.") from None
+    return record(thing, seed=seed)

@@ -1,0 +1,134 @@
+"""Making somebody's model small: which constructor argument means which size, guessed from its name or declared.
+
+The sizes are distinct numbers, so that no two axes can be confused: 2 heads of width 11 in a width of 22, an inner
+width of 29, 31 source words, 37 target words, 7 places.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import InputError
+
+PLACES = 7  # the longest sentence
+SIZES: dict[str, Any] = {
+    "source_words": 31,
+    "target_words": 37,
+    "width": 22,
+    "heads": 2,
+    "head_width": 11,
+    "inner": 29,
+    "longest": PLACES,
+    "layers": 1,
+    "pad": 0,
+    "dropout": 0.1,
+    "device": "cpu",
+    "expansion": 2,
+    "eps": 1e-6,
+}
+OTHER_HEAD_WIDTH = 13  # tried first where the width of a head is an argument of its own
+NAMES = {
+    "source_words": ""
+    "inputsize srcvocabsize vocabsize sourcevocabsize inputvocabsize inputvocab ntokens numtokens nvocab "
+    "srcvocab sourcevocab inputdim invocab sourcewords numembeddings ntoken srcsize vocab vocabularysize "
+    "insize nsrcvocab encvocabsize numwords inputwords nwords encvocab",
+    "target_words": ""
+    "outputsize tgtvocabsize trgvocabsize targetvocabsize outputvocabsize outputvocab outputdim numclasses "
+    "nclasses targetwords tgtvocab trgvocab targetvocab outsize tgtsize outvocab decvocabsize ntgtvocab "
+    "outputwords",
+    "width": "hiddendim dmodel hiddensize embeddim embedsize embdim embsize modeldim dim width nembd hiddim "
+    "embeddingdim d ninp features size embeddingsize nembed modelsize hidden dimmodel modelwidth inputwidth "
+    "embed dembed emb nstate normalizedshape numhiddens featuresize channels embdims dimensions dimension "
+    "dimhidden hiddenunits units embedding",
+    "heads": "numheads nheads nhead heads h numattentionheads head attentionheads numhead numofheads headcount "
+    "headsnum nhhead mhaheads",
+    "head_width": "querykeysize dimk dimq dimv dk dv dq headdim headsize headwidth dimhead kdim vdim "
+    "dimperhead keysize valuesize "
+    "querysize keydim valuedim dhead dkey dvalue sizeperhead dimkey hs",
+    "inner": "dimfeedforward dfc dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid "
+    "ffhidden mlpdim "
+    "dimff intermediatesize feedforwarddim innerwidth ffsize ffnsize dinnerhid dhid feedforwardsize "
+    "ffnnumhiddens middledim ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle "
+    "ffhiddensize",
+    "longest": "maxlength maxlen seqlen maxseqlen blocksize maxposition sequencelength longest contextlength places "
+    "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings "
+    "length numpositions maxtokens npositions srcmaxlen maxseq contextwindow",
+    "layers": "numlayers nlayers layers n nlayer numblocks depth numencoderlayers nblocks numenclayers nenclayers nx",
+    "pad": "padidx paddingidx padid padtoken srcpadidx padtokenid pad trgpadidx padindex srcpad paddingindex",
+    "dropout": ""
+    "dropout dropoutrate dropoutprob p attndropout residdropout dropprob drop pdropout pdrop attentiondropout prob "
+    "embdropout rate dropoutp ffdropout residualdropout residualdropoutprob",
+    "device": "device dev",
+    "expansion": "forwardexpansion expansion ffexpansion expansionfactor mlpratio ffmult mult mlpexpansion",
+    "eps": "eps epsilon layernormeps variancepsilon varianceepsilon",
+}
+ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
+DECLARE = 'REGARD = {"arguments": {"%s": "width"}}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A model, and the sizes that its constructor was given."""
+
+    model: Any
+    sizes: dict[str, Any]
+    arguments: dict[str, Any]
+
+
+def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None) -> Built:
+    """Call a class or a function that makes a model, with small sizes for the arguments it takes."""
+    arguments = dict((declared or {}).get("arguments", {}))
+    tries = [OTHER_HEAD_WIDTH, SIZES["head_width"]]
+    for head_width in tries:
+        sizes = {**SIZES, "head_width": head_width}
+        chosen, used = chosen_arguments(factory, arguments, sizes)
+        try:
+            return Built(model=factory(**chosen), sizes=used, arguments=chosen)
+        except Exception:
+            if head_width == tries[-1] or "head_width" not in used:
+                raise
+    raise InputError("The model has no sizes to try.")  # never reached: the loop returns or raises
+
+
+def chosen_arguments(
+    factory: Callable[..., Any], declared: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What each argument of the constructor gets, and which sizes were handed over."""
+    try:
+        known = inspect.signature(factory).parameters.values()
+    except ValueError:
+        raise InputError(f"{factory!r} does not say what arguments it takes; name a class of your own.") from None
+    chosen: dict[str, Any] = {}
+    used: dict[str, Any] = {}
+    for parameter in known:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        role = declared.get(parameter.name, ROLES.get(plain_name(parameter.name)))
+        if isinstance(role, str) and role in sizes:
+            chosen[parameter.name] = used[role] = sizes[role]
+        elif parameter.name in declared:
+            chosen[parameter.name] = declared[parameter.name]
+        elif parameter.default is parameter.empty:
+            raise InputError(
+                f"The constructor's argument {parameter.name!r} has no default and no name that is known; say what it "
+                f"means in the file, as in {DECLARE % parameter.name} (one of {', '.join(SIZES)}, or a value)."
+            )
+    for name in declared:
+        if name not in {parameter.name for parameter in known}:
+            raise InputError(
+                f"REGARD declares the argument {name!r}, which the constructor does not take; it takes "
+                f"{', '.join(parameter.name for parameter in known) or 'none'}."
+            )
+    return chosen, used
+
+
+def plain_name(name: str) -> str:
+    """Small letters without underscores.
+
+    >>> plain_name("d_Model")
+    'dmodel'
+    """
+    return name.replace("_", "").lower()

@@ -1,0 +1,300 @@
+"""Recording a part: an attention function, a module that maps states to states, a table of positions, a loss.
+
+Students write these first, and strangers publish them. What a thing is follows from its constructor, its arguments'
+names and, for a module, from its trace; ``REGARD = {"kind": ...}`` in the file settles it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.models.diagnosis.construction import PLACES, ROLES, SIZES, Built, plain_name
+from regard.models.diagnosis.dataflow import Dataflow
+from regard.models.diagnosis.recorder import (
+    SHAPES,
+    Asked,
+    Inputs,
+    drawn_from,
+    made,
+    record_model,
+    recorded,
+    scores,
+)
+from regard.models.diagnosis.recording import Recording, Run
+from regard.models.diagnosis.tracer import array, files_of, trace
+
+KINDS = (
+    "translator", "attention", "multi-head attention", "layer", "feed-forward", "norm", "positions", "loss",
+)  # fmt: skip
+KEY_LENGTH, VALUE_WIDTH = 6, 13  # unlike the queries' length and the keys' width
+MASK_SHAPES = ("N11T", "N1T", "NTT", "NT")
+
+
+def record(
+    thing: Any, *, name: str = "", declared: Mapping[str, Any] | None = None, seed: int = 0, pad: int | None = None
+) -> Recording:
+    """Record whatever it is: a class, a module or a function."""
+    declared = declared or {}
+    kind = declared.get("kind") or kind_of(thing)
+    if kind not in KINDS:
+        raise InputError(f"REGARD says that the kind is {kind!r}; it must be one of {', '.join(KINDS)}.")
+    title = name or getattr(thing, "__name__", type(thing).__name__)
+    if kind == "translator":
+        return record_model(thing, name=title, declared=declared, seed=seed, pad=pad)
+    with drawn_from(seed):
+        if inspect.isclass(thing) or isinstance(thing, nn.Module):
+            return _module(thing, title, declared, seed, kind)
+        if kind == "loss":
+            return _loss(thing, title)
+        if kind == "positions":
+            return _table(thing, title)
+        return _attention(thing, title, seed)
+
+
+def kind_of(thing: Any) -> str:
+    """What it seems to be; a module that maps states to states is told apart later, by its trace."""
+    if isinstance(thing, nn.Module):
+        return "translator" if any(isinstance(m, nn.Embedding) for m in thing.modules()) else "layer"
+    if inspect.isclass(thing):
+        roles = [ROLES.get(plain_name(p)) for p in inspect.signature(thing).parameters]
+        return "translator" if "source_words" in roles else "layer"
+    if not callable(thing):
+        raise InputError(f"{thing!r} is of type {type(thing).__name__}; name a class, a module or a function.")
+    names = [plain_name(p) for p in inspect.signature(thing).parameters]
+    if len(names) >= 3 and {name[:1] for name in names[:3]} == {"q", "k", "v"}:
+        return "attention"
+    if len(names) >= 2 and (
+        "target" in names[1] or names[1] in ("y", "labels", "label", "gold", "truth", "tgt", "trg")
+    ):
+        return "loss"
+    if any(ROLES.get(name) in ("longest", "width") for name in names[:2]):
+        return "positions"
+    if names and any(ROLES.get(name) == "source_words" for name in names):
+        return "translator"
+    return "attention" if len(names) >= 3 else "translator"
+
+
+# modules
+
+
+def _module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
+    built = made(thing, declared)
+    model = built.model
+    width = built.sizes.get("width") or built.sizes.get("head_width") or _width(model)
+    files = files_of(model) | files_of(thing)
+    call = _calling(model, states((2, PLACES), width), files)
+    asked = Asked(make=lambda shape: {"x": states(shape, width)}, call=lambda given: call(given["x"], None))
+    seen = recorded(built, asked, files=files, seed=seed, name=name)
+    kind = declared.get("kind") or _kind_by_trace(seen.runs[0])
+    masked = _masked(model, call, width, files) if kind in ("multi-head attention", "layer") else None
+    return Recording(**{**vars(seen), "kind": kind, "masked": masked})
+
+
+def states(shape: tuple[int, int], width: int) -> Tensor:
+    """Random states (N, T, width), always the same for a shape."""
+    draw = torch.Generator().manual_seed(shape[0] * 100 + shape[1])
+    return torch.randn((*shape, width), generator=draw, dtype=torch.float64)
+
+
+def _width(model: nn.Module) -> int:
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            return module.in_features
+        if isinstance(module, nn.LayerNorm):
+            return int(module.normalized_shape[-1])
+    return int(SIZES["width"])
+
+
+Calling = Callable[[Tensor, Tensor | None], Tensor]
+
+
+def _calling(model: nn.Module, x: Tensor, files: frozenset[str]) -> Calling:
+    """How forward takes the states: once, or as queries, keys and values; other arguments None, or a mask of ones."""
+    known = [p for p in inspect.signature(model.forward).parameters.values() if p.kind in (0, 1)]
+    needed = [p for p in known if p.default is p.empty]
+    count = max(1, sum(not _is_mask(p.name) for p in needed))
+    places = [index for index, p in enumerate(known) if _is_mask(p.name)]
+    fillers: list[Tensor | None] = [None, torch.ones(x.shape[0], 1, 1, x.shape[1])]
+    error: Exception | None = None
+    for times in dict.fromkeys([count, 1, 3]):
+        for filler in fillers:
+            call = _called(model, times, len(needed), places, filler)
+            try:
+                with torch.no_grad():
+                    call(x, None)
+                return call
+            except Exception as raised:
+                error = error or raised
+    raise error if error is not None else InputError("forward could not be called.")
+
+
+def _is_mask(name: str) -> bool:
+    return any(part in name.lower() for part in ("mask", "padding", "valid", "pad"))
+
+
+def _called(model: nn.Module, times: int, needed: int, places: list[int], filler: Tensor | None) -> Calling:
+    def call(x: Tensor, mask: Tensor | None) -> Tensor:
+        given = mask
+        if mask is None and filler is not None:
+            given = torch.ones(x.shape[0], 1, 1, x.shape[1])
+        arguments: list[Any] = [x] * times
+        length = max(needed, places[0] + 1 if places and given is not None else 0)
+        arguments += [None] * (length - len(arguments))
+        if places and places[0] < len(arguments):
+            arguments[places[0]] = given
+        return scores(lambda _: model(*arguments), x)
+
+    return call
+
+
+def _kind_by_trace(run: Run) -> str:
+    """A module from states to states: what it holds says what it is."""
+    flow = Dataflow(run)
+    kinds = [anchor.kind for anchor in flow.anchors]
+    if "meeting" in kinds and "linear" not in kinds:
+        return "attention"
+    if "meeting" in kinds:
+        last = max(i for i, kind in enumerate(kinds) if kind == "meeting")
+        return "layer" if kinds[last + 1 :].count("linear") >= 3 or _has_inner(flow, last) else "multi-head attention"
+    if "linear" in kinds:
+        return "feed-forward"
+    tables = [one for one in flow.applied if one.op == "add" and one.value.ndim >= 2 and one.value.shape[-2] > 1]
+    return "positions" if tables else "norm"
+
+
+def _has_inner(flow: Dataflow, last: int) -> bool:
+    after = [a for a in flow.anchors[last + 1 :] if a.kind == "linear" and a.weight is not None]
+    return any(a.weight is not None and a.weight.shape[0] != a.weight.shape[1] for a in after[-2:]) and len(after) >= 2
+
+
+def _masked(model: nn.Module, call: Calling, width: int, files: frozenset[str]) -> Run | None:
+    """The part with a mask of padding, in the first shape and type that it takes; None where it takes none."""
+    if not any(_is_mask(p) for p in inspect.signature(model.forward).parameters):
+        return None
+    x = states(SHAPES[0], width)
+    real = torch.ones(SHAPES[0], dtype=torch.bool)
+    for row in range(1, SHAPES[0][0]):
+        real[row, SHAPES[0][1] - row - 1 :] = False
+    for shape in MASK_SHAPES:
+        for kind in (torch.bool, torch.float64):
+            mask = mask_of(real, shape).to(kind)
+            run = trace(model, {"x": x}, lambda mask=mask: call(x, mask), files=files)  # type: ignore[misc]
+            if run.raised is None:
+                return Run(**{**vars(run), "inputs": {**run.inputs, "padding": ~array(real)}})
+    return None
+
+
+def mask_of(real: Tensor, shape: str) -> Tensor:
+    """True at keys that are words, in one of the shapes that people use."""
+    n, t = real.shape
+    return {
+        "N11T": real[:, None, None, :],
+        "N1T": real[:, None, :],
+        "NTT": real[:, None, :].expand(n, t, t),
+        "NT": real,
+    }[shape]
+
+
+# functions
+
+
+def _attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
+    """attention(q, k, v): three axes, then four, then two; queries and keys of different lengths if it can."""
+    files = files_of(function)
+    names = [plain_name(p)[:1] for p in inspect.signature(function).parameters][:3]
+    order = tuple(names.index(letter) for letter in "qkv") if set(names) == {"q", "k", "v"} else (0, 1, 2)
+    error: Exception | None = None
+    for axes in (3, 4, 2):
+        for length in (KEY_LENGTH, None):
+            make = _vectors(axes, length)
+            asked = Asked(make=make, call=_function_call(function, order, axes))
+            try:
+                with torch.no_grad():
+                    asked.call(make(SHAPES[0]))
+            except Exception as raised:
+                error = error or raised
+                continue
+            built = Built(model=function, sizes={}, arguments={})
+            about = {"name": name, "kind": "attention"}
+            return recorded(built, asked, files=files, seed=seed, **about)
+    raise error if error is not None else InputError(f"{name} could not be called.")
+
+
+def _vectors(axes: int, key_length: int | None) -> Callable[[tuple[int, int]], Inputs]:
+    """Queries, keys and values as (N, T, width of all heads): two heads where there are four axes."""
+
+    def make(shape: tuple[int, int]) -> Inputs:
+        n, t = (1, shape[1]) if axes == 2 else shape
+        s = t if key_length is None else max(1, t - 1)
+        heads = 2 if axes == 4 else 1
+        draw = torch.Generator().manual_seed(n * 100 + t)
+        sizes = {"query": (n, t, heads * 11), "key": (n, s, heads * 11), "value": (n, s, heads * VALUE_WIDTH)}
+        return {key: torch.randn(size, generator=draw, dtype=torch.float64) for key, size in sizes.items()}
+
+    return make
+
+
+def _function_call(function: Callable[..., Any], order: tuple[int, ...], axes: int) -> Callable[[Inputs], Tensor]:
+    def call(given: Inputs) -> Tensor:
+        parts = [given["query"], given["key"], given["value"]]
+        if axes == 4:
+            parts = [p.reshape(*p.shape[:2], 2, -1).transpose(1, 2) for p in parts]
+        if axes == 2:
+            parts = [p[0] for p in parts]
+        arranged: list[Any] = [None] * 3
+        for part, place in zip(parts, order, strict=True):
+            arranged[place] = part
+        returned = function(*arranged)
+        wanted = (*parts[0].shape[:-1], parts[2].shape[-1])
+        for one in returned if isinstance(returned, (tuple, list)) else (returned,):
+            if isinstance(one, Tensor) and tuple(one.shape) == wanted:
+                return one.transpose(1, 2).flatten(2) if axes == 4 else one[None] if axes == 2 else one
+        came = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
+        raise ValueError(f"returned {came} where an output of shape {wanted} is wanted")
+
+    return call
+
+
+def _table(function: Callable[..., Any], name: str) -> Recording:
+    """A table of positions from a length and a width, in that order or in the order of its arguments' names."""
+    roles = [ROLES.get(plain_name(p)) for p in inspect.signature(function).parameters]
+    sizes = {"longest": PLACES + 4, "width": int(SIZES["width"])}
+    order = [sizes.get(role or "") for role in roles[:2]]
+    arguments = order if None not in order else [sizes["longest"], sizes["width"]]
+    files = files_of(function)
+
+    def call() -> Tensor:
+        table = torch.as_tensor(function(*arguments), dtype=torch.float64)
+        return table.reshape(-1, table.shape[-1])[None]
+
+    run = trace(function, {}, call, files=files)
+    return Recording(name=name, runs=(run,), kind="positions", sizes=sizes)
+
+
+LOSS_WORDS = 11
+
+
+def _loss(function: Callable[..., Any], name: str) -> Recording:
+    """loss(scores, targets): its value, and its gradient with respect to the scores, for padded targets."""
+    draw = torch.Generator().manual_seed(5)
+    given = torch.randn((3, 5, LOSS_WORDS), generator=draw, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(1, LOSS_WORDS, (3, 5), generator=draw)
+    for row in range(1, 3):
+        targets[row, 4 - row :] = 0
+    files = files_of(function)
+    value = function(given, targets)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        raise InputError(f"{name} must return one number, a tensor; it returned {type(value).__name__}.")
+    (gradient,) = torch.autograd.grad(value, given, allow_unused=True)
+    slope = torch.zeros_like(given) if gradient is None else gradient
+    run = Run(
+        inputs={"scores": array(given), "targets": array(targets), "value": array(value.reshape(()))},
+        output=array(slope),
+    )
+    return Recording(name=name, runs=(run,), kind="loss", pad=0, source=next(iter(files), ""))

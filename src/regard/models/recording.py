@@ -1,0 +1,220 @@
+"""From attention calls to records: the weights block by block, into memory or a file, checked on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.models.capture_file import CaptureFile
+from regard.models.edit import was_edited
+from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
+from regard.models.records import AttentionRecord, Float32
+from regard.models.watching import Watch, begins
+
+_BLOCK = 1 << 24  # numbers that are computed at once: 64 MB in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What of the attention is to be recorded."""
+
+    layers: tuple[int | str, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    keep: tuple[str, ...] = ()
+    verify: bool = False
+
+    def layer(self, index: int, module: str) -> bool:
+        return self.layers is None or any(
+            index == layer if isinstance(layer, int) else begins(module, layer) for layer in self.layers
+        )
+
+    def heads_of(self, call: AttentionCall, index: int) -> list[int]:
+        if self.heads is None:
+            return list(range(call.heads))
+        if wrong := [head for head in self.heads if not 0 <= head < call.heads]:
+            raise InputError(f"Layer {index} has no head {wrong[0]}; it has {call.heads}, counted from 0.")
+        return list(self.heads)
+
+
+class Recorder(Watch):
+    """Makes a record of every wanted call."""
+
+    def __init__(self, model: nn.Module, wanted: Wanted, file: CaptureFile | None) -> None:
+        super().__init__(model, keep_pairs="q" in wanted.keep or "k" in wanted.keep)
+        self.wanted, self.file = wanted, file
+        self.records: list[AttentionRecord] = []
+        self.emitted: set[str] = set()
+
+    def seen(self, call: AttentionCall, result: Result) -> Result:
+        module = self.stack.name
+        index, times = self.sites.next(module)
+        self.emitted.add(module)
+        if self.wanted.layer(index, module):
+            heads = self.wanted.heads_of(call, index)
+            arrays = self._arrays(call, heads)
+            checks = Checks(call, edited=was_edited(first_tensor(result)))
+            weights, used = self._weights(call, heads, checks)
+            if was_edited(first_tensor(result)):
+                call.notes.append("edited: these are the weights that the layer had computed itself")
+            self.records.append(
+                AttentionRecord(
+                    index=index, module=module, call=times, step=max(0, self.stack.runs - 1), kernel=call.kernel,
+                    weights=weights, used=used, heads=tuple(heads), allowed=_mask(call), residual=checks.residual(call),
+                    tolerance=None if checks.dropped else call.tolerance(),
+                    verified=probed(call) if self.wanted.verify else None,
+                    notes=(*call.notes, *checks.remarks()), scale=call.scale, **arrays,
+                )
+            )  # fmt: skip
+        return result
+
+    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
+        """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
+        shape = (call.batch, len(heads), call.queries, call.keys)
+        sink = Sink(self.file, f"{len(self.records)}.weights", shape)
+        dropped: list[Tensor] = []
+        for part in blocks(shape, heads):
+            weights, used = call.weights(part), call.used(part)
+            sink.take(weights, own=call.fresh)
+            if used is not None:
+                dropped.append(used)
+            checks.take(call, weights, weights if used is None else used, part)
+        if not dropped:
+            return sink.array, None
+        after = Sink(self.file, f"{len(self.records)}.used", shape)
+        for block in dropped:
+            after.take(block)
+        return sink.array, after.array
+
+    def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Float32 | None]:
+        part = Part(slice(0, call.batch), heads, slice(0, call.queries))
+        asked = {"q": call.queries_of, "k": call.keys_of, "v": call.values}
+        found = {what: _numpy(asked[what](part)) for what in self.wanted.keep}
+        if hidden := [what for what in self.wanted.keep if found[what] is None]:
+            call.notes.append(f"{' and '.join(hidden)} could not be seen")
+        if self.file is not None:
+            for what, array in found.items():
+                if array is not None:
+                    self.file.put(f"{len(self.records)}.{what}", array)
+            found = dict.fromkeys(found)
+        return found
+
+
+class Sink:
+    """Where weights go: an array in memory, or the file."""
+
+    def __init__(self, file: CaptureFile | None, name: str, shape: tuple[int, ...]) -> None:
+        self.file, self.shape, self.done = file, shape, 0
+        self.array: Float32 = _placeholder(shape)
+        if file is not None:
+            file.begin(name, shape)
+
+    def take(self, block: Tensor, *, own: bool = False) -> None:
+        """The next block, in the order in which blocks lie in memory; ``own``: nobody else holds these numbers."""
+        whole = block.to("cpu", torch.float32)
+        if self.file is not None:
+            self.file.append(whole.numpy())
+        elif tuple(block.shape) == self.shape:  # all at once
+            self.array = (whole if own or whole.dtype != block.dtype else whole.clone()).contiguous().numpy()
+        else:
+            self.array = np.empty(self.shape, np.float32) if self.done == 0 else self.array
+            self.array.reshape(-1)[self.done : self.done + block.numel()] = whole.reshape(-1).numpy()
+            self.done += block.numel()
+
+
+class Checks:
+    """What is measured while the weights pass by."""
+
+    def __init__(self, call: AttentionCall, *, edited: bool = False) -> None:
+        self.dropped, self.error = call.dropped or edited, 0.0
+        self.slack = max(1e-3, 8 * torch.finfo(call.dtype).eps)  # of a row's sum
+        self.least, self.most, self.empty, self.finite = math.inf, -math.inf, 0, True
+
+    def take(self, call: AttentionCall, weights: Tensor, used: Tensor, part: Part) -> None:
+        if not self.dropped:
+            self.error = _worse(self.error, call.error(used, part))
+        sums = weights.sum(dim=-1)
+        self.finite &= bool(torch.isfinite(sums).all())
+        blank = sums == 0
+        if bool(blank.any()):
+            blank &= (weights == 0).all(dim=-1)
+            self.empty += int(blank.sum())
+            sums = sums[~blank]
+        if sums.numel():
+            self.least, self.most = min(self.least, float(sums.min())), max(self.most, float(sums.max()))
+
+    def residual(self, call: AttentionCall) -> float | None:
+        if self.dropped:
+            return None
+        size = call.size()
+        return self.error / size if size else self.error
+
+    def remarks(self) -> Iterator[str]:
+        if not self.finite:
+            yield "some weights are NaN or infinite"
+        elif max(self.most - 1, 1 - self.least) > self.slack:
+            yield (
+                f"rows do not sum to 1 but to {self.least:.3g} to {self.most:.3g}: by design with a sink, a sigmoid, "
+                "a gate or a softmax in pieces, a mistake otherwise"
+            )
+        if self.empty:
+            yield f"{self.empty} rows read nothing (fully masked, or padding)"
+
+
+def blocks(shape: tuple[int, int, int, int], heads: list[int]) -> Iterator[Part]:
+    """Parts of bounded size that together are the weights, in the order in which they lie in memory."""
+    batch, count, queries, keys = shape
+    example, head = count * queries * keys, queries * keys
+    if example <= _BLOCK:
+        step = max(1, _BLOCK // max(1, example))
+        for first in range(0, batch, step):
+            yield Part(slice(first, min(batch, first + step)), heads, slice(0, queries))
+        return
+    for one in range(batch):
+        if head <= _BLOCK:
+            step = _BLOCK // head
+            for first in range(0, count, step):
+                yield Part(slice(one, one + 1), heads[first : first + step], slice(0, queries))
+            continue
+        rows = max(1, _BLOCK // keys)
+        for number in heads:
+            for first in range(0, queries, rows):
+                yield Part(slice(one, one + 1), [number], slice(first, min(queries, first + rows)))
+
+
+def probed(call: AttentionCall) -> bool:
+    """Whether the kernel, run on columns of the identity instead of V, gives the weights that were recorded."""
+    limit = 2 * call.rounding()
+    for first in range(0, call.keys, call.probe_width):
+        columns = slice(first, min(call.keys, first + call.probe_width))
+        found = call.probe(columns).to(call.work)
+        for part in blocks(call.shape, list(range(call.heads))):
+            ours = call.weights(part)[..., columns]
+            theirs = found[part.examples][:, part.heads][:, :, part.rows]
+            if not bool(((ours - theirs).abs() <= limit).all()):
+                return False
+    return True
+
+
+def _mask(call: AttentionCall) -> npt.NDArray[np.bool_] | None:
+    mask = call.allowed()
+    return None if mask is None else mask.to("cpu").contiguous().numpy()
+
+
+def _numpy(tensor: Tensor | None) -> Float32 | None:
+    return None if tensor is None else tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+
+
+def _placeholder(shape: tuple[int, ...]) -> Float32:
+    """The shape without the numbers, until the file is complete and mapped."""
+    return np.broadcast_to(np.zeros((), np.float32), shape)
+
+
+def _worse(one: float, other: float) -> float:
+    return other if math.isnan(other) or other > one else one

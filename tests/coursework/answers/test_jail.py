@@ -1,0 +1,402 @@
+"""The jail: what hostile files try, in both tiers; an honest one works as usual; no jail is never silent."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.coursework.answers import jail, runner
+from regard.coursework.answers.cgroup import MemoryGroup
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.interpreter import Interpreter, open_to_others, this_interpreter
+from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.runner import Runner
+from regard.coursework.catalogue import claims
+from regard.errors import InputError
+
+# Files end in .py.txt, so that nothing runs them by accident. Each returns a right answer if what it tries succeeds:
+# a file that passes has got out.
+HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
+ENDLESS = {  # these end only when they are ended
+    *("loops_for_ever", "loops_while_imported", "sleeps", "ignores_every_signal", "huge_integers", "slow_pattern"),
+    *("changes_each_time", "closes_its_pipes", "deep_recursion", "deep_recursion_in_c", "ten_gigabytes_in_pieces"),
+}
+MEDDLED = "is not checkable: it wrote into the pipe that answers travel through"
+STOPPED = r"was stopped: (one call of margin|importing it) took more than"
+SAID = {
+    **dict.fromkeys(ENDLESS, rf"{STOPPED}|MemoryError|was killed by signal (9|11|6)|{MEDDLED}|took more memory"),
+    "calls_of_another_table": "was killed by signal 31",
+    "crashes": "was killed by signal 11",
+    "floods_standard_error": "printed a flood and was stopped",
+    "floods_standard_output": "printed a flood and was stopped",
+    **dict.fromkeys(("changes_the_inside", "floods_the_replies", "forges_replies"), MEDDLED),
+    **dict.fromkeys((path.name.partition(".")[0] for path in HOSTILE if path.name.startswith("replies_")), MEDDLED),
+    "leaves_while_imported": r"cannot be imported: line 7: it leaves the process",
+    "leaves_with_success": "left the process with code 0",
+    "lies_about_its_shape": r"returned shape \(3, 5\) for .*, not one number",
+    "lies_about_its_type": "returned something of type 10000000000",
+    "returns_a_generator": "returned something of type generator",
+    "returns_nan": "returned NaN or infinity",
+    "returns_objects": "returned an array of object",
+    "returns_ten_gigabytes": "returned an array too large to send",
+}
+WRONG = {"import_hooks", "lies_about_equality"}  # these answer, and the answer is wrong
+TIERS = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
+
+
+@pytest.fixture(params=TIERS, ids=[tier.value for tier in TIERS])
+def tier(request: pytest.FixtureRequest) -> Tier:
+    return needed(request.param)
+
+
+def needed(tier: Tier) -> Tier:
+    """The tier, or a skip that says why; where CI promises both, a missing one is a failure."""
+    reason = jail.why_not(tier)
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(f"{tier.value} is missing: {reason}")
+    if reason:
+        pytest.skip(f"{tier.value}: {reason}")
+    return tier
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A corner of the host that everybody can reach: a secret, another answer, and a folder to write in."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    place = tmp_path / "canary"
+    (place / "open").mkdir(parents=True)
+    (place / "open").chmod(0o777)
+    (place / "secret.txt").write_text("the judge's")
+    (place / "open" / "note.txt").write_text("a note")
+    (place / "open" / "note.txt").chmod(0o666)
+    (place / "other.py").write_text("# somebody else's answer\n")
+    monkeypatch.setenv("REGARD_HOSTILE_SECRET", "the teacher's")
+    return place
+
+
+def state(host: Path) -> list[tuple[str, int, int, bytes]]:
+    """Everything about the corner that an answer could have changed."""
+    found = []
+    for path in sorted(host.rglob("*")):
+        facts = path.stat()
+        found.append((str(path), facts.st_mode, facts.st_uid, path.read_bytes() if path.is_file() else b""))
+    return found
+
+
+def left_behind() -> list[str]:
+    """What hostile files would leave outside the corner: files by their names, processes by their users."""
+    files = [
+        str(p) for place in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/") for p in Path(place).glob("regard-hostile*")
+    ]
+    return [*files, *(f"process {path.name}" for path in Path("/proc").glob("[0-9]*") if hostile_process(path))]
+
+
+def hostile_process(path: Path) -> bool:
+    try:
+        return "REGARD_HOSTILE_SECRET=the teacher's" in (path / "environ").read_text() and path.name != str(os.getpid())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def tried(path: Path, host: Path, tier: Tier) -> str:
+    """What checking a hostile file says; it never holds."""
+    name = path.name.partition(".")[0]
+    file = host.parent / f"{name}.py"
+    file.write_text(path.read_text(encoding="utf-8").replace("/canary", str(host)))
+    limit = 1.0 if name in ENDLESS else 120.0
+    try:
+        found = claims["copying-condition"].check_answer(f"{file}:margin", limit=limit, jail=tier)
+    except InputError as error:
+        return str(error)
+    assert not found.answer, f"{name} got out: {found}"
+    return f"fails: {found.counterexample}"
+
+
+@pytest.mark.parametrize("path", HOSTILE, ids=[path.name.partition(".")[0] for path in HOSTILE])
+def test_hostile_files_are_contained(path: Path, host: Path, tier: Tier) -> None:
+    before, name = state(host), path.name.partition(".")[0]
+    said = tried(path, host, tier)
+    expected = r"^fails: " if name in WRONG else SAID.get(name, r"margin failed: line \d+: ")
+    assert re.search(expected, said), said
+    assert said.isprintable() or name in WRONG
+    assert "Traceback" not in said
+    assert state(host) == before
+    assert not left_behind()
+
+
+def test_there_are_enough_of_them_and_they_say_what_they_try() -> None:
+    assert len(HOSTILE) >= 80
+    for path in HOSTILE:
+        assert path.read_text(encoding="utf-8").startswith('"""')
+    assert set(SAID) | WRONG <= {path.name.partition(".")[0] for path in HOSTILE}
+
+
+def test_without_a_jail_they_would_get_out(host: Path) -> None:
+    """The files are no straw men: those that do no harm succeed where nothing keeps them in."""
+    for name in (
+        "reads_a_file_of_the_host",
+        "forks_once",
+        "unix_socket",
+        "kills_by_descriptor",
+        "reads_the_environment",
+    ):
+        path = next(path for path in HOSTILE if path.name == f"{name}.py.txt")
+        file = host.parent / f"{name}.py"
+        text = path.read_text(encoding="utf-8").replace("/canary", str(host)).replace("SIGKILL", "SIGCONT")
+        file.write_text(text)
+        found = claims["copying-condition"].check_answer(f"{file}:margin", limit=120, n=3, eps=0.5)
+        assert found.answer, name
+    assert not left_behind()
+
+
+HONEST = """
+import json, math, re, fractions, statistics, random, itertools, tempfile, collections, dataclasses
+import numpy as np
+import numpy.linalg, numpy.random
+from concurrent.futures import ThreadPoolExecutor
+
+
+def query(keys, a, b, eps):
+    print("shape", keys.shape)
+    assert np.allclose(np.linalg.svd(keys)[1], 1)
+    with ThreadPoolExecutor(2) as pool:
+        return pool.submit(lambda: math.log(len(keys) / eps) * (keys[a] + keys[b])).result()
+"""
+
+
+def test_an_honest_answer_works_as_usual(tier: Tier, tmp_path: Path) -> None:
+    (tmp_path / "honest.py").write_text(HONEST)
+    found = claims["average-of-two"].check_answer(f"{tmp_path}/honest.py:query", limit=300, jail=tier)
+    plain = claims["average-of-two"].check_answer(f"{tmp_path}/honest.py:query", limit=300)
+    assert found.answer
+    assert (found.instances, found.pressed, str(found.distance)) == (
+        plain.instances,
+        plain.pressed,
+        str(plain.distance),
+    )
+    assert (found.jail, plain.jail) == (tier.value, "none")
+    assert f"It ran in a jail ({tier.value}, user " in str(found)
+    assert "seccomp" in found.confined
+    assert "It ran without a jail, with your rights." in str(plain)
+    assert found.printed.startswith("shape (2, 2)")
+
+
+def test_a_scratch_folder_in_the_first_tier_only(tmp_path: Path, tier: Tier) -> None:
+    (tmp_path / "scratch.py").write_text(
+        "import os\n\n\ndef margin(n, eps):\n"
+        "    size = 0\n"
+        "    try:\n"
+        "        with open('note', 'wb') as stream:\n"
+        "            for i in range(64):\n"
+        "                size += os.write(stream.fileno(), bytes(2**19))\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "    return size\n"
+    )
+    with Runner(
+        f"{tmp_path}/scratch.py", function="margin", arguments=("n", "eps"), clock=Clock(120), jail=tier
+    ) as room:
+        size = float(room.call({"n": 2, "eps": 0.5})["array"])
+    assert size <= jail.SCRATCH
+    assert (size > 0) == (tier is Tier.BUBBLEWRAP)
+
+
+BOTH = """
+import sys
+from scipy.special import logsumexp
+
+try:
+    import typer
+except ImportError as error:
+    print(error)
+
+
+def margin(n, eps):
+    for attempt in range(2):
+        try:
+            import regard
+        except (ImportError, OSError) as error:
+            print(error)
+        else:
+            return 1.0
+        sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "Refused"]
+    return -1.0
+"""
+
+
+def test_scipy_is_there_and_we_are_not(tier: Tier, tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(BOTH)
+    with Runner(f"{tmp_path}/both.py", function="margin", arguments=("n", "eps"), clock=Clock(120), jail=tier) as room:
+        assert room.call({"n": 2, "eps": 0.5})["array"] == -1.0
+    assert room.printed.splitlines()[:2] == [
+        "No module named 'typer'; in the jail there are Python's own, and numpy, scipy",
+        "an answer must stand on its own: regard cannot be imported in it",
+    ]
+
+
+def test_outside_the_solver_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "solver.py").write_text("from regard import design\n\n\ndef margin(n, eps):\n    return 1.0\n")
+    with pytest.raises(InputError, match="line 1: ModuleNotFoundError: an answer must stand on its own: regard cannot"):
+        claims["copying-condition"].check_answer(f"{tmp_path}/solver.py")
+
+
+def test_two_jails_do_not_meet(tier: Tier, tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text("import os\n\n\ndef margin(n, eps):\n    return os.getuid()\n")
+
+    def room() -> Runner:
+        return Runner(f"{tmp_path}/who.py", function="margin", arguments=("n", "eps"), clock=Clock(120), jail=tier)
+
+    with room() as one, room() as two:
+        users = [float(each.call({"n": 2, "eps": 0.5})["array"]) for each in (one, two)]
+    if os.getuid() == 0:
+        assert users[0] != users[1]
+        assert all(user in jail.USERS for user in users)
+    else:
+        assert users == [os.getuid()] * 2
+
+
+# which tier, and why not
+
+
+@pytest.fixture
+def fresh_probe():
+    jail.why_not.cache_clear()
+    yield
+    jail.why_not.cache_clear()
+
+
+def test_none_is_never_silent(fresh_probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text("print('run')\n\n\ndef margin(n, eps):\n    return 1.0\n")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(jail, "_no_landlock", lambda: "this kernel has no Landlock")
+    message = r"No jail can be built here, and nothing was run \(bubblewrap: bwrap is not installed; landlock: this"
+    with pytest.raises(InputError, match=message):
+        claims["copying-condition"].check_answer(f"{tmp_path}/my.py", jail=True)
+
+
+def test_the_second_tier_where_the_first_is_forbidden(fresh_probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed(Tier.LANDLOCK)
+    jail.why_not.cache_clear()
+    monkeypatch.setattr(jail, "_no_bubblewrap", lambda: "no namespaces")
+    assert jail.chosen(True) is Tier.LANDLOCK
+    with pytest.raises(InputError, match=r"nothing was run \(bubblewrap: no namespaces\)"):
+        jail.chosen(Tier.BUBBLEWRAP)
+
+
+def test_a_bubblewrap_that_cannot_is_found_out(fresh_probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(jail, "_program", lambda: str(broken))
+    monkeypatch.setattr(shutil, "which", lambda name: str(broken))
+    tmp_path.chmod(0o755)
+    assert jail.why_not(Tier.BUBBLEWRAP)
+
+
+def test_other_machines_are_refused(fresh_probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jail.seccomp, "supported", lambda: False)
+    assert "no filter of system calls" in jail.why_not(Tier.LANDLOCK)
+    jail.why_not.cache_clear()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert jail.why_not(Tier.BUBBLEWRAP) == "it needs Linux"
+
+
+def test_a_jail_that_cannot_be_closed_runs_nothing(tier: Tier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    begun = runner.started
+
+    def broken(*words, **more):
+        start = begun(*words, **more)
+        start.confinement["seccomp"] = ""
+        return start
+
+    monkeypatch.setattr(runner, "started", broken)
+    with pytest.raises(InputError, match=r"The jail \(\w+\) could not be closed, and nothing was run: OSError"):
+        claims["copying-condition"].check_answer(f"{tmp_path}/my.py:margin", jail=tier)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_function_of_this_process_has_no_jail() -> None:
+    with pytest.raises(InputError, match="A function of this process cannot be put in a jail; name its file"):
+        claims["copying-condition"].check_answer(lambda n, eps: 1.0, jail=True)
+
+
+def test_a_model_is_not_run_without_the_jail_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(InputError, match="translator asks for a model, which needs torch and is not run in a jail yet"):
+        claims["translator"].check_answer(f"{tmp_path}/model.py:Model", jail=True)
+    assert not (tmp_path / "ran").exists()
+
+
+# the parts
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/usr/bin/python3"), reason="needs root and a second Python")
+def test_another_user_from_the_start_where_python_is_open_to_others(tmp_path: Path, monkeypatch) -> None:
+    """Bubblewrap as an unprivileged user, with a namespace of users, as it is for everybody who is not root."""
+    needed(Tier.BUBBLEWRAP)
+    program = os.path.realpath("/usr/bin/python3")
+    name = os.path.basename(program)
+    packages = this_interpreter().packages
+    if name != this_interpreter().name or not all(map(open_to_others, (program, *packages, jail.__file__))):
+        pytest.skip("the system's Python is another version, or NumPy is not open to others")
+    shared = tuple(filter(open_to_others, this_interpreter().shared))
+    found = Interpreter(program=program, library=f"/usr/lib/{name}", shared=shared, packages=packages)
+    assert found.open_to_others
+    monkeypatch.setattr(jail, "this_interpreter", lambda: found)
+    assert "--unshare-user" in jail.started(Tier.BUBBLEWRAP, memory=2**30, seconds=60).command
+    (tmp_path / "who.py").write_text("import os\n\n\ndef margin(n, eps):\n    return os.getuid()\n")
+    spec = f"{tmp_path}/who.py"
+    with Runner(spec, function="margin", arguments=("n", "eps"), clock=Clock(120), jail=Tier.BUBBLEWRAP) as room:
+        assert float(room.call({"n": 2, "eps": 0.5})["array"]) in jail.USERS
+        room.lines.waiting += b"early\n"
+        with pytest.raises(InputError, match="is not checkable"):
+            room.call({"n": 2, "eps": 0.5})
+
+
+def test_memory_groups_hold_and_go(tmp_path: Path) -> None:
+    group = MemoryGroup(2**27)
+    if not group.held:
+        pytest.skip("no control group can be had here")
+    place = group.place
+    code = "import sys; sys.stdin.readline(); x = bytearray(2**28); print(len(x))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    group.take(process.pid)
+    out, _ = process.communicate(b"go\n")
+    assert (out, process.returncode) == (b"", -9)
+    assert group.exceeded()
+    group.removed()
+    assert not place.exists()
+
+
+def test_starting_in_a_jail_is_not_much_slower(tier: Tier, tmp_path: Path) -> None:
+    """Only that both start: how long it takes is for the benchmarks, on a quiet machine."""
+    (tmp_path / "my.py").write_text("def margin(n, eps):\n    return 1.0\n")
+    for jailed in (False, tier):
+        start = time.monotonic()
+        with Runner(f"{tmp_path}/my.py", function="margin", arguments=("n", "eps"), clock=Clock(60), jail=jailed):
+            assert time.monotonic() > start
+
+
+def test_every_file_of_the_inside_is_free_of_us() -> None:
+    for name in jail.INSIDE:
+        text = (jail.HERE / name).read_text(encoding="utf-8")
+        assert "from regard" not in text
+        assert "import regard" not in text.replace("import regard_", "")
+
+
+def test_arrays_travel_exactly_in_a_jail(tier: Tier, tmp_path: Path) -> None:
+    (tmp_path / "same.py").write_text("def same(A, x):\n    return A * x\n")
+    A = np.random.default_rng(0).standard_normal((3, 5, 2))
+    with Runner(f"{tmp_path}/same.py", function="same", arguments=("A", "x"), clock=Clock(120), jail=tier) as room:
+        assert np.array_equal(room.call({"A": A, "x": 1})["array"], A)

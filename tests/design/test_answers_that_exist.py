@@ -1,0 +1,227 @@
+"""Questions that were once answered falsely, or refused though an answer exists; and suprema that are not attained."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import design_oracle
+from regard import design
+from regard.design.exact_answers import LARGEST
+from regard.design.faces import smallest_face
+from regard.design.wording import at_least, at_most, fraction, in_full
+from regard.errors import CouldNotFindOut, InputError
+
+SQUARE = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+LINE = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1]])
+ALMOST = np.array([[0.1, 0.3], [0.2, 0.6], [0.3, 0.9]])  # look collinear and are not
+
+
+def true(answer, keys):
+    assert design_oracle.falsehoods(answer.certificate.to_dict(), np.asarray(keys, dtype=float)) == []
+    assert design_oracle.false_sentences(answer, np.asarray(keys, dtype=float)) == []
+    assert design.verify(answer.to_dict(), np.asarray(keys, dtype=float)).holds
+    return answer
+
+
+# sentences ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_never_states_the_ceiling_and_not_only_what_the_copies_prove():
+    keys = np.array([[0.0], [0], [1], [2], [3], [-1], [-2], [-3]])
+    never = true(design.copy(keys, 0, eps=0.01), keys)
+    assert "No query does: none gets more than 0.125 on that key, however long." in str(never)
+    assert never.bound == design.ceiling(keys, 0).ceiling == 0.125
+
+
+def test_a_divergence_has_a_least_value_and_no_most():
+    never = true(design.match(SQUARE, [0.5, 0, 0, 0.5], kl=0.01), SQUARE)
+    assert "the divergence is at least 0.69314718 whatever the query" in str(never)
+    assert never.bound == pytest.approx(math.log(2), abs=1e-9)
+    within = true(design.match(SQUARE, [0.5, 0, 0, 0.5], max_norm=2.0), SQUARE)
+    assert "No query of norm 2 or less gets below KL divergence 0.693147" in str(within)
+
+
+def test_a_demand_is_printed_with_all_its_digits():
+    found = true(design.copy([[0.0], [1], [2]], 0, eps=1.0000001), [[0.0], [1], [2]])
+    assert "with attention at least 1/(1+1.0000001)" in str(found)
+    assert "attention 0.499999975 on that key" in str(found)
+    assert "eps 1.0000001, scale 1" in str(design.verify(found.certificate, np.array([[0.0], [1], [2]])))
+
+
+@pytest.mark.parametrize("x", [0.499999975, 1 / 3, 0.2, 1.0, 1e-300, 123456789.123, 1 - 1e-12, 0.9999999995])
+def test_numbers_are_rounded_to_the_side_that_stays_true(x):
+    assert Fraction(at_least(x)) <= Fraction(x) <= Fraction(at_most(x))
+    assert float(at_most(x)) - float(at_least(x)) <= 2e-8 * x
+    assert float(in_full(x)) == x
+    assert at_least(0.4999999999) == "0.499999999"
+    assert (fraction(Fraction(1, 8)), fraction(Fraction(1, 7))) == ("0.125", "1/7")
+
+
+# suprema that are not attained --------------------------------------------------------------------------------------
+
+
+def test_a_third_is_approached_and_never_reached():
+    copied = true(design.copy(LINE, 0, eps=2.0), LINE)
+    assert not copied.reachable
+    assert "No query does: 1/3 on that key is approached and never reached." in str(copied)
+    shared = true(design.share(LINE, [0, 1], eps=1.0), LINE)
+    assert not shared.reachable
+    assert "No query does: 1/3 on the least of them is approached and never reached." in str(shared)
+    for more in (1e-3, 1e-9, 1e-15):  # a hair more is allowed: some query does it
+        assert true(design.copy(LINE, 0, eps=2.0 + more), LINE).reachable
+        assert true(design.share(LINE, [0, 1], eps=1.0 + more), LINE).reachable
+    assert not true(design.copy(LINE, 0, eps=2.0 - 1e-15), LINE).reachable
+
+
+def test_equality_proves_nothing_where_no_key_is_left_out():
+    """Two equal keys, eps = 1: the zero query does it. A certificate of "never" for it must not hold."""
+    keys = np.ones((2, 1))
+    assert design.copy(keys, 0, eps=1.0).norm == 0
+    never = design.copy(keys, 0, eps=0.5).certificate.to_dict()
+    never["question"]["eps"] = 1.0
+    assert not design.verify(never, keys).holds
+    even = design.copy(SQUARE, 0, eps=0.5)
+    assert even.reachable
+    middle = np.concatenate([SQUARE, [[0.0, 0]]])
+    never = design.copy(middle, 4, eps=3.5).certificate.to_dict()
+    never["question"]["eps"] = 4.0
+    assert not design.verify(never, middle).holds
+
+
+def test_copies_are_approached_too():
+    keys = np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])
+    assert "1/3 on that key is approached and never reached" in str(true(design.copy(keys, 0, eps=2.0), keys))
+
+
+# keys that float64 cannot decide ------------------------------------------------------------------------------------
+
+
+def test_keys_that_look_collinear_are_copied_with_an_exact_query():
+    found = true(design.copy(ALMOST, 1, eps=0.5), ALMOST)
+    assert found.reachable
+    assert found.norm > 1e16
+    assert isinstance(found.certificate.query, tuple)
+    assert "rounded: only its exact digits do it" in str(found)
+    assert found.weights[1] == pytest.approx(2 / 3, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_float_midpoints_and_mixtures_are_decided(seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.standard_normal((6, 1 + seed % 4))
+    few = 2 + seed % 3
+    keys[-1] = rng.dirichlet(np.ones(few)) @ keys[:few] if seed % 2 else (keys[0] + keys[1]) / 2
+    top = true(design.ceiling(keys, 5), keys)
+    assert (top.ceiling < 1) == (design.winnable(keys, jobs=1).ways[5] == "n")
+    for eps in (0.3, 1.5):
+        assert true(design.copy(keys, 5, eps=eps), keys).reachable == (top.ceiling >= 1 / (1 + eps))
+
+
+def test_every_row_of_a_table_is_there():
+    table = design.ceilings(np.concatenate([ALMOST, (ALMOST[:1] + ALMOST[2:]) / 2]))
+    assert [row.key for row in table.rows] == [0, 1, 2, 3]
+    assert table.unanswered == {}
+
+
+# sharp demands ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-12, 1e-30, 1e-100])
+def test_sharp_shares_of_orthonormal_keys_have_their_closed_form(eps):
+    found = true(design.share(np.eye(3), [0, 1], eps=eps), np.eye(3))
+    assert found.norm == pytest.approx(-math.log(eps) * math.sqrt(2 / 3), rel=1e-9)
+
+
+@pytest.mark.parametrize("kl", [1e-6, 1e-9, 1e-12, 1e-14, 1e-40])
+def test_sharp_matches(kl):
+    rng = np.random.default_rng(0)
+    keys, target = rng.standard_normal((7, 11)), rng.dirichlet(np.ones(7))
+    found = true(design.match(keys, target, kl=kl), keys)
+    assert 0.5 * np.abs(found.weights - target).sum() <= math.sqrt(kl / 2) + 1e-12  # Pinsker
+
+
+@pytest.mark.parametrize("kl", [1e-9, 1e-12])
+def test_a_hundred_orthonormal_keys_are_matched_sharply(kl):
+    target = np.random.default_rng(1).dirichlet(np.ones(100))
+    found = design.match(np.eye(100), target, kl=kl)
+    assert design.verify(found.certificate, np.eye(100)).holds
+    log = np.log(target)
+    assert found.norm == pytest.approx(np.linalg.norm(log - log.mean()), rel=1e-3)
+
+
+@pytest.mark.parametrize("eps", [1e-9, 1e-13])
+def test_sharp_shares_of_any_keys(eps):
+    keys = np.random.default_rng(0).standard_normal((7, 11))
+    true(design.share(keys, [0, 1, 2], eps=eps), keys)
+
+
+# budgets beyond all need --------------------------------------------------------------------------------------------
+
+
+def test_budgets_beyond_all_need():
+    same = np.ones((3, 1))
+    assert true(design.copy(same, 0, max_norm=1e290), same).attention == pytest.approx(1 / 3)
+    for keys, index, most in ((SQUARE, 0, 1.0), (LINE, 0, 1 / 3), (ALMOST, 1, 1.0)):
+        assert true(design.copy(keys, index, max_norm=1e290), keys).attention == pytest.approx(most, abs=1e-9)
+    centre = np.concatenate([SQUARE, [[0.0, 0]]])
+    target = [0.3, 0.2, 0.1, 0.1, 0.3]
+    best = true(design.match(centre, target, max_norm=1e300), centre)
+    assert best.attention == pytest.approx(design.match(centre, target, max_norm=50.0).attention, abs=1e-8)
+    assert true(design.share(LINE, [1, 3], max_norm=1e200), LINE).attention == pytest.approx(1 / 2, abs=1e-9)
+
+
+# what it stands on --------------------------------------------------------------------------------------------------
+
+
+def test_the_smallest_face_is_found_exactly():
+    from flint import fmpq
+
+    cube = [[fmpq(x), fmpq(y), fmpq(z)] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
+    assert smallest_face(cube).members == tuple(range(8))
+    assert not any(smallest_face(cube).normal)
+    for centre, members in (((1, 0, 0), (4, 5, 6, 7)), ((1, 1, 0), (6, 7)), ((1, 1, 1), (7,)), ((2, 0, 0), ())):
+        differences = [[x - c for x, c in zip(p, centre, strict=True)] for p in cube]
+        face = smallest_face(differences)
+        assert face.members == members
+        sides = [sum((a * b for a, b in zip(d, face.normal, strict=True)), fmpq(0)) for d in differences]
+        assert [i for i, side in enumerate(sides) if side == 0] == list(members)
+        assert all(side <= 0 for side in sides)
+
+
+def test_exact_arithmetic_knows_when_to_give_up():
+    keys = np.random.default_rng(0).standard_normal((120, 101))
+    assert keys.size * 101 > LARGEST
+    with pytest.raises(CouldNotFindOut, match="too many for exact arithmetic"):
+        design.share(keys, [0, 1, 2], eps=1e-14)
+
+
+# winnable -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_float64_rounds_are_refused(dtype):
+    rows = np.array([[2**53], [2**53 + 1], [2**53 + 2]], dtype=dtype)  # the middle one can never win
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds, such as 9007199254740993"):
+        design.winnable(rows, jobs=1)
+    exact = np.array([[2**53], [2**60], [2**53 + 2]], dtype=dtype)  # each of them is a float64
+    verdict = design.winnable(exact, jobs=1)
+    assert verdict.ways[2] == "n"
+    assert design.verify_winnable(exact, verdict.to_dict()).answer
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds"):
+        design.verify_winnable(rows, verdict.to_dict())
+
+
+def test_few_keys_in_many_dimensions_are_few():
+    keys = np.random.default_rng(0).standard_normal((5, 307))
+    keys[-1] = (keys[0] + keys[1]) / 2
+    found = design.copy(keys, 4, eps=0.5)
+    assert found.reachable
+    assert found.norm > 1e14
+    assert design.verify(found.to_dict(), keys).holds
+    shared = design.share(keys[:4], [0, 2], eps=1e-12)
+    assert shared.reachable
+    assert design.verify(shared.to_dict(), keys[:4]).holds

@@ -1,0 +1,60 @@
+"""The published generator of small designs: nothing refused, nothing false, and every kind of answer among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from design_cases import FAMILIES, case
+from design_oracle import judged
+from regard.errors import CouldNotFindOut
+
+SAMPLE, ALL, PART = 300, 2400, 300
+MOST_REFUSED = 1 / 1000
+
+
+def counted(seeds):
+    """How many of each kind of answer there were, and what was refused or false, with its seed."""
+    kinds, refused, false = Counter(), [], {}
+    for seed in seeds:
+        question = case(seed)
+        try:
+            answer = question.ask()
+        except CouldNotFindOut:
+            refused.append(seed)
+            continue
+        kinds[question.verb, answer.certificate.claim.value] += 1
+        if wrong := judged(question, answer):
+            false[seed] = wrong
+    return kinds, refused, false
+
+
+def test_a_sample_of_the_cases_is_answered_and_true():
+    kinds, refused, false = counted(range(SAMPLE))
+    assert false == {}
+    assert refused == []
+    expected = {
+        (verb, claim) for verb in ("copy", "share", "match") for claim in ("shortest", "strongest", "unreachable")
+    }
+    assert set(kinds) == {*expected, ("ceiling", "ceiling")}
+
+
+def test_the_generator_draws_every_family_and_every_size():
+    drawn = [case(seed) for seed in range(ALL)]
+    assert {question.family for question in drawn} == {family.__name__ for family in FAMILIES}
+    sizes = [abs(question.keys).max() for question in drawn if question.keys.any()]
+    assert min(sizes) < 1e-7
+    assert max(sizes) > 1e7
+    demands = [question.options.get("eps", question.options.get("kl", 1.0)) for question in drawn]
+    assert min(demands) < 1e-11
+    assert any(demand > len(question.keys) for demand, question in zip(demands, drawn, strict=True))
+    assert sum("allowed" in question.options for question in drawn) > ALL / 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(SAMPLE, ALL, PART))
+def test_the_rest_of_the_cases(start):
+    _, refused, false = counted(range(start, start + PART))
+    assert false == {}
+    assert len(refused) <= MOST_REFUSED * ALL

@@ -266,6 +266,25 @@ def test_wrapped_models(wrap: str) -> None:
     assert any(f.status == "pass" for f in found.of("batch"))
 
 
+def test_the_text_is_the_first_example() -> None:
+    from dataclasses import replace
+
+    from regard.models.auditing.subject import Subject
+    from regard.models.given import give
+
+    given = replace(give(tiny.Encoder(), (tiny.ids(1, 7),)), tokens=[["a", "b", "c", "d", "e", "f", "g"]])
+    own = given.inputs["ids"][0].tolist()
+    assert Subject(given, length=5).make().rows[0].values[0].tolist() == own[:5]
+    assert Subject(given).make(lengths=(11,)).rows[0].values[0].tolist() == (own * 2)[:11]
+
+
+def test_the_giver_of_a_mask_is_named_as_a_possibility() -> None:
+    mutant = next(m for m in table.OBSERVABLE if m.name == "mask lost in the second block")
+    found = audit(mutant.build(), mutant.inputs, properties=["padding"], causal=False)
+    assert "blocks.1.attention, a Attention" in str(found)
+    assert ", or the mask that it is given." in str(found)
+
+
 def test_without_a_batch_nothing_is_said_of_it() -> None:
     found = audit(nn.MultiheadAttention(8, 2), (X[0], X[0], X[0]), properties=["batch", "determinism"])
     assert found.answer

@@ -113,6 +113,9 @@ class Subject:
         rows = []
         for stream, length in zip(self.streams, lengths, strict=True):
             values = self.tokens(stream, batch, length, generator)
+            if self.given.tokens is not None and draw == 0 and stream is self.streams[0]:
+                own = self.given.inputs[stream.name][0]  # the text is the first example, again and again if it is short
+                values[0] = own[torch.arange(length, device=own.device) % len(own)]
             rows.append(Rows(values=values, keep=torch.ones(batch, length, dtype=torch.bool, device=self.device)))
         made = Question(rows=tuple(rows), others=self._others(batch, lengths))
         self._questions[batch, lengths, draw] = made

@@ -39,6 +39,7 @@ class Record:
     inputs: list[Tensor]
     outputs: list[Tensor]
     squares: bool  # a tensor of places by places came in
+    masked: bool  # a mask did
     nan_in: bool  # NaN or plus infinity came in, or went out
     nan_out: bool
 
@@ -76,6 +77,7 @@ class Recorder:
                 nan_in=any(is_bad(t) for t in tensors),
                 nan_out=any(is_bad(t) for t in tensors_in(output)),
                 squares=any(_is_square(t, self.seen) for t in tensors),
+                masked=_has_mask(args, kwargs),
             )
         self.records.append(record)
 
@@ -156,8 +158,10 @@ def first_to_part(
         disturbed = [run[key] for run in moved if key in run]
         same_inputs = _agree(record, theirs[key], disturbed, lambda r: r.inputs, floor)
         if same_inputs and not _agree(record, theirs[key], disturbed, lambda r: r.outputs, floor):
-            found = _parent(record, subject) if promote and _is_bare(record) else record.module
-            return culprit(found, subject, call=record.call if found is record.module else 0)
+            if promote and _is_bare(record):
+                return culprit(_parent(record, subject), subject)
+            doubt = ", or the mask that it is given" if promote and record.masked else ""
+            return culprit(record.module, subject, call=record.call, doubt=doubt)
     return None
 
 
@@ -180,6 +184,12 @@ def _is_bare(record: Record) -> bool:
     """A leaf without weights that is fed scores: the fault lies with whoever made them."""
     has_weights = next(record.module.parameters(), None) is not None
     return record.squares and not has_weights and not list(record.module.children())
+
+
+def _has_mask(args: Any, kwargs: Any) -> bool:
+    """Whether a tensor among the arguments is a mask: by its name, or because it is made of True and False."""
+    named = any("mask" in name and isinstance(value, Tensor) for name, value in kwargs.items())
+    return named or any(t.dtype is torch.bool and t.ndim > 1 for t in tensors_in((args, kwargs)))
 
 
 def _parent(record: Record, subject: Subject) -> nn.Module:

@@ -122,6 +122,7 @@ def _pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tupl
         raise InputError("Hugging Face models need transformers: pip install 'regard[models]' transformers.")
     import transformers
 
+    transformers.logging.disable_progress_bar()  # standard error is for what is worth knowing
     where: dict[str, Any] = {"local_files_only": True, **({} if revision is None else {"revision": revision})}
     try:
         config = transformers.AutoConfig.from_pretrained(name, **where)

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import types
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -37,13 +38,10 @@ def _limit(memory: int, seconds: int) -> None:
 
 
 def _outcome(path: str, name: str, seed: int) -> tuple[dict[str, Any], bytes]:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
+    if find_spec("torch") is None:
         return {"no_torch": True}, b""
     from regard.coursework.answers.inside import said
     from regard.errors import InputError
-    from regard.models.diagnosis.part_recorder import record
 
     module = types.ModuleType("your_answer")  # not the file's name, which may be that of a library
     module.__file__ = path
@@ -60,6 +58,8 @@ def _outcome(path: str, name: str, seed: int) -> tuple[dict[str, Any], bytes]:
     declared = getattr(module, "REGARD", {})
     if not isinstance(declared, dict):
         return {"refused": f"REGARD in {path} must be a dictionary; it is of type {type(declared).__name__}."}, b""
+    from regard.models.diagnosis.part_recorder import record  # torch: only now is it needed
+
     try:
         recording = record(getattr(module, name), name=name, declared=declared, seed=seed)
     except InputError as error:

@@ -45,11 +45,11 @@ NAMES = {
     "dimhidden hiddenunits units embedding",
     "heads": "numheads nheads nhead heads h numattentionheads head attentionheads numhead numofheads headcount "
     "headsnum nhhead mhaheads",
-    "head_width": "querykeysize dimk dimq dimv dk dv dq headdim headsize headwidth dimhead kdim vdim "
-    "dimperhead keysize valuesize "
+    "head_width": "querykeysize "
+    "dimk dimq dimv dk dv dq headdim headsize headwidth dimhead kdim vdim dimperhead keysize valuesize "
     "querysize keydim valuedim dhead dkey dvalue sizeperhead dimkey hs",
-    "inner": "dimfeedforward dfc dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid "
-    "ffhidden mlpdim "
+    "inner": "dfc "
+    "dimfeedforward dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid ffhidden mlpdim "
     "dimff intermediatesize feedforwarddim innerwidth ffsize ffnsize dinnerhid dhid feedforwardsize "
     "ffnnumhiddens middledim ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle "
     "ffhiddensize",
@@ -76,6 +76,7 @@ class Built:
     model: Any
     sizes: dict[str, Any]
     arguments: dict[str, Any]
+    unregistered: tuple[str, ...] = ()  # seen before the first forward, which may leave tensors behind
 
 
 def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None) -> Built:

@@ -44,11 +44,18 @@ def _module(recording: Recording, accepted: frozenset[str], limit: float) -> Dia
     if recording.kind == "feed-forward":
         runs = tuple(_as_y(run) for run in recording.runs)
         recording = dataclasses.replace(recording, runs=runs, fresh=tuple(_as_y(run) for run in recording.fresh))
-    found = [diagnose(recording, stages=stages, accepted=accepted, limit=limit / len(shapes)) for stages in shapes]
-    best = min(found, key=lambda one: (not one.explained, len(one.mistakes)))
+    best = diagnose(recording, stages=shapes[0], accepted=accepted, limit=limit)
+    for stages in shapes[1:]:  # the same part with its sum and norm inside
+        other = diagnose(recording, stages=stages, accepted=accepted, limit=limit) if not best.explained else best
+        best = other if other.explained and not _trivial(other) else best
     if recording.masked is None or not best.explained:
         return best
     return _with_mask(recording, best, len(best.parts), limit)
+
+
+def _trivial(found: Diagnosis) -> bool:
+    """A sum that is not there explains nothing."""
+    return any(one.name.endswith("-neither") for one in found.mistakes)
 
 
 def _as_y(run: Run) -> Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def recorded(built: Built, asked: Asked, *, files: frozenset[str], seed: int, **
         parameters={key: array(value) for key, value in module.named_parameters()},
         buffers={key: array(value) for key, value in module.named_buffers()},
         slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
-        unregistered=unregistered(module),
+        unregistered=built.unregistered,
         unsteady=unsteady(asked),
         sizes=built.sizes,
         source=next(iter(files), ""),
@@ -99,7 +99,7 @@ def made(factory: Any, declared: Mapping[str, Any]) -> Built:
         )
     built.model.double().eval()
     redraw(built.model)
-    return built
+    return replace(built, unregistered=unregistered(built.model))
 
 
 def redraw(model: nn.Module) -> None:

@@ -345,7 +345,7 @@ def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, l
     start = time.process_time()
     best: Match | None = None
     for tolerance in (EXACT, SINGLE):
-        search = Search(roles, recording, stages, tolerance=tolerance, deadline=start + limit)
+        search = Search(roles, recording, stages, tolerance=tolerance, deadline=time.process_time() + limit / 2)
         if recording.runs[0].raised is not None:
             return _match(search, search.unfinished(written=False), complete=False, start=start)
         end = search.found()

@@ -316,9 +316,8 @@ def table() -> str:
         lines.append(_row(room, row))
         survivors += [f"{room}\n  {one.mutant}\n  {why.get((room, one.mutant), 'OPEN')}" for one in alive]
     lines.append(_row("all", totals))
-    part = (
-        "" if totals[1] == totals[0] else f" A sample: {totals[1]:,} of {totals[0]:,}, drawn by a hash of their names."
-    )
+    tried_all = totals[1] == totals[0]
+    part = "" if tried_all else f" So far {totals[1]:,} of {totals[0]:,} were tried: a sample."
     head = f"Mutants of the modules that proofs stand on: killed by a test, or explained.{part}"
     return "\n".join([head, "", *lines, "", "Survivors:", "", *survivors]) + "\n"
 

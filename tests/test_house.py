@@ -25,9 +25,6 @@ OUTSIDE = {"__init__", "__main__", "demo"}  # they show the whole house
 # the rooms of the translator, in the order in which they may use one another
 ROOMS = ("runs", "data", "decoding", "models", "scoring", "training", "engines", "studies", "reports")
 UPWARDS = {  # files in which a room uses one above it, and what for: each a name that lives in the wrong room
-    ("runs/files.py", "training"),  # the running average that a checkpoint holds
-    ("runs/records.py", "models"),  # reading run.json
-    ("runs/records.py", "training"),  # the record of an epoch
     ("decoding/ctc_search.py", "models"),  # the blank, and the loss that ranks candidates
     ("models/run.py", "training"),  # a checkpoint's averaged weights, and the data that was prepared
     ("models/run.py", "engines"),  # a run hands itself to the engine that was asked for

@@ -29,7 +29,7 @@ from regard.coursework.claims import (
 from regard.coursework.sources import SETS, Source
 from regard.coursework.verdict import Status, not_refuted
 from regard.errors import InputError
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 H, R, N, E = Status.HOLDS, Status.REFUTED, Status.NOT_REFUTED, Status.EXPLAINED
 
@@ -152,8 +152,8 @@ def test_table_says_everything(table) -> None:
 
 
 def test_wrong_weights_are_caught(monkeypatch) -> None:
-    hard = [enclosure.ball(1), *[enclosure.ball(0)] * 4]
-    monkeypatch.setattr(enclosure, "weights", lambda scores: hard)
+    hard = [balls.ball(1), *[balls.ball(0)] * 4]
+    monkeypatch.setattr(balls, "weights", lambda scores: hard)
     assert verdict("weights-are-a-distribution", 0).status is R
 
 

@@ -130,7 +130,7 @@ def test_every_row_of_a_table_is_there():
 # sharp demands ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-12, 1e-30])
+@pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-12, 1e-30, 1e-100])
 def test_sharp_shares_of_orthonormal_keys_have_their_closed_form(eps):
     found = true(design.share(np.eye(3), [0, 1], eps=eps), np.eye(3))
     assert found.norm == pytest.approx(-math.log(eps) * math.sqrt(2 / 3), rel=1e-9)

@@ -14,7 +14,7 @@ def positions(
     length: Annotated[int | None, typer.Option(help="How many positions, from 0.")] = None,
     format: Annotated[str, typer.Option(help="real, float64, float32, bfloat16 or float16.")] = "real",
     kind: Annotated[str | None, typer.Option(help="sinusoidal (default), rotary or learned.")] = None,
-    table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one a row.")] = None,
+    table: Annotated[str | None, typer.Option(help="Learned positions: an array file, one per row.")] = None,
     through: Annotated[
         str, typer.Option(help="How a number comes about: real (rounded once), float64, float32 or native.")
     ] = "real",

@@ -4,5 +4,5 @@
 >>> claims["average-within-budget"].check(n=1000, eps=0.01).verdicts[0].status.value
 'HOLDS'
 
-One file a claim, in the folder ``claims``; its name is the claim's. docs/claims.md shows how to add one.
+One file per claim, in the folder ``claims``; its name is the claim's. docs/claims.md shows how to add one.
 """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def sharp(n: int, eps: float) -> Any:
 
 
 def enclosed_scores(query: Array, keys: Array) -> list[Any]:
-    """The scores k_i . q of the floats as they are, as balls; call it inside ``enclosure.precise()``."""
+    """The scores k_i . q of the floats as they are, as balls; call it inside ``balls.precise()``."""
     product = flint.arb_mat(keys.tolist()) * flint.arb_mat([[x] for x in query.tolist()])
     return [product[i, 0] for i in range(len(keys))]
 
@@ -67,10 +67,10 @@ def shares(query: Array, keys: Array, chosen: Sequence[int], eps: float, *, wher
     'alpha_0 = 0.422319 is below 1/(2+eps) = 0.47619'
     """
     room, least, weight = math.inf, chosen[0], 0.0
-    with enclosure.precise():
+    with balls.precise():
         scores = enclosed_scores(query, keys)
         for i in chosen:
-            total = enclosure.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
+            total = balls.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
             spare = _spare(total, len(chosen), eps)
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
@@ -84,8 +84,8 @@ def _spare(total: Any, count: int, eps: float) -> float:
     """(eps - what the rest takes beyond equal shares) / eps: negative only if the real numbers fail."""
     if not total.is_finite():
         return -math.inf
-    ball = enclosure.ball
-    return enclosure.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
+    ball = balls.ball
+    return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 
 def within(query: Array, budget: float, name: str) -> Ruling:

@@ -32,7 +32,7 @@ Numbers = Array | Exact
 
 FORMAT = "regard-certificate/1"
 MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
-RATIONAL = re.compile(r"-?\d+(/0*[1-9]\d*)?")
+RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
 
 
 class Verb(StrEnum):

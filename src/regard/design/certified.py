@@ -172,32 +172,36 @@ def _never(question: Question, place: Geometry) -> Tried | None:
 
 
 def _exactly(question: Question) -> Tried | None:
-    """The answer of `exact_answers`, stated with what the check makes of it."""
-    made = exact_answers.answer(question)
-    if made is None:
-        return None
-    if made.claim is Claim.STRONGEST:
-        return _stated_budget(question, made)
-    verification = recheck(made, question.keys, strict=True)
-    if not verification.holds:
-        return None
-    numbers = verification.numbers
-    if made.claim is Claim.UNREACHABLE:
-        return replace(made, bound=numbers["bound"]), verification
-    gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
-    return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
+    """The first of the exact answers that the check confirms, stated with what the check makes of it."""
+    for made in exact_answers.answers(question):
+        if made.claim is Claim.STRONGEST:
+            tried = _stated_budget(question, made)
+            if tried is not None:
+                return tried
+            continue
+        verification = recheck(made, question.keys, strict=True)
+        if not verification.holds:
+            continue
+        numbers = verification.numbers
+        if made.claim is Claim.UNREACHABLE:
+            return replace(made, bound=numbers["bound"]), verification
+        gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
+        return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
+    return None
 
 
 def _refusal(question: Question) -> str:
+    why = f"and {exact_answers.BITS[-1]:,} binary digits were not enough either"
+    if exact_answers.price(question) > exact_answers.LARGEST:
+        why = f"and the {len(question.keys)} keys are too many for exact arithmetic"
     if question.max_norm is not None:
         return (
             f"The most that a query of norm {question.max_norm:g} can do could not be pinned down to {GAP:g} nats in "
-            f"float64, and {len(question.keys)} keys are too many for exact arithmetic; try a smaller max_norm."
+            f"float64, {why}; try a smaller max_norm."
         )
     return (
-        "Neither a query that meets the demand nor a proof that none exists could be certified in float64, and the "
-        f"{len(question.keys)} keys are too many for exact arithmetic; ask for a norm budget (max_norm) or a larger "
-        "eps or kl."
+        "Neither a query that meets the demand nor a proof that none exists could be certified in float64, "
+        f"{why}; ask for a norm budget (max_norm) or a larger eps or kl."
     )
 
 

@@ -9,7 +9,8 @@ rationals; `verification` checks them as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,21 +26,21 @@ from regard.design.question import Question
 from regard.rigor.exact import pivots
 
 LARGEST = 50_000  # n r^2, the price of one step, beyond which exact arithmetic takes too long
-BITS = (512, 1280, 2560)  # digits to try with, in turn
+BITS = (512, 1280, 2560, 6400)  # digits to try with, in turn
 GAP = 4e-11  # what the path is followed to: relative for norms, nats for budgets
 MARGIN = 45  # nats by which keys off the face are left behind: e^-45 is nothing beside GAP
 DEEP = 1e-40  # how near the combination of largest entropy is taken to its limit
 ZERO = flint.fmpq(0)
 
 
-def answer(question: Question) -> Certificate | None:
-    """A certificate for a demand or a budget; None where the keys are too many, or no digits were enough."""
-    return _with_enough_digits(question, lambda scene: scene.budget() if question.max_norm else scene.demand())
+def answers(question: Question) -> Iterator[Certificate]:
+    """Certificates for a demand or a budget, each with more digits than the last; none where the keys are too many."""
+    return _with_more_digits(question, lambda scene: scene.budget() if question.max_norm else scene.demand())
 
 
-def ceiling(question: Question) -> Certificate | None:
-    """A certificate for the most that the key can ever get."""
-    return _with_enough_digits(question, lambda scene: scene.ceiling())
+def ceilings(question: Question) -> Iterator[Certificate]:
+    """Certificates for the most that the key can ever get, each with more digits than the last."""
+    return _with_more_digits(question, lambda scene: scene.ceiling())
 
 
 def price(question: Question) -> int:
@@ -47,19 +48,16 @@ def price(question: Question) -> int:
     return len(question.rows) * min(len(question.rows), int(question.keys.shape[1])) ** 2
 
 
-def _with_enough_digits(question: Question, ask: Callable[[_Scene], Certificate | None]) -> Certificate | None:
+def _with_more_digits(question: Question, ask: Callable[[_Scene], Certificate | None]) -> Iterator[Certificate]:
     if price(question) > LARGEST or not len(question.competing):
-        return None
+        return
     for bits in BITS:
-        with flint.ctx.workprec(bits):
-            try:
-                return ask(_Scene(question))
-            except (
-                ArithmeticError,
-                ValueError,
-            ):  # a matrix that is singular, or a weight that is lost, at these digits
-                continue
-    return None
+        made = None
+        # at too few digits a matrix is singular, or a weight is lost
+        with contextlib.suppress(ArithmeticError, ValueError), flint.ctx.workprec(bits):
+            made = ask(_Scene(question))
+        if made is not None:
+            yield made
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,13 +240,11 @@ def _confirmed(
 
 def _exact_proof(question: Question) -> _Proof | None:
     """The same in rationals and balls, where the keys are few enough for that."""
-    made = exact_answers.ceiling(question)
-    if made is None:
-        return None
-    verification = recheck(made, question.keys, strict=True)
-    if not verification.holds:
-        return None
-    numbers = verification.numbers
-    made = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
-    norm = None if made.query is None else math.hypot(*floats(made.query).tolist())
-    return _Proof(made, verification, norm, ())
+    for made in exact_answers.ceilings(question):
+        verification = recheck(made, question.keys, strict=True)
+        if verification.holds:
+            numbers = verification.numbers
+            stated = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
+            norm = None if made.query is None else math.hypot(*floats(made.query).tolist())
+            return _Proof(stated, verification, norm, ())
+    return None

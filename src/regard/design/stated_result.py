@@ -99,6 +99,7 @@ def _all_near(expected: Array | None) -> Callable[[Any], bool]:
         return lambda value: value is None
     return lambda value: (
         isinstance(value, list)
+        and all(isinstance(x, (int, float)) for x in value)
         and len(value) == len(expected)
         and bool((np.abs(np.array(value, dtype=np.float64) - expected) <= NEAR).all())
     )

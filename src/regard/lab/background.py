@@ -1,8 +1,8 @@
 """Work too long for an answer, in a process of its own: asked for, looked at again, never waited for.
 
 The lab answers one question at a time and in a moment, so a page that checks a claim or opens a model sends for it and
-says that it is under way; the browser asks again. The process reads an errand a line and writes its outcome a line; it
-ends with the lab.
+says that it is under way; the browser asks again. The process reads one errand per line and writes each outcome on one
+line; it ends with the lab.
 """
 
 from __future__ import annotations

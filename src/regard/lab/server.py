@@ -257,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """A line a request would bury the address."""
+        """One line per request would bury the address."""
 
 
 def words(body: bytes) -> dict[str, str]:

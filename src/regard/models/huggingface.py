@@ -108,9 +108,8 @@ def is_causal(model: Any) -> bool | None:
     said_so = [bool(m.is_causal) for m in model.modules() if isinstance(getattr(m, "is_causal", None), bool)]
     if said_so:
         return any(said_so)
-    if name.endswith(("ForCausalLM", "LMHeadModel")) or getattr(config, "is_decoder", False):
-        return True
-    return None
+    decodes = getattr(config, "is_decoder", None)  # only configurations of encoders have a say in it
+    return True if decodes or (decodes is None and name.endswith(("ForCausalLM", "LMHeadModel"))) else None
 
 
 def text_config(config: Any) -> Any:

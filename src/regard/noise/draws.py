@@ -35,7 +35,7 @@ class Sampler:
 
     @cached_property
     def factor(self) -> Array:
-        """A matrix A with A A^T the covariance of all scores (n H x r), or one a key (n x H x H) if independent."""
+        """A matrix A with A A^T the covariance of all scores (n H x r), or one per key (n x H x H) if independent."""
         if self.scores.joint is not None:
             return _root(self.scores.joint)
         roots = np.stack([_root(law.covariance) for law in self.scores.laws])

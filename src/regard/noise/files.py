@@ -19,7 +19,7 @@ EXAMPLE = """\
 # (relative to this one).
 
 orthonormal = 10          # the means are the first 10 unit vectors; or:  means = "means.npy",  means = [[1, 0], [0, 1]]
-isotropic = 0.01          # the variance a of a I, one number for all keys or a list with one a key
+isotropic = 0.01          # the variance a of a I, one number for all keys or a list with one per key
 
 [[spread]]                # Sigma_0 = a I + (1/2) mu_0 mu_0^T: one line of the coursework
 key = 0

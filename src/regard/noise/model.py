@@ -58,7 +58,7 @@ class NoiseModel:
     Use it for keys that are Gaussian, or finite mixtures through their magnitudes; heavier tails are not in it.
 
     means: n x d, the mean (before its magnitude) of every key.
-    isotropic: the variance a, one for all keys or one a key.
+    isotropic: the variance a, one for all keys or one per key.
     spreads: extra variance along chosen directions. magnitudes: finitely many lengths of a mean.
     covariances: a full d x d covariance for chosen keys. joint: an (n d) x (n d) covariance of all keys stacked.
 

@@ -127,7 +127,7 @@ def positions(
     sine stands alone, the distance depends on both positions, and all pairs are compared. In a number format the first
     bit-identical pair is found among up to 2^24 positions, further where the spacing proves that there is none.
 
-    Arguments: ``table`` holds learned positions, one a row, instead of ``dim`` and ``length``; ``format`` is
+    Arguments: ``table`` holds learned positions, one per row, instead of ``dim`` and ``length``; ``format`` is
     real, float64, float32, bfloat16 or float16; ``kind`` is sinusoidal, rotary (distances are then Frobenius
     norms of R_s - R_t, sqrt(2) times the others) or learned; ``through`` and ``library`` say how the numbers
     come about (:mod:`regard.positions.machine`).

@@ -20,7 +20,8 @@ from regard.coursework.queries import EPS, N, orthonormal, shares
 from regard.coursework.question import Instance, Ruling, Size, bounded, near, sized, worst
 from regard.errors import InputError
 
-WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator", "translator-trained"}
+WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator-trained"}
+CODE = {"translator"}  # a whole model, checked in tests/coursework/transformer
 
 
 # right answers, each as a student might write it
@@ -205,7 +206,7 @@ WRONG = [
 
 def test_every_claim_but_those_that_ask_for_words_takes_an_answer() -> None:
     assert {name for name in claims if claims[name].question is not None} == set(RIGHT)
-    assert {name for name in claims if claims[name].question is None} == WORDS
+    assert {name for name in claims if claims[name].question is None} == WORDS | CODE
     assert {name for name, *_ in WRONG} == set(RIGHT)
 
 
@@ -433,7 +434,7 @@ def test_rulings() -> None:
 # what cannot be asked
 
 
-@pytest.mark.parametrize("name", sorted(WORDS))
+@pytest.mark.parametrize("name", sorted(WORDS - {"translator"}))  # which asks for a model
 def test_words_are_not_checked(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} asks for words, not for something to construct"):
         claims[name].check_answer(softmax)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Known mistakes, planted: for each style rows of the expected names and pairs of old and new text."""
 
 PLAIN = [
@@ -121,8 +122,8 @@ EINSUMS = [
     ("one-head-twice", "x, self.WQ", "x, self.WQ[[0, 0]]", "x, self.WK", "x, self.WK[[0, 0]]", "x, self.WV", "x, self.WV[[0, 0]]"),
     ("mask-on-queries", "[:, None, None, :]", "[:, None, :, None]"),
     ("mask-inverted", "ids == self.pad", "ids != self.pad"),
-    ("mask-fill-1e-9", 'float("-inf")', "1e-9"),
-    ("mask-fill-0", 'float("-inf")', "0.0"),
+    ("mask-fill-near-0", 'float("-inf")', "1e-9"),
+    ("mask-fill-near-0", 'float("-inf")', "0.0"),
     ("mask-fill-positive", 'float("-inf")', "1e9"),
     ("mask-thrown-away", "scores = scores.masked_fill", "scores.masked_fill"),
     ("mask-added-as-numbers", 'scores.masked_fill(padded, float("-inf"))', "scores + (~padded).double()"),

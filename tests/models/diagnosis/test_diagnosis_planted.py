@@ -7,9 +7,6 @@ import types
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch")
-
 from plants import PLANTS
 
 from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
@@ -96,8 +93,10 @@ def test_every_planted_mistake_is_named(row: tuple[str, str, tuple[str, ...]]) -
 
 # The listed mistakes that every way of writing a model can have.
 EVERYWHERE = [
-    "positions-missing", "positions-twice", "positions-by-sentence", "embedding-scaled", "scale-missing", "scale-by-width",
-    "scale-by-all-heads", "scale-inverted", "softmax-over-queries", "softmax-missing", "softmax-twice", "weights-turned",
+    "positions-missing", "positions-twice", "positions-by-sentence", "embedding-scaled", "scale-missing",
+    "scale-by-width",
+    "scale-by-all-heads", "scale-inverted", "softmax-over-queries", "softmax-missing", "softmax-twice",
+    "weights-turned",
     "values-share-keys", "one-head-twice", "values-not-projected", "first-sum-no-residual", "first-sum-no-norm",
     "norm-shared", "relu-missing", "gelu", "second-sum-no-residual", "output-softmax", "output-log-softmax",
     "inner-bias-missing", "output-bias-missing", "gradient-wrong", "scale-by-batch", "scale-floored",

@@ -1,1 +1,1 @@
-"""One file a claim: ``average_of_two.py`` holds ``CLAIM``, the claim average-of-two. Nothing else lists them."""
+"""One file per claim: ``average_of_two.py`` holds ``CLAIM``, the claim average-of-two. Nothing else lists them."""

@@ -16,7 +16,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.errors import InputError
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
 FACES = (
@@ -31,9 +31,9 @@ def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
     if s == n:
         return holds("proof", "All keys: q = 0 gives each exactly 1/n.")
     T = math.log((n - s) / eps)
-    with enclosure.precise():
-        total = enclosure.rest(enclosure.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
-        if not total < enclosure.ball(eps):
+    with balls.precise():
+        total = balls.rest(balls.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
+        if not total < balls.ball(eps):
             return not_refuted(1, "The enclosure did not confirm the proof.")
     return holds(
         "proof, and an enclosure at this n, s and eps",

@@ -16,7 +16,7 @@ from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 TRIALS = 100
 
@@ -30,11 +30,11 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     T = strength(n, eps)
     with sharp(n, eps):
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
-        scale = enclosure.ball(T * (1 + 1e-12) + 1e-12)
-        a, b = scale, scale * (1 - enclosure.ball(tilt))
+        scale = balls.ball(T * (1 + 1e-12) + 1e-12)
+        a, b = scale, scale * (1 - balls.ball(tilt))
         low, high = (a, b) if tilt > 0 else (b, a)
-        total = enclosure.rest(high, [(1, low), (n - 2, 0)])
-        enough = bool(total < 1 + enclosure.ball(eps)) or (n == 2 and tilt == 0)
+        total = balls.rest(high, [(1, low), (n - 2, 0)])
+        enough = bool(total < 1 + balls.ball(eps)) or (n == 2 and tilt == 0)
     if not enough and tilt:
         return refuted(
             f"With q = T (k_a + {1 - tilt:g} k_b) the ratio of the two weights is e^({tilt:g} T), which grows with T.",

@@ -27,7 +27,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 SMALLEST = 1e-12
 
@@ -54,9 +54,9 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if factor < math.sqrt(2):
         return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
     with sharp(n, eps):
-        length = (enclosure.ball(n) / enclosure.ball(eps)).log() * enclosure.ball(factor) / enclosure.ball(2).sqrt()
-        others = enclosure.rest(length, [(n - 2, 0)])
-        if not (others < enclosure.ball(eps)):
+        length = (balls.ball(n) / balls.ball(eps)).log() * balls.ball(factor) / balls.ball(2).sqrt()
+        others = balls.rest(length, [(n - 2, 0)])
+        if not (others < balls.ball(eps)):
             return not_refuted(found.tries, "The enclosure did not confirm the proof.", tightness=tight)
     return holds(
         "proof, and an enclosure at this n and eps",

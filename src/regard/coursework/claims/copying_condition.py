@@ -15,7 +15,7 @@ from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, 
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 EXACT = (
     "alpha_j >= 1/(1+eps) exactly when s_j - LSE(other scores) >= ln(1/eps). Proof: alpha_j = 1/(1 + e^(LSE - s_j))."
@@ -47,10 +47,10 @@ def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
 
 def necessary(*, n: int, eps: float, shift: float) -> Verdict:
     margin = math.log(1 / eps) + shift
-    with enclosure.precise():
+    with balls.precise():
         # The best case for j: one key at the margin, the others so far behind that only the first counts.
-        total = enclosure.rest(0, [(1, -enclosure.ball(margin) * (1 - enclosure.ball(2) ** -40)), (n - 2, -10000)])
-        copied = bool(total <= enclosure.ball(eps))
+        total = balls.rest(0, [(1, -balls.ball(margin) * (1 - balls.ball(2) ** -40)), (n - 2, -10000)])
+        copied = bool(total <= balls.ball(eps))
     if copied:
         return refuted(
             f"A margin just below {margin:.6g} was enough.",
@@ -74,9 +74,9 @@ def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
     if n == 2:
         return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.")
     margin = (low + high) / 2
-    with enclosure.precise():
-        crowded = enclosure.rest(0, [(n - 1, -enclosure.ball(margin))]) > enclosure.ball(eps)
-        alone = enclosure.rest(0, [(1, -enclosure.ball(margin)), (n - 2, -10000)]) < enclosure.ball(eps)
+    with balls.precise():
+        crowded = balls.rest(0, [(n - 1, -balls.ball(margin))]) > balls.ball(eps)
+        alone = balls.rest(0, [(1, -balls.ball(margin)), (n - 2, -10000)]) < balls.ball(eps)
     if not (crowded and alone):
         return not_refuted(2, "The two score vectors did not separate.")
     three = (math.log(1 / eps) + math.log(2 / eps)) / 2
@@ -136,10 +136,10 @@ def number_and_slack(latent: Any, *, n: int, eps: float) -> Instance:
 
 def always_enough(instance: Instance, margin: float) -> Ruling:
     n, eps = instance.given["n"], instance.given["eps"]
-    with enclosure.precise():
-        total = enclosure.rest(0, [(n - 1, -enclosure.ball(margin))])
+    with balls.precise():
+        total = balls.rest(0, [(n - 1, -balls.ball(margin))])
         known = total.is_finite()  # a margin of -1e300 overflows even a ball
-        room = enclosure.above(1 + enclosure.ball(SLACK) - total / enclosure.ball(eps)) if known else -math.inf
+        room = balls.above(1 + balls.ball(SLACK) - total / balls.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
     return Ruling(
         room=room,

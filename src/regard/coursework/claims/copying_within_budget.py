@@ -18,7 +18,7 @@ from regard.coursework.question import LARGEST, Instance, Question, Ruling, size
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 Array = NDArray[np.float64]
 HALF_ROOT = math.sqrt(3) / 2
@@ -69,9 +69,9 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     tight = _tight(n, eps, factor, found, hardest)
     if factor < 2:
         return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
-    with enclosure.precise():
-        total = enclosure.rest(0, [(n - 1, -(enclosure.ball(n) / enclosure.ball(eps)).log())])
-        if not total < enclosure.ball(eps):
+    with balls.precise():
+        total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
+        if not total < balls.ball(eps):
             return not_refuted(found.tries, "The enclosure of the worst case did not confirm the proof.")
     return holds(
         "proof, and an enclosure of its worst case",

@@ -15,7 +15,7 @@ from regard.coursework.question import Instance, Question, Ruling, Size, near, s
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 from regard.rigor.balls import normal
 
 LEVEL = 0.25  # "swings": each of the two takes over 0.9 at least this often
@@ -24,21 +24,21 @@ TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spr
 
 def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
     """Proved lower bounds of P(alpha_a > 0.9) and P(alpha_b > 0.9)."""
-    with enclosure.precise():
-        T, sd = enclosure.ball(scale), (enclosure.ball(spread) + 4 * enclosure.ball(iso)).sqrt()
-        apart = 2 * enclosure.ball(iso).sqrt() * T
-        win, rest = normal(-enclosure.ball(18).log() / (T * sd)), max(n - 2, 1)
-        ahead_a = (T - enclosure.ball(rest).log()) / apart
-        ahead_b = (T - enclosure.ball(18 * rest).log()) / apart
-        sure = [enclosure.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
+    with balls.precise():
+        T, sd = balls.ball(scale), (balls.ball(spread) + 4 * balls.ball(iso)).sqrt()
+        apart = 2 * balls.ball(iso).sqrt() * T
+        win, rest = normal(-balls.ball(18).log() / (T * sd)), max(n - 2, 1)
+        ahead_a = (T - balls.ball(rest).log()) / apart
+        ahead_b = (T - balls.ball(18 * rest).log()) / apart
+        sure = [balls.below(win - (n - 2) * normal(-x)) for x in (ahead_a, ahead_b)]
     return max(sure[0], 0.0), max(sure[1], 0.0)  # a bound that says nothing is no negative probability
 
 
 def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     sd = scale * math.sqrt(spread + 4 * iso)
     sure = _sure(n, iso, spread, scale)
-    with enclosure.precise():
-        most = enclosure.above(normal(-enclosure.ball(9).log() / enclosure.ball(sd)))
+    with balls.precise():
+        most = balls.above(normal(-balls.ball(9).log() / balls.ball(sd)))
     region = (
         f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
         f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"
@@ -89,7 +89,7 @@ def _peak(beyond: Fraction) -> float:
     True
     """
     with flint.ctx.workprec(256 + 4 * max(-math.floor(math.log2(beyond)), 0)):
-        aim = enclosure.ball(beyond) / 2
+        aim = balls.ball(beyond) / 2
         low, high = (3 * aim).sqrt().mid(), (aim + 2).mid()
         for _ in range(120 + flint.ctx.prec // 4):
             middle = ((low + high) / 2).mid()

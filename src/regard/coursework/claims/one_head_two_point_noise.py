@@ -15,7 +15,7 @@ from regard.coursework.question import Instance, Question, Ruling, Size, near, s
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
 CORRECTION = (
@@ -62,14 +62,14 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
 
 
 def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
-    with enclosure.precise():
-        L = (enclosure.ball(n) / enclosure.ball(eps)).log()
+    with balls.precise():
+        L = (balls.ball(n) / balls.ball(eps)).log()
         agree = True
         for c, sign in ((0.5, -1), (1.5, 1)):
             others = [(n - 2, 0)]
-            first = 1 / (1 + enclosure.rest(enclosure.ball(c) * L, [(1, L), *others]))
-            second = 1 / (1 + enclosure.rest(L, [(1, enclosure.ball(c) * L), *others]))
-            stated = (enclosure.ball(n) / enclosure.ball(eps)) ** (sign * enclosure.ball(power))
+            first = 1 / (1 + balls.rest(balls.ball(c) * L, [(1, L), *others]))
+            second = 1 / (1 + balls.rest(L, [(1, balls.ball(c) * L), *others]))
+            stated = (balls.ball(n) / balls.ball(eps)) ** (sign * balls.ball(power))
             agree &= bool((first / second).overlaps(stated))
     if not agree:
         return refuted(

@@ -13,7 +13,7 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, refuted
 from regard.pictures import BLUE, VERMILION, finish
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 
 def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
@@ -55,9 +55,9 @@ def round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
 
 
 def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
-    with enclosure.precise():
-        p = enclosure.normal(-1 / (enclosure.ball(iso) + enclosure.ball(0.5)).sqrt())
-        chance = enclosure.below(p)
+    with balls.precise():
+        p = balls.normal(-1 / (balls.ball(iso) + balls.ball(0.5)).sqrt())
+        chance = balls.below(p)
     return refuted(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
         counterexample=f"a = {iso:g}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",

@@ -156,7 +156,7 @@ QUESTION = Question(
     statement="Noise a I: two different queries whose outputs' mean is close to (v_0 + v_1)/2.",
     task="Two different queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
     "and independent, values orthonormal.",
-    returns="a 2 x d array, a query a row",
+    returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
         KEYS,

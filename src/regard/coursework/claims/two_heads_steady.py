@@ -16,7 +16,7 @@ from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 ALMOST_ALWAYS = 0.99
 FAR_LESS = 5.0
@@ -32,9 +32,9 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
 
 
 def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    with enclosure.precise():
-        most = enclosure.above(enclosure.normal(1 / (enclosure.ball(spread) + 2 * enclosure.ball(iso)).sqrt()))
-        negative = enclosure.below(enclosure.normal(-1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt()))
+    with balls.precise():
+        most = balls.above(balls.normal(1 / (balls.ball(spread) + 2 * balls.ball(iso)).sqrt()))
+        negative = balls.below(balls.normal(-1 / (balls.ball(spread) + balls.ball(iso)).sqrt()))
     value, accuracy = _over(n, iso, scale, spread)
     if most < ALMOST_ALWAYS:
         return refuted(
@@ -62,13 +62,13 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
 
 def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     value, accuracy = _over(n, iso, scale, spread)
-    with enclosure.precise():
-        positive = enclosure.normal(1 / (enclosure.ball(spread) + enclosure.ball(iso)).sqrt())
+    with balls.precise():
+        positive = balls.normal(1 / (balls.ball(spread) + balls.ball(iso)).sqrt())
         # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
-        each = enclosure.normal(-enclosure.ball(9).log() / (enclosure.ball(iso).sqrt() * enclosure.ball(scale)))
+        each = balls.normal(-balls.ball(9).log() / (balls.ball(iso).sqrt() * balls.ball(scale)))
         stray = (1 - positive) * each ** (n - 1)
-    low = max(value - accuracy - enclosure.above(stray), 0.0) / enclosure.above(positive)
-    high = (value + accuracy) / enclosure.below(positive)
+    low = max(value - accuracy - balls.above(stray), 0.0) / balls.above(positive)
+    high = (value + accuracy) / balls.below(positive)
     return holds(
         "proof of the limit",
         f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is between {low:.4%} and {min(high, 1):.4%} here (a = {iso:g}, "
@@ -186,7 +186,7 @@ QUESTION = Question(
     statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
     task="Two queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error, over all draws. Keys are normal "
     "and independent, key 0 with the covariance a I + (1/2) mu_0 mu_0^T, the others with a I; values orthonormal.",
-    returns="a 2 x d array, a query a row",
+    returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["means"].shape[1]),
     sizes=(
         replace(KEYS, parameter=number_of_keys(most=50)),

@@ -15,7 +15,7 @@ from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 CORRECTION = (
     "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, "
@@ -70,10 +70,10 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
 
 
 def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
-    with enclosure.precise():
-        t = enclosure.ball(factor) * (enclosure.ball(n) / enclosure.ball(eps)).log()
-        weight = 1 / (1 + enclosure.rest(t / 2, [(n - 1, 0)]))
-        enough, short = bool(weight >= 1 - enclosure.ball(delta)), bool(weight < 1 - enclosure.ball(delta))
+    with balls.precise():
+        t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
+        weight = 1 / (1 + balls.rest(t / 2, [(n - 1, 0)]))
+        enough, short = bool(weight >= 1 - balls.ball(delta)), bool(weight < 1 - balls.ball(delta))
         shown = float(weight.mid())
     if short:
         return refuted(
@@ -86,10 +86,10 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
 
 
 def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
-    with enclosure.precise():
-        t = enclosure.ball(factor) * (enclosure.ball(n) / enclosure.ball(eps)).log()
-        others = enclosure.rest(t, [(n - 1, 0)])
-        enough, weight = bool(others < enclosure.ball(eps)), float((1 / (1 + others)).mid())
+    with balls.precise():
+        t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
+        others = balls.rest(t, [(n - 1, 0)])
+        enough, weight = bool(others < balls.ball(eps)), float((1 / (1 + others)).mid())
     if not enough:
         return refuted(
             "The others keep more than eps.",
@@ -104,9 +104,9 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
 
 
 def corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
-    with enclosure.precise():
-        t = 2 * (enclosure.ball(n) / enclosure.ball(eps)).log()
-        enough = all(enclosure.rest(enclosure.ball(c) * t, [(n - 1, 0)]) < enclosure.ball(eps) for c in (0.5, 1.5))
+    with balls.precise():
+        t = 2 * (balls.ball(n) / balls.ball(eps)).log()
+        enough = all(balls.rest(balls.ball(c) * t, [(n - 1, 0)]) < balls.ball(eps) for c in (0.5, 1.5))
     if not enough:
         return not_refuted(2, "The enclosures did not confirm it.")
     return holds(
@@ -197,7 +197,7 @@ QUESTION = Question(
     statement="k_0 = c u with c = 1/2 or 3/2, which the queries do not know: a head for each of the keys 0 and 1.",
     task="Two queries: the first gives key 0 a weight of at least 1/(1+eps), the second gives it to key 1, both for "
     "c = 1/2 and for c = 3/2.",
-    returns="a 2 x d array, a query a row",
+    returns="a 2 x d array, one query per row",
     shape=lambda given: (2, given["directions"].shape[1]),
     sizes=(N, EXTRA, EPS),
     make=orthonormal_directions,

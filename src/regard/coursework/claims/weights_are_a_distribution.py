@@ -16,7 +16,7 @@ from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, VERMILION, axes
-from regard.rigor import balls as enclosure
+from regard.rigor import balls
 
 TRIALS = 200
 UNIT = 2.0**-53
@@ -24,18 +24,18 @@ UNIT = 2.0**-53
 
 def over_the_reals(*, n: int, spread: float) -> Verdict:
     few, rng = min(n, 50), np.random.default_rng(0)
-    with enclosure.precise():
+    with balls.precise():
         for trial in range(TRIALS):
             scores = spread * rng.random(few) if trial else np.linspace(0, spread, few)
-            w = enclosure.weights(scores.tolist())
-            if not all(x > 0 for x in w) or not sum(w).overlaps(enclosure.ball(1)):
+            w = balls.weights(scores.tolist())
+            if not all(x > 0 for x in w) or not sum(w).overlaps(balls.ball(1)):
                 return refuted(
                     "An enclosure contradicts it.",
                     counterexample=f"scores {scores.tolist()}",
                     region="not known",
                     correction="none",
                 )
-        least = 1 / (1 + (n - 1) * enclosure.ball(spread).exp())
+        least = 1 / (1 + (n - 1) * balls.ball(spread).exp())
         shown = least.str(6, radius=False)
     return holds(
         f"proof; enclosures of {TRIALS} score vectors agree",
@@ -111,8 +111,8 @@ def _off(scores: Any) -> float:
 
 
 def prove(*, n: int, spread: float) -> str:
-    with enclosure.precise():
-        least = (1 / (1 + (n - 1) * enclosure.ball(spread).exp())).str(6, radius=False)
+    with balls.precise():
+        least = (1 / (1 + (n - 1) * balls.ball(spread).exp())).str(6, radius=False)
     return f"""\
 Let Z = sum_l e^(s_l). Every term is positive, so Z > 0 and alpha_i = e^(s_i)/Z > 0.
 

@@ -27,7 +27,7 @@ KEPT = 2_000  # bytes printed that are shown
 
 
 def run(spec: str, *, default: str, seed: int, limit: float) -> tuple[Recording, dict[str, Any], str]:
-    """The recording of ``my.py:NAME``, what its file declares, and what it printed; an InputError for whatever fails."""
+    """The recording of ``my.py:NAME``, what its file declares, and what it printed; whatever fails is refused."""
     path, name = parted(spec, default)
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         target, prints = Path(folder, "recording"), Path(folder, "prints")

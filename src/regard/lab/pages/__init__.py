@@ -1,1 +1,1 @@
-"""One file a page; each defines a ``PAGE``."""
+"""One file per page; each defines a ``PAGE``."""

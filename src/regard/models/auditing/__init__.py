@@ -111,9 +111,15 @@ def audit(
     if subject.was_training:
         assumed.append("it came in train() mode and was tested in eval() mode, on a copy")
     findings: list[Finding] = []
-    steady = _is_steady(subject)
+    twice = list(_checked(subject, determinism.NAME))  # first, because without it nothing can be compared
+    steady = all(f.status is not Status.FAILED for f in twice)
     for done, name in enumerate(chosen):
-        findings += _checked(subject, name) if steady or name in _WITHOUT_COMPARISON else [_unjudged(name)]
+        if name == determinism.NAME:
+            findings += twice
+        elif steady or name in _WITHOUT_COMPARISON:
+            findings += _checked(subject, name)
+        else:
+            findings.append(_unjudged(name))
         if report is not None:
             report(done + 1, len(chosen))
     return Audit(
@@ -148,12 +154,7 @@ def _chosen(properties: Sequence[str] | None) -> list[str]:
     return [name for name in PROPERTIES if name in properties]
 
 
-_WITHOUT_COMPARISON = (determinism.NAME, weights.NAME)
-
-
-def _is_steady(subject: Subject) -> bool:
-    """Whether two answers to one question agree: without that nothing can be compared."""
-    return all(f.status is not Status.FAILED for f in determinism.check(subject))
+_WITHOUT_COMPARISON = (weights.NAME,)
 
 
 def _unjudged(name: str) -> Finding:

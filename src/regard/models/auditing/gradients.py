@@ -27,7 +27,7 @@ _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promi
 
 def check(subject: Subject) -> Iterator[Finding]:
     """One backward pass, then a step in both directions."""
-    base = subject.make()
+    base = subject.make(lengths=subject.short())
     wanted = {n: p for n, p in original(subject.module).named_parameters() if p.requires_grad}
     if not wanted:
         yield _finding("reach", Status.NOT_APPLICABLE, "No parameter asks for a gradient.")

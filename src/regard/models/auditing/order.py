@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
     parts = position_parts(original(subject.module))
     if gap.broken:
-        source, place = _trace(subject, experiment)
+        source, place = _trace(subject, permuted(subject, lengths=subject.short()))
         yield _enters(subject, source, place, gap.words(), numbers)
         yield from _swaps(subject, parts)
         # Without a causal mask order came from somewhere else than these ids: relative positions, say.
@@ -64,9 +64,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def permuted(subject: Subject) -> Experiment:
+def permuted(subject: Subject, *, lengths: tuple[int, ...] | None = None) -> Experiment:
     """All tokens of the first stream in another order; where the output follows them, it is permuted back."""
-    base = subject.make()
+    base = subject.make(lengths=lengths)
     rows = base.rows[0]
     order = torch.randperm(rows.length, generator=torch.Generator().manual_seed(3))
     other = base.with_rows(0, replace(rows, values=rows.values[:, order]))
@@ -140,7 +140,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
     if not parts or len(subject.streams) > 1:
         return
     length = subject.lengths[0]
-    pairs = min(length - 1, 16)
+    pairs = min(length - 1, 16 if length <= 32 else 5)
     first = subject.make(1)
     tokens = first.rows[0].values
     values = tokens.repeat(pairs, *[1] * (tokens.ndim - 1)).clone()
@@ -171,7 +171,7 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
     stream = subject.streams[-1]
     if stream.positions is None or not takes(subject.module, stream.positions):
         return
-    base = subject.make()
+    base = subject.make(lengths=subject.short())
     rows = base.rows[-1]
     places = torch.arange(rows.length).expand(base.batch, -1)
     told = [
@@ -196,8 +196,7 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
 
 
 def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int]) -> list[int]:
-    question = subject.make(len(chosen))
-    base = question.with_rows(0, replace(question.rows[0], values=tokens.expand_as(values).clone()))
+    question, base = subject.make(len(chosen)), subject.make(1)
     other = question.with_rows(0, replace(question.rows[0], values=values))
     unseen = []
     for example, place in enumerate(chosen):
@@ -207,7 +206,7 @@ def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int])
         order[[place, place + 1]] = order[[place + 1, place]]
         experiment = Experiment(
             base=base,
-            base_view=view(base, rows=[example], places={0: order}),
+            base_view=view(base, places={0: order}),
             other=other,
             other_view=view(other, rows=[example]),
             stream=_followed(subject, base),

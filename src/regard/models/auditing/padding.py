@@ -110,6 +110,13 @@ def _seen(subject: Subject, i: int, stream: int | None) -> int | None:
 
 def padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int = PAD) -> Question:
     """A question whose stream ``i`` has ``real`` real tokens and ``amount`` padded ones on a side."""
+    key = (i, side, real, fill, told and subject.streams[i].positions is not None, amount)
+    if key not in subject.padded_questions:
+        subject.padded_questions[key] = _padded(subject, i, side, real, fill=fill, told=told, amount=amount)
+    return subject.padded_questions[key]
+
+
+def _padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int) -> Question:
     lengths = tuple(real + amount if j == i else n for j, n in enumerate(subject.lengths))
     question = subject.make(lengths=lengths)
     stream, batch = subject.streams[i], question.batch

@@ -28,7 +28,7 @@ PAD = 4  # how many tokens of padding the tests of padding add
 _LENGTHS = (13, 17, 11, 19, 23, 29, 31, 7, 5)
 _LEAST = 5
 JITTERS = 2  # disturbed runs that the rounding is measured by
-_REMEMBERED = 4  # answers
+_REMEMBERED = 2**28  # bytes of answers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +85,11 @@ class Subject:
         self._answers: dict[tuple[int, int | None, bool], tuple[Question, list[Output]]] = {}
         self._questions: dict[tuple[int, tuple[int, ...], int], Question] = {}
         self._noise: dict[str, float] | None = None
-        self.lengths = self._sizes(length)
+        self.padded_questions: dict[Any, Question] = {}  # made by the tests of padding, asked again by others
+        self._usual = self._sizes(None)
+        self.lengths = self._usual if length is None else self._sizes(length)
+        # Rounding of many numbers is told by one run as well as by two.
+        self.jitters = JITTERS if sum(self.lengths) <= 64 else 1
         self.names = {id(m): n for n, m in original(self.native).named_modules()}
         self._widen()
 
@@ -176,10 +180,22 @@ class Subject:
         if key not in self._answers:
             with torch.no_grad(), self.running(wide=wide, jitter=jitter):
                 made = call(self.module if wide else self.native, self.inputs(question, wide=wide))
-            while len(self._answers) >= _REMEMBERED:
-                self._answers.pop(next(iter(self._answers)))
+            self._forget()
             self._answers[key] = (question, self.outputs(made, question))  # held, so that its id stays its own
         return self._answers[key][1]
+
+    def _forget(self) -> None:
+        """Keep the answers to the first question, which most checks begin with, and of the others what has room."""
+        first = (id(self.make()), None, self.wide)
+        sizes = {key: sum(o.values.nbytes for o in made) for key, (_, made) in self._answers.items() if key != first}
+        for key in list(sizes):
+            if len(sizes) < 2 or sum(sizes.values()) <= _REMEMBERED:
+                break
+            del self._answers[key], sizes[key]
+
+    def short(self) -> tuple[int, ...]:
+        """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
+        return tuple(min(n, m) for n, m in zip(self.lengths, self._usual, strict=True))
 
     def rounding_noise(self) -> dict[str, float]:
         """How far rounding moves each output: the first question again, with every rounding disturbed."""
@@ -187,7 +203,7 @@ class Subject:
             question = self.make()
             base = {o.name: o.values for o in self.ask(question)}
             self._noise = dict.fromkeys(base, 0.0)
-            for jitter in range(JITTERS):
+            for jitter in range(self.jitters):
                 for o in self.ask(question, jitter=jitter):
                     moved = (o.values - base[o.name]).abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
                     self._noise[o.name] = max(self._noise[o.name], float(moved.max()))

@@ -1,4 +1,4 @@
-"""Somebody's Transformer: which of its parameters plays which role, whether it is right, and if not, which mistake it is.
+"""Somebody's Transformer: which parameter plays which role, whether it is right, and if not, which mistake it is.
 
 Two halves that share plain data only. The *recorder* (torch; it runs the other person's code) writes down what every
 operation read and gave. The *judge* (NumPy, float64) finds the roles in that record, computes each part with a
@@ -9,5 +9,5 @@ reference whose switches are the known mistakes, and reports the smallest set of
     dataflow.py roles.py                      which tensor is W_Q of which head, W_1, a norm's gain, ...
     reference.py mistakes.py search.py        the reference, its switches, the staged search
     findings.py diagnosis.py                  what matching cannot see; the result
-    functions.py                              single functions: attention, a norm, a table of positions, a loss
+    part_recorder.py parts.py                 single parts: attention, a norm, a table of positions, a loss
 """

@@ -31,30 +31,38 @@ SIZES: dict[str, Any] = {
 }
 OTHER_HEAD_WIDTH = 13  # tried first where the width of a head is an argument of its own
 NAMES = {
-    "source_words": "inputsize srcvocabsize vocabsize sourcevocabsize inputvocabsize inputvocab ntokens numtokens nvocab "
-    "srcvocab sourcevocab inputdim invocab sourcewords numembeddings ntoken srcsize vocab vocabularysize insize nsrcvocab "
-    "encvocabsize numwords inputwords nwords encvocab",
-    "target_words": "outputsize tgtvocabsize trgvocabsize targetvocabsize outputvocabsize outputvocab outputdim numclasses "
-    "nclasses targetwords tgtvocab trgvocab targetvocab outsize tgtsize outvocab decvocabsize ntgtvocab outputwords",
-    "width": "hiddendim dmodel hiddensize embeddim embedsize embdim embsize modeldim dim width nembd hiddim embeddingdim "
-    "d ninp features size embeddingsize dmodel nembed modelsize hidden dimmodel modelwidth inputwidth embed dembed emb nstate "
-    "normalizedshape numhiddens featuresize channels embdims dimensions dimension dimhidden hiddenunits units embedding",
-    "heads": "numheads nheads nhead heads h numattentionheads nhead head attentionheads numhead numofheads headcount headsnum "
-    "nhhead mhaheads",
-    "head_width": "dimk dimq dimv dk dv dq headdim headsize headwidth dimhead kdim vdim dimperhead keysize valuesize "
-    "querysize keydim valuedim dkey dvalue sizeperhead dimkey hs",
-    "inner": "dimfeedforward dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid dff ffhidden mlpdim "
-    "dimff intermediatesize feedforwarddim innerwidth ffsize ffnsize dinnerhid dhid feedforwardsize ffnnumhiddens middledim "
-    "ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle ffhiddensize",
+    "source_words": ""
+    "inputsize srcvocabsize vocabsize sourcevocabsize inputvocabsize inputvocab ntokens numtokens nvocab "
+    "srcvocab sourcevocab inputdim invocab sourcewords numembeddings ntoken srcsize vocab vocabularysize "
+    "insize nsrcvocab encvocabsize numwords inputwords nwords encvocab",
+    "target_words": ""
+    "outputsize tgtvocabsize trgvocabsize targetvocabsize outputvocabsize outputvocab outputdim numclasses "
+    "nclasses targetwords tgtvocab trgvocab targetvocab outsize tgtsize outvocab decvocabsize ntgtvocab "
+    "outputwords",
+    "width": "hiddendim dmodel hiddensize embeddim embedsize embdim embsize modeldim dim width nembd hiddim "
+    "embeddingdim d ninp features size embeddingsize nembed modelsize hidden dimmodel modelwidth inputwidth "
+    "embed dembed emb nstate normalizedshape numhiddens featuresize channels embdims dimensions dimension "
+    "dimhidden hiddenunits units embedding",
+    "heads": "numheads nheads nhead heads h numattentionheads head attentionheads numhead numofheads headcount "
+    "headsnum nhhead mhaheads",
+    "head_width": "querykeysize dimk dimq dimv dk dv dq headdim headsize headwidth dimhead kdim vdim "
+    "dimperhead keysize valuesize "
+    "querysize keydim valuedim dhead dkey dvalue sizeperhead dimkey hs",
+    "inner": "dimfeedforward dfc dff ffdim ffndim hiddenff pfdim ffnhidden dinner feedforward inner nhid "
+    "ffhidden mlpdim "
+    "dimff intermediatesize feedforwarddim innerwidth ffsize ffnsize dinnerhid dhid feedforwardsize "
+    "ffnnumhiddens middledim ffhiddendim dhidden hiddenwidth innerdim ffwidth dimfeedfwd ffnhiddendim middle "
+    "ffhiddensize",
     "longest": "maxlength maxlen seqlen maxseqlen blocksize maxposition sequencelength longest contextlength places "
-    "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings length numpositions "
-    "maxtokens npositions srcmaxlen maxseq contextwindow",
+    "maxsequencelength seqlength maxpositions maxseqlength ctxlen nctx contextsize maxpositionembeddings "
+    "length numpositions maxtokens npositions srcmaxlen maxseq contextwindow",
     "layers": "numlayers nlayers layers n nlayer numblocks depth numencoderlayers nblocks numenclayers nenclayers nx",
     "pad": "padidx paddingidx padid padtoken srcpadidx padtokenid pad trgpadidx padindex srcpad paddingindex",
-    "dropout": "dropout dropoutrate dropoutprob p attndropout residdropout dropprob drop pdropout attentiondropout prob "
+    "dropout": ""
+    "dropout dropoutrate dropoutprob p attndropout residdropout dropprob drop pdropout pdrop attentiondropout prob "
     "embdropout rate dropoutp ffdropout residualdropout residualdropoutprob",
     "device": "device dev",
-    "expansion": "forwardexpansion expansion ffexpansion expansionfactor mlpratio ffmult mult widthmultiplier mlpexpansion",
+    "expansion": "forwardexpansion expansion ffexpansion expansionfactor mlpratio ffmult mult mlpexpansion",
     "eps": "eps epsilon layernormeps variancepsilon varianceepsilon",
 }
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
@@ -89,7 +97,10 @@ def chosen_arguments(
     factory: Callable[..., Any], declared: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What each argument of the constructor gets, and which sizes were handed over."""
-    known = inspect.signature(factory).parameters.values()
+    try:
+        known = inspect.signature(factory).parameters.values()
+    except ValueError:
+        raise InputError(f"{factory!r} does not say what arguments it takes; name a class of your own.") from None
     chosen: dict[str, Any] = {}
     used: dict[str, Any] = {}
     for parameter in known:

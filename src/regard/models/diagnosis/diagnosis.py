@@ -82,7 +82,8 @@ class Diagnosis(Result):
         if self.raised is not None:
             return f"{self.name}: forward does not finish ({self.raised})."
         if self.explained:
-            return f"{self.name}: {count}; with {'it' if len(self.mistakes) == 1 else 'them'} the reference gives your numbers."
+            them = "it" if len(self.mistakes) == 1 else "them"
+            return f"{self.name}: {count}; with {them} the reference gives your numbers."
         return f"{self.name}: not right" + (f"; {count} found so far." if self.mistakes else ".")
 
     def unexplained(self) -> str:
@@ -92,7 +93,8 @@ class Diagnosis(Result):
         much = ""
         if self.difference is not None and self.smallest is not None:
             n, t = self.smallest[:2]
-            much = f" On {n} sentence{'s' * (n != 1)} of {t} place{'s' * (t != 1)} the result differs by {self.difference:.3g}."
+            shape = f"{n} sentence{'s' * (n != 1)} of {t} place{'s' * (t != 1)}"
+            much = f" On {shape} the result differs by {self.difference:.3g}."
         return f"No mistake we know gives the numbers of: {self.first_difference}.{much}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def diagnose(
     accepted: frozenset[str] = frozenset(),
     limit: float = 20.0,
 ) -> Diagnosis:
-    """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are not counted as mistakes."""
+    """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
     roles = find_roles(recording, whole="output" in stages)
     match = find(roles, recording, stages, limit=limit)
     reached = {"", *(stages if match.complete else stages[: match.reached])}

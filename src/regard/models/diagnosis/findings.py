@@ -1,7 +1,7 @@
 """What comparing numbers cannot see: shared and unused parameters, results thrown away, gradients that do not arrive.
 
-Roles absorb such things (values that read the keys' matrix are "values with that matrix"), so they are looked for in the
-structure: which slices are equal, which parameter reaches the output, which operation's result nobody reads.
+Roles absorb such things (values that read the keys' matrix are "values with that matrix"), so they are looked for in
+the structure: which slices are equal, which parameter reaches the output, which operation's result nobody reads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     """Everything that the structure says, in the order of the parts."""
     looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_unregistered, _random, _thrown_away]
     if "mixing" in stages:
-        looks += [_missing, _shared, _shared_norms, _half_norms, _unused, _heads]
+        looks += [_missing, _slices, _shared, _shared_norms, _half_norms, _unused, _heads]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
     looks += [_odd_operations, _gradients]
@@ -104,6 +104,17 @@ def _feed_forward_missing(recording: Recording, match: Match) -> Iterator[Findin
         yield Finding(name="feed-forward-missing", said="no feed-forward part", stage="feed-forward")
     elif match.roles.outer is None:
         yield Finding(name="outer-missing", said="a feed-forward part of one layer only", stage="feed-forward")
+
+
+def _slices(recording: Recording, match: Match) -> Iterator[Finding]:
+    if match.roles.sliced:
+        yield Finding(
+            name="heads-see-a-slice",
+            said="each head reads only its own slice of the states, through one small matrix that all heads share",
+            instead="project the whole state first, width to heads * d, and split the result into heads",
+            stage="attention",
+            place=match.roles.places.get("scores", NOWHERE),
+        )
 
 
 def _shared(recording: Recording, match: Match) -> Iterator[Finding]:
@@ -284,10 +295,8 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
     yield Finding(
         name="gradient-wrong",
         said=f"the scores depend on {listed}, but "
-        + (
-            "no gradient arrives there" if none else "the backward pass gives another slope than differences of forward"
-        ),
-        instead="no .data, .detach(), .item(), numpy or torch.tensor(...) of something computed between input and output",
+        + ("no gradient arrives there" if none else "backward gives another slope than differences of forward"),
+        instead="no .data, .detach(), .item(), numpy or torch.tensor(...) between the input and the output",
     )
 
 

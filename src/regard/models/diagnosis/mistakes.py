@@ -1,8 +1,8 @@
 """The library of known mistakes: each is one switch of the reference, with what it says and where it would stand.
 
 ``said`` completes "exactly ours, but with ..."; ``instead`` says what is right. A *variation* is no mistake (heads laid
-out in another order, a mask of padding): it costs nothing and is at most mentioned. A *departure* is right in some other
-model (norm first, GELU, sinusoidal positions): it is named, and counts as a mistake only against the model asked for.
+out otherwise, a mask of padding): it costs nothing and is at most mentioned. A *departure* is right in some other model
+(norm first, GELU): it is named, and counts as a mistake only against the model asked for.
 """
 
 from __future__ import annotations
@@ -301,8 +301,11 @@ ATTENTION = (
         [
             ("queries", "mask-on-queries", "the padding mask on the query axis instead of the keys"),
             ("inverted", "mask-inverted", "the padding mask inverted: only padding is read"),
-            ("fill 1e-9", "mask-fill-1e-9", "a mask that fills with 1e-9 where -1e9 is meant: padding is still read"),
-            ("fill 0", "mask-fill-0", "a mask that sets scores to 0: padding is still read"),
+            (
+                "fill 0",
+                "mask-fill-near-0",
+                "a mask that fills with 0 or 1e-9 where -inf is meant: padding is still read",
+            ),
             ("fill +1e9", "mask-fill-positive", "a mask that fills with +1e9: only padding is read"),
             ("added 1 at words", "mask-added-as-numbers", "a mask of 0 and 1 added to the scores"),
             ("added 1 at padding", "mask-added-inverted", "a mask of 0 and 1 added to the scores, 1 at padding"),
@@ -527,6 +530,7 @@ def norm_mistake(kind: str, stage: str, number: int) -> Mistake | None:
         said=said,
         instead=NORM_INSTEAD,
         at=(f"norm {number}",),
+        weight=Weight.DEPARTURE if kind == "mean not subtracted" else Weight.MISTAKE,
     )
 
 

@@ -86,7 +86,7 @@ def kind_of(thing: Any) -> str:
 def _module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
     built = made(thing, declared)
     model = built.model
-    width = built.sizes.get("width") or _width(model)
+    width = built.sizes.get("width") or built.sizes.get("head_width") or _width(model)
     files = files_of(model) | files_of(thing)
     call = _calling(model, states((2, PLACES), width), files)
     asked = Asked(make=lambda shape: {"x": states(shape, width)}, call=lambda given: call(given["x"], None))
@@ -244,7 +244,7 @@ def _function_call(function: Callable[..., Any], order: tuple[int, ...], axes: i
     def call(given: Inputs) -> Tensor:
         parts = [given["query"], given["key"], given["value"]]
         if axes == 4:
-            parts = [p.unflatten(-1, (2, -1)).transpose(1, 2) for p in parts]
+            parts = [p.reshape(*p.shape[:2], 2, -1).transpose(1, 2) for p in parts]
         if axes == 2:
             parts = [p[0] for p in parts]
         arranged: list[Any] = [None] * 3
@@ -265,7 +265,7 @@ def _table(function: Callable[..., Any], name: str) -> Recording:
     """A table of positions from a length and a width, in that order or in the order of its arguments' names."""
     roles = [ROLES.get(plain_name(p)) for p in inspect.signature(function).parameters]
     sizes = {"longest": PLACES + 4, "width": int(SIZES["width"])}
-    order = [sizes[role] if role in sizes else None for role in roles[:2]]
+    order = [sizes.get(role or "") for role in roles[:2]]
     arguments = order if None not in order else [sizes["longest"], sizes["width"]]
     files = files_of(function)
 

@@ -132,7 +132,7 @@ def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
 
 def _right_norm(roles: Roles, run: Run) -> Array:
     norm = roles.norms[0] if roles.norms else None
-    return normalised(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0]))
+    return np.asarray(normalised(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0])))
 
 
 # a table of positions
@@ -164,7 +164,7 @@ def _added(run: Run) -> Array:
     """The rows that were added: (T, width)."""
     out = np.asarray(run.output)
     if "x" not in run.inputs:
-        return out[0]
+        return np.asarray(out[0])
     x = run.inputs["x"]
     width = x.shape[-1]
     for scale in (1.0, np.sqrt(width)):
@@ -196,14 +196,14 @@ def _losses(run: Run, pad: int) -> Iterator[tuple[str, str, float, Array]]:
     scores, targets = run.inputs["scores"], run.inputs["targets"]
     real = targets != pad
     every = np.ones_like(real)
-    right = [
+    right: list[tuple[str, str, Array, float | None]] = [
         ("padding left out of the mean", "", real, None),
         ("padding-scored", "padding scored like words", every, None),
     ]
     right += [
         ("sum-for-mean", "a sum where the mean belongs", real, 1.0),
         ("sum-for-mean-padding", "a sum over all places, padding included", every, 1.0),
-        ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.sum()),
+        ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.size),
         ("mean-over-sentences", "a sum over places and a mean over sentences", real, 1.0 / len(targets)),
         ("first-token-dropped", "the first target left out", real & (np.arange(targets.shape[1]) > 0), None),
         (

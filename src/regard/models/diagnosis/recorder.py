@@ -41,7 +41,7 @@ class Asked:
 def record_model(
     factory: Any, *, name: str = "", declared: Mapping[str, Any] | None = None, seed: int = 0, pad: int | None = None
 ) -> Recording:
-    """Everything about a model that maps ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
+    """Everything about a model from ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
     declared = declared or {}
     with drawn_from(seed):
         built = made(factory, declared)
@@ -90,10 +90,11 @@ def drawn_from(seed: int) -> Iterator[None]:
 
 def made(factory: Any, declared: Mapping[str, Any]) -> Built:
     """The model, in float64 and eval(), with fresh numbers in it."""
-    built = Built(model=factory, sizes={}, arguments={}) if isinstance(factory, nn.Module) else build(factory, declared)
+    ready = isinstance(factory, nn.Module)
+    built = Built(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
     if not isinstance(built.model, nn.Module):
         raise InputError(
-            f"{getattr(factory, '__name__', 'The factory')} made something of type {type(built.model).__name__}; it must "
+            f"{getattr(factory, '__name__', 'It')} made something of type {type(built.model).__name__}; it must "
             "be a class, or a function that makes one, derived from torch.nn.Module."
         )
     built.model.double().eval()

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One operation: the nodes it read and made, its plain arguments, and the line of the person's file it came from."""
+    """One operation: the nodes it read and made, its plain arguments, and the line of the file it came from."""
 
     op: str  # the operation's name without its overload, such as "bmm"
     inputs: tuple[int, ...]
@@ -39,7 +39,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One tensor at one moment. ``live``: it depends on the model's input; ``parameters``: those it is computed from."""
+    """One tensor at one moment. ``live``: it depends on the input; ``parameters``: those it is computed from."""
 
     live: bool
     parameters: tuple[str, ...]
@@ -124,17 +124,25 @@ def unpacked(data: bytes) -> Recording:
 
 
 def _recording(plain: dict[str, Any]) -> Recording:
-    sequences = {"runs": _run, "fresh": _run, "slopes": lambda one: Slope(**one), "unregistered": str}
-    masked = None if plain["masked"] is None else _run(plain["masked"])
-    fields = {key: tuple(map(sequences[key], value)) if key in sequences else value for key, value in plain.items()}
-    return Recording(**{**fields, "masked": masked})
+    made: dict[str, Any] = dict(plain)
+    made["runs"] = tuple(_run(one) for one in plain["runs"])
+    made["fresh"] = tuple(_run(one) for one in plain["fresh"])
+    made["slopes"] = tuple(Slope(**one) for one in plain["slopes"])
+    made["unregistered"] = tuple(plain["unregistered"])
+    made["masked"] = None if plain["masked"] is None else _run(plain["masked"])
+    return Recording(**made)
 
 
 def _run(plain: dict[str, Any]) -> Run:
-    events = tuple(Event(**{k: tuple(v) if isinstance(v, list) else v for k, v in e.items()}) for e in plain["events"])
-    nodes = tuple(Node(**{k: tuple(v) if isinstance(v, list) else v for k, v in n.items()}) for n in plain["nodes"])
-    raised = None if plain["raised"] is None else Raised(**plain["raised"])
-    return Run(**{**plain, "events": events, "nodes": nodes, "raised": raised})
+    made: dict[str, Any] = dict(plain)
+    made["events"] = tuple(Event(**_tuples(one)) for one in plain["events"])
+    made["nodes"] = tuple(Node(**_tuples(one)) for one in plain["nodes"])
+    made["raised"] = None if plain["raised"] is None else Raised(**plain["raised"])
+    return Run(**made)
+
+
+def _tuples(plain: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
 
 
 def _without_arrays(value: Any, arrays: list[Array]) -> Any:

@@ -1,4 +1,4 @@
-"""A one-layer Transformer in NumPy float64, whose switches are the known mistakes; with all of them at rest it is right.
+"""A one-layer Transformer in NumPy float64, whose switches are the known mistakes; with all at rest it is right.
 
     x = E[s] + P[t]                                   "embedding"
     c = softmax(Q K^T / sqrt(d)) V, heads side by side     "attention"
@@ -28,7 +28,7 @@ Switches = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Values:
-    """The values so far for one input: ids and padding, or states; then x, c, m, y, f, z, scores as they are computed."""
+    """The values so far for one input: ids and padding, or states; then x, c, m, y, f, z, scores as they come."""
 
     pad: Array | None = None  # (N, T), True where there is padding
     ids: Array | None = None
@@ -93,14 +93,15 @@ def positions_table(roles: Roles, switches: Switches, ids: Array, width: int) ->
         raise LookupError("no table of positions")
     if not roles.tables:
         return np.zeros((max(ids.shape) + 1, width))
-    return roles.tables[min(switches.get("table", 0), len(roles.tables) - 1)]
+    table: Array = roles.tables[min(switches.get("table", 0), len(roles.tables) - 1)]
+    return table
 
 
 def sinusoids(formula: str, length: int, width: int) -> Array:
     """A table of sines and cosines, right ("interleaved", "halves") or with a known slip."""
     t = np.arange(length, dtype=np.float64)[:, None]
     pair = np.arange((width + 1) // 2, dtype=np.float64)  # i of the columns 2i and 2i+1
-    exponents = SINE_EXPONENTS.get(formula, lambda i, d: (2 * i / d, 2 * i / d))(pair, width)
+    exponents = SINE_EXPONENTS.get(formula, _right_exponents)(pair, width)
     base = 1000.0 if formula == "base 1000" else 100000.0 if formula == "base 100000" else 10000.0
     sines, cosines = (np.sin(t * base ** -exponents[0]), np.cos(t * base ** -exponents[1]))
     if formula == "inverted":
@@ -112,6 +113,10 @@ def sinusoids(formula: str, length: int, width: int) -> Array:
     if formula in ("halves", "halves, d - 1"):
         return np.concatenate([sines, cosines], axis=1)[:, :width]
     return np.stack([sines, cosines], axis=2).reshape(length, -1)[:, :width]
+
+
+def _right_exponents(i: Array, d: int) -> tuple[Array, Array]:
+    return 2 * i / d, 2 * i / d
 
 
 Exponents = Callable[[Array, int], tuple[Array, Array]]
@@ -135,6 +140,8 @@ SINE_EXPONENTS: dict[str, Exponents] = {
 
 def attention(roles: Roles, values: Values, switches: Switches) -> Array:
     """softmax(Q K^T / sqrt(d)) V in every head; the heads side by side (N, T, width)."""
+    if not roles.attends:
+        raise LookupError("no attention")
     sources = _sources(values, switches)
     q, k, v = _heads_of(roles, sources, switches)
     scores = q @ k.swapaxes(-1, -2) * scale(switches, q.shape[-1], roles, values)
@@ -148,7 +155,10 @@ def attention(roles: Roles, values: Values, switches: Switches) -> Array:
         weights = weights / np.sqrt(q.shape[-1])
     if switches.get("weights") == "turned":
         weights = weights.swapaxes(-1, -2)
-    return merged(weights @ v, switches)
+    made = merged(weights @ v, switches)
+    return (
+        made.reshape(*sources[0].shape[:2], -1) if switches.get("split") == ("all sentences at once", "all") else made
+    )
 
 
 def _sources(values: Values, switches: Switches) -> tuple[Array, Array, Array]:
@@ -255,7 +265,6 @@ MASKS: dict[str, Callable[[Array, Array | None, int, float], Masked]] = {
     "keys and queries": lambda s, real, h, low: _filled(s, ~(_broadcast(real, s) & _rows_of(real, s)), low),
     "queries": lambda s, real, h, low: _filled(s, ~_rows_of(real, s), low),
     "inverted": lambda s, real, h, low: _filled(s, _broadcast(real, s), low),
-    "fill 1e-9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e-9),
     "fill 0": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 0.0),
     "fill +1e9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e9),
     "added 1 at words": lambda s, real, h, low: (s + _broadcast(real, s), None),
@@ -361,7 +370,7 @@ def normalised(x: Array, choice: NormChoice) -> Array:
         made = made * choice.norm.gain
     if choice.norm is not None and choice.norm.shift is not None:
         made = made + choice.norm.shift
-    return made
+    return np.asarray(made)
 
 
 NORM_KINDS: dict[str, tuple[Any, bool, bool]] = {  # axes, n - 1 in the variance, the small number outside the root
@@ -385,7 +394,7 @@ NORM_KINDS: dict[str, tuple[Any, bool, bool]] = {  # axes, n - 1 in the variance
 
 def summed(x: Array, part: Array, norm: NormChoice, kind: str, read: Array) -> Array:
     """The sum with what came in, and its norm, in one of the orders that people write."""
-    return {
+    orders: dict[str, Callable[[], Array]] = {
         "norm of the sum": lambda: normalised(x + part, norm),
         "no residual": lambda: normalised(part, norm),
         "no norm": lambda: x + part,
@@ -400,7 +409,8 @@ def summed(x: Array, part: Array, norm: NormChoice, kind: str, read: Array) -> A
         "part twice": lambda: normalised(part + part, norm),
         "multiplied": lambda: normalised(x * part, norm),
         "adds what was normalised": lambda: read + part,
-    }[kind]()
+    }
+    return orders[kind]()
 
 
 def first_sum(roles: Roles, values: Values, switches: Switches) -> Array:

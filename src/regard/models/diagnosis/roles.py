@@ -1,6 +1,6 @@
 """Which parameters play which role, read off the dataflow: no weight is taken by its name.
 
-Scores are the meetings whose two sides come from linears alone; the meetings fed by scores multiply weights with values.
+Scores are the meetings whose two sides come from linears; the meetings fed by scores multiply weights with values.
 So the linears behind the left side of the scores are the queries' (or the keys': the two cannot be told apart, and the
 search tries both), those behind the values the values', and what follows is mixing, inner, outer and output, in order.
 """
@@ -82,6 +82,7 @@ class Roles:
     layers: int = 1
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
     attends: bool = True
+    sliced: bool = False  # each head reads a slice of the states, through a matrix that all share
     asked_heads: int = 1  # what the constructor was given
 
     def swapped(self) -> Roles:
@@ -99,7 +100,9 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     used = {anchor for triple in triples for side in triple for anchor in side}
     first = scores[0] if scores else None
     width = flow.anchors[first].inner if first is not None else 1
-    queries, keys, values = (_side(flow, triples, side, scores, contexts) for side in range(3))
+    states = _width(flow, run)
+    narrow = [_side(flow, triples, side, scores, contexts) for side in range(3)]
+    queries, keys, values = (_on_every_slice(one, states) for one in narrow)
     heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1))
     after = [
         (index, anchor)
@@ -109,6 +112,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         and (not scores or anchor.order > flow.anchors[scores[0]].order)
     ]
     mixing, inner, outer, output = _after_attention(flow, after, scores + contexts, whole=whole and run.raised is None)
+    sliced = any(one is not wide for one, wide in zip(narrow, (queries, keys, values), strict=True))
     queries, keys, values, heads = _repeated(queries, keys, values, heads, mixing)
     tables, learned, names = _positions(flow, recording)
     tokens = _tokens(flow, run)
@@ -132,6 +136,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         layers=_layers(flow, scores, contexts),
         hidden=_hidden(flow),
         attends=bool(contexts),
+        sliced=sliced,
         asked_heads=int(recording.sizes.get("heads", heads)),
     )
 
@@ -199,6 +204,15 @@ def _side(
             columns = _columns(flow, index, side, scores, contexts, sharing=sum(index in other for other in triple))
             parts.append(_projection(flow.anchors[index], index, columns))
     return joined(parts)
+
+
+def _on_every_slice(one: Projection, states: int) -> Projection:
+    """A matrix that is applied to each slice of the states: the same as a matrix with it along the diagonal."""
+    if one.weight is None or one.weight.shape[0] >= states or states % one.weight.shape[0]:
+        return one
+    times = states // one.weight.shape[0]
+    bias = None if one.bias is None else np.tile(one.bias, times)
+    return dataclasses.replace(one, weight=np.kron(np.eye(times), one.weight), bias=bias)
 
 
 def joined(parts: Sequence[Projection]) -> Projection:
@@ -405,7 +419,7 @@ def _late_biases(flow: Dataflow) -> None:
 
 
 def _is_vector(value: Array) -> bool:
-    return value.size == value.shape[-1] > 1
+    return bool(value.size == value.shape[-1] > 1)
 
 
 def _eps(flow: Dataflow) -> tuple[float, ...]:

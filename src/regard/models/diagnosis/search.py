@@ -1,9 +1,9 @@
 """The smallest explanation: which switches make the reference give the model's own numbers.
 
-Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth first:
-a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever they lie:
-a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed in a stage
-and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
+Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth
+first: a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever
+they lie: a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed
+in a stage and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
 
 The limit counts seconds of the processor, so that what is found does not depend on how busy the machine is.
 """
@@ -24,7 +24,7 @@ from regard.models.diagnosis.recording import Array, Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalised, run
 from regard.models.diagnosis.roles import Roles, contained
 
-EXACT, SINGLE = 1e-9, 2e-5  # float64 throughout, float32 somewhere inside
+EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 IN_A_STAGE, IN_ALL = 2, 4
 WHOLE = tuple(STAGES)
 # A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
@@ -80,6 +80,7 @@ class Search:
         self.roles, self.stages, self.tolerance, self.deadline = roles, tuple(stages), tolerance, deadline
         self.runs = [one for one in recording.runs if one.output is not None] or list(recording.runs[:1])
         self.there = [numbers_in(one) for one in self.runs]
+        self.broken = [one.output is not None and not np.isfinite(one.output).all() for one in self.runs]
         self.masks, self.causal = masks_in(self.runs[0])
         started = [start_values(one, recording.pad) for one in self.runs]
         self.roots = [
@@ -103,7 +104,7 @@ class Search:
         step that is not written yet or not known, so mistakes count at its end only.
         """
         plain = [root for root in self.roots if not root.choice.cost]
-        ends = [max(self.stages.index(s) + 1 for s in segment if s in self.stages) for segment in SEGMENTS[:2]]
+        ends = [max((self.stages.index(s) + 1 for s in seg if s in self.stages), default=0) for seg in SEGMENTS[:2]]
         there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
         missing = [i for i, s in enumerate(self.stages) if s in there and not there[s] and not written]
         furthest = min(missing, default=len(self.stages))
@@ -181,6 +182,8 @@ class Search:
         if last:
             return same(value, self.runs[place].output, self.tolerance)
         finite = value[np.isfinite(value)]
+        if finite.size < value.size and not self.broken[place]:
+            return False
         return contained(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
 
     def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:

@@ -36,11 +36,11 @@ DRAWS = {
 SHAPED = {"ones_like", "zeros_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full"}
 
 
-class Tracer(TorchDispatchMode):
+class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps every tensor alive while it watches, so that Python's ``id`` names it."""
 
     def __init__(self, parameters: Mapping[str, Tensor], files: frozenset[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names = {id(tensor): name for name, tensor in parameters.items()}
         self.files = files
         self.events: list[Event] = []

@@ -1,3 +1,4 @@
+# ruff: noqa: N812, RUF059
 """A module per head, a Python loop, dropout inside, softmax by hand."""
 
 import torch

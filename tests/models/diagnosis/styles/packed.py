@@ -1,3 +1,4 @@
+# ruff: noqa: N812
 """One matrix for queries, keys and values; scaled_dot_product_attention."""
 
 import torch

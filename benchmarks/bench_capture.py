@@ -68,7 +68,7 @@ def coverage() -> None:
     zoo = importlib.import_module("models.attention_zoo")
     total = good = 0
     for title, cases in groups():
-        print(f"\n{title}\n{'':<46}{'kernel':<30}{'layers':>7}{'grad':>6}{'no_grad':>9}{'inference':>11}{'W V':>10}")
+        print(f"\n{title}\n{'':<42}{'kernel':<22}{'layers':>6}{'grad':>6}{'no_grad':>9}{'inference':>11}{'W V':>8}")
         for case in cases:
             rows = {mode: examined(zoo, case, mode) for mode in case.modes}
             total, good = total + len(rows), good + sum(not isinstance(r, str) and r.good for r in rows.values())
@@ -126,10 +126,14 @@ def examined(zoo: Any, case: Any, mode: str) -> Any:
 def line(case: Any, rows: dict[str, Any]) -> str:
     shown = next((row for row in rows.values() if not isinstance(row, str)), None)
     marks = [mark(rows.get(mode)) for mode in ("grad", "no_grad", "inference")]
-    kernels = ", ".join(sorted({k for row in rows.values() if not isinstance(row, str) for k in row.kernels}))
+    kernels = ", ".join(sorted({short(k) for row in rows.values() if not isinstance(row, str) for k in row.kernels}))
     worst = max((row.residual for row in rows.values() if not isinstance(row, str)), default=float("nan"))
     layers = "" if shown is None else shown.layers
-    return f"{case.name:<46}{kernels[:29]:<30}{layers:>7}{marks[0]:>6}{marks[1]:>9}{marks[2]:>11}{worst:>10.0e}"
+    return f"{case.name:<42}{kernels[:21]:<22}{layers:>6}{marks[0]:>6}{marks[1]:>9}{marks[2]:>11}{worst:>8.0e}"
+
+
+def short(kernel: str) -> str:
+    return {"native multi-head attention": "native", "encoder fast path": "encoder"}.get(kernel, kernel)
 
 
 def mark(row: Any) -> str:

@@ -249,8 +249,15 @@ def test_an_online_softmax_comes_in_pieces(words):
 
 
 def test_no_attention_inside(words):
-    with raises("No attention ran inside Linear: no product of weights with values, and no fused kernel."):
+    with pytest.raises(InputError, match=r"^No attention ran inside Linear: no product of weights with values, and no"):
         capture(nn.Linear(20, 20), words)
+
+
+@pytest.mark.parametrize("shape", [(0, 7, 20), (3, 0, 20)])
+def test_an_input_without_tokens(shape):
+    for model in (by_hand.HeadsFirst(), torch_layers._layer().eval()):
+        with torch.no_grad(), pytest.raises(InputError, match="an input without tokens has none either"):
+            capture(model, torch.zeros(shape))
 
 
 def test_a_model_that_cannot_run(words, tmp_path):

@@ -134,7 +134,10 @@ def _refuse_nothing(recorder: Recorder, missed: Sequence[Any], label: str) -> No
         reasons = "; ".join(f"{miss.module or label}: {miss.why}" for miss in missed[:3])
         raise CouldNotFindOut(f"No attention weights of {label} could be captured. {reasons}.")
     if seen == 0:
-        raise InputError(f"No attention ran inside {label}: no product of weights with values, and no fused kernel.")
+        raise InputError(
+            f"No attention ran inside {label}: no product of weights with values, and no fused kernel; an input "
+            "without tokens has none either."
+        )
     for layer in layers or ():
         if isinstance(layer, int) and not 0 <= layer < seen:
             raise InputError(f"There is no layer {layer}: {seen} attention layers ran, counted from 0.")

@@ -17,7 +17,7 @@ import warnings
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -98,6 +98,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._looked_at(func, args, kwargs, result)
 
     def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        if _is_empty(result):  # no examples or no tokens: nothing reads anything
+            return result
         name = operator_name(func)
         try:
             call = self._call(func, name, args, kwargs, result)
@@ -135,6 +137,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 _TAKEN_APART = {"matmul", "einsum", "tensordot", "scaled_dot_product_attention", "_scaled_dot_product_attention_math"}
 _PROJECTIONS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 _PLAIN = {"addmm", "convolution", "native_layer_norm", "clone", "_to_copy", "empty_like"}
+
+
+def _is_empty(result: Result) -> bool:
+    out = result[0] if isinstance(result, (tuple, list)) and result else result
+    return isinstance(out, Tensor) and not out.is_nested and out.numel() == 0
 
 
 def _unwatched() -> contextlib.AbstractContextManager[Any]:

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 
 NASTY = [
-    b"\x00", b"\xff", b"\n", b"\r\n", b"\t", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\x1f\x8b", b"{", b"}" * 9, b"[" * 9, b'"',
-    b"," * 5, b"-1", b"0", b"1e400", b"-1e400", b"nan", b"NaN", b"Infinity", b"inf", b"1_0", b"9" * 25, b"9" * 5000,
-    b"0.1e-999999", b"null", b"true", b"{}", b"[]", b'""', b"\\ud800", b"\\u0000", b"4294967296", b"-9223372036854775809",
-    b"\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xff" * 8, b"[" * 3000, b"1" + b"0" * 400,
+    b"\x00", b"\xff", b"\n", b"\r\n", b"\t", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\x1f\x8b", b"{", b"}" * 9, b"[" * 9,
+    b'"', b"," * 5, b"-1", b"0", b"1e400", b"-1e400", b"nan", b"NaN", b"Infinity", b"inf", b"1_0", b"9" * 25,
+    b"9" * 5000,
+    b"0.1e-999999", b"null", b"true", b"{}", b"[]", b'""', b"\\ud800", b"\\u0000", b"4294967296",
+    b"-9223372036854775809", b"\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xff" * 8, b"[" * 3000, b"1" + b"0" * 400,
 ]  # fmt: skip
 CPU, REAL = 20.0, 240.0  # seconds for one case: far more than any needs, on a slow and busy machine too
 

@@ -1,4 +1,4 @@
-"""Every reader of files, given damaged ones: an answer or one sentence, never another exception, a hang, or much memory."""
+"""Every reader of files, given damaged ones: an answer or one sentence, and neither a hang nor much memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def _capture(tmp: Path) -> bytes:
     from regard.models.records import AttentionRecord, Capture
 
     weights = np.full((1, 2, 3, 3), 1 / 3, np.float32)
-    one = AttentionRecord(index=0, module="a", kernel="sdpa", weights=weights, heads=(0, 1), residual=0.0, tolerance=1e-5)
+    one = AttentionRecord(
+        index=0, module="a", kernel="sdpa", weights=weights, heads=(0, 1), residual=0.0, tolerance=1e-5
+    )
     Capture(records=(one,), tokens=[["a", "b", "c"]], name="toy").to_safetensors(tmp / "c.safetensors")
     return (tmp / "c.safetensors").read_bytes()
 

@@ -92,7 +92,8 @@ def test_the_page_lists_the_others_beside_damaged_files(run: Path, tmp_path: Pat
 
 
 ODD_LINES = [
-    b'{"event": "epoch"}', b'{"event": "step", "step": 1e400, "loss": NaN}', b'{"event": "step", "step": -1, "loss": "x"}',
+    b'{"event": "epoch"}', b'{"event": "step", "step": 1e400, "loss": NaN}',
+    b'{"event": "step", "step": -1, "loss": "x"}',
     b'{"event": "epoch", "epoch": null, "step": [], "perplexity": {}}', b"[" * 5000, b"9" * 5000, b"null", b"\xff\xfe",
     b'{"event": "step", "step": ' + b"9" * 400 + b', "loss": 1}', b'{"event": ["step"]}',
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from regard.progress import Progress
 from regard.results import Result, plain
 
 FORMAT = "regard winnable 1"
+MOST_JOBS = 4096
 LARGEST = 1 << 30  # bytes of a certificate; one of 30,000 rows of BERT has some million
 
 
@@ -159,8 +160,10 @@ def winnable(
     >>> verdict.never, verdict.proofs[0].support, verdict.proofs[0].weights
     ([4], [0, 2], ['1/2', '1/2'])
     """
-    if jobs == 0:
-        raise InputError("jobs must be a number of processes, or -1 for every core; it is 0")
+    if jobs == 0 or abs(jobs) > MOST_JOBS:
+        raise InputError(
+            f"jobs must be a number of processes (at most {MOST_JOBS:,}), or -1 for every core; it is {jobs}"
+        )
     if not seconds >= 0:
         raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
     table = _table(rows)

@@ -114,7 +114,7 @@ def _lines(first: bytes | None, stream: Unpacked) -> Iterator[bytes]:
 
 
 def _header(line: bytes, stream: Unpacked) -> tuple[int, int] | None:
-    """How many words and numbers, if the line says so; what cannot be in the file is refused before it is looked for."""
+    """How many words and numbers, if the line says so; what cannot be in the file is refused before it is sought."""
     fields = line.split()
     if len(fields) != 2 or not all(f.isdigit() for f in fields):
         return None

@@ -7,7 +7,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
 # The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
-.PHONY: demo quick test check plain kernels package bench corpus docs lab lock clean
+.PHONY: demo quick test check fuzz plain kernels package bench corpus docs lab lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
@@ -29,6 +29,12 @@ check: $(VENV)/.ready
 	$(MAKE) plain
 	$(MAKE) docs
 	$(MAKE) package
+
+# Fresh damage to every reader of files, and fresh options for the verbs, FUZZ_SECONDS for each of some sixty tests; a
+# failure says its seed, and FUZZ_SEED=... with `make test` draws that case alone.
+FUZZ_SECONDS ?= 30
+fuzz: $(VENV)/.ready
+	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) tests/fuzz
 
 # A short second pass under the plainest kernels.
 plain: $(VENV)/.ready

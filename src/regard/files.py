@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from regard.errors import InputError
 
@@ -59,18 +60,31 @@ def read_file(path: str | os.PathLike[str], *, start: int = 0, most: int = MOST,
 
     Raises FileNotFoundError and other errors of the system as they are: the caller knows what the file was for.
     """
-    # a pipe that nobody writes to would hang without O_NONBLOCK
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size - start > most and not part:
+            raise InputError(f"{path} has {size:,} bytes, and at most {most:,} are read; give a smaller file.")
+        stream.seek(start)
+        return stream.read(most)
+
+
+@contextlib.contextmanager
+def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The stream of a regular file, for reading in pieces; a folder, pipe or device is refused.
+
+    Raises FileNotFoundError and other errors of the system as they are: the caller knows what the file was for.
+    """
+    try:  # a pipe that nobody writes to would hang without O_NONBLOCK
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError as error:  # a null character, or half of a pair of surrogates
+        raise InputError(f"{os.fspath(path)!r} is no path ({error}); check it.") from None
     try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe or a device"
-            raise InputError(f"{path} is {kind}, not a file; give a file.")
-        if about.st_size - start > most and not part:
-            raise InputError(f"{path} has {about.st_size:,} bytes, and at most {most:,} are read; give a smaller file.")
+        kind = os.fstat(handle).st_mode
+        if not stat.S_ISREG(kind):
+            what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
+            raise InputError(f"{path} is {what}, not a file; give a file.")
         with open(handle, "rb", closefd=False) as stream:
-            stream.seek(start)
-            return stream.read(most)
+            yield stream
     finally:
         os.close(handle)
 

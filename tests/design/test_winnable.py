@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -326,3 +328,23 @@ def test_no_processes_and_less_than_no_time_are_refused():
         winnable(SQUARE, jobs=0)
     with pytest.raises(InputError, match="seconds must be a number that is not negative; it is -1"):
         winnable(SQUARE, seconds=-1)
+
+
+@pytest.mark.parametrize("jobs", [0, 10**20, -(10**20)])
+def test_a_number_of_processes_that_cannot_be(jobs: int) -> None:
+    with pytest.raises(InputError, match="jobs must be a number of processes"):
+        winnable([[0.0, 0.0], [1.0, 0.0]], jobs=jobs)
+
+
+@pytest.mark.parametrize("read", ["verify", "resume"])
+def test_certificates_that_are_no_files(tmp_path: Path, read: str) -> None:
+    rows = np.array([[0.0, 0.0], [1.0, 0.0]])
+    ask = (lambda p: verify_winnable(rows, p)) if read == "verify" else (lambda p: winnable(rows, jobs=1, checkpoint=p))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(InputError, match="not a file; give a file"):
+            ask(path)
+    for text in ("[" * 100_000, '{"ways": ' + "9" * 5000 + "}", "\x00"):
+        (tmp_path / "odd.json").write_text(text)
+        with pytest.raises(InputError, match=r"is not (a certificate of winnable|one that winnable wrote)"):
+            ask(tmp_path / "odd.json")

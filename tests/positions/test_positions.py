@@ -340,3 +340,8 @@ def test_an_odd_dimension_in_a_format_and_at_a_length_beyond_all_pairs():
     with pytest.raises(InputError, match="come in pairs"):
         positions(dim=3, length=10, kind="rotary")
     assert positions(dim=5, length=100).figure().axes
+
+
+def test_a_table_whose_distances_leave_float64_is_refused() -> None:
+    with pytest.raises(InputError, match=r"numbers as large as 1e\+300; scale it to below 1e\+140"):
+        positions(kind="learned", table=[[1e300, 1.0], [1.0, 1e300]])

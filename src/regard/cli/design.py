@@ -8,6 +8,7 @@ import typer
 
 from regard.cli import winnable
 from regard.cli.output import AsJson, Progress, note, show
+from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,7 +214,7 @@ def _read(
 
 def _index(word: str) -> int:
     try:
-        return int(word)
+        return whole_number(word)
     except ValueError:
         raise typer.BadParameter(f"A key is named by a whole number counted from 0; {word!r} is not one.") from None
 
@@ -238,7 +239,7 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
         options["scale"] = loaded.array.shape[1] ** -0.5
     else:
         try:
-            options["scale"] = float(scale)
+            options["scale"] = real_number(scale)
         except ValueError:
             raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; it is {scale!r}.') from None
     if allowed is not None:

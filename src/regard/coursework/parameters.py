@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from regard.errors import InputError
+from regard.written_numbers import real_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Parameter:
         if isinstance(value, bool):
             raise self._refusal(value, claim)
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = real_number(value) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             raise self._refusal(value, claim) from None
         if not math.isfinite(number) or not self._inside(number):
@@ -61,7 +62,7 @@ class Parameter:
         )
 
     def _refusal(self, value: object, claim: str) -> InputError:
-        came = value if isinstance(value, str) else repr(value)
+        came = str(value)[:40] if isinstance(value, str) else repr(value)
         return InputError(f"{claim}: {self.name}, {self.meaning}, must be {self.rule()}; {came} is not.")
 
 

@@ -9,7 +9,6 @@ Vectors are float64 numbers, or rationals (in JSON strings such as "1/3") where 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -25,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError
+from regard.files import read_file, write_file
 
 Array = NDArray[np.float64]
 Exact = tuple[flint.fmpq, ...]
 Numbers = Array | Exact
 
 FORMAT = "regard-certificate/1"
+LARGEST = 1 << 28  # bytes of a file of certificates
 MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
 RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
 
@@ -371,12 +372,13 @@ def _distribution(target: Array, allowed: tuple[int, ...] | None) -> Array:
 def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The certificates in a JSON file: the file itself, or the whole result of one answer or of several."""
     try:
-        with open(path, encoding="utf-8") as file:
-            read = json.load(file)
+        read = json.loads(read_file(path, most=LARGEST))
     except FileNotFoundError:
         raise InputError(f"There is no file {path}; pass what --out wrote or --json printed.") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder; pass the JSON file in it.") from None
+    except InputError:  # it is no file, or too large a one
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path.") from None
     except (ValueError, RecursionError) as error:  # not text, not JSON, or a number of thousands of digits
         raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
     if isinstance(read, dict) and read.get("format") == "regard winnable 1":
@@ -390,11 +392,4 @@ def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def write_certificate(path: str | os.PathLike[str], certificate: Certificate) -> None:
     """Write a certificate as JSON; floats keep every digit. The file appears whole or not at all."""
-    temporary = f"{os.fspath(path)}.part"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(certificate.to_dict(), file, indent=1, allow_nan=False)
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
+    write_file(path, json.dumps(certificate.to_dict(), indent=1, allow_nan=False).encode("ascii"))

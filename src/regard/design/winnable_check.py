@@ -12,19 +12,20 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.design.winnable_rows import WAYS, Way
+from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import InputError
+from regard.files import read_file
 from regard.results import Result
 
 Floats = NDArray[np.float64]
 STEP = 2048  # rows that one step compares
+MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,11 +95,15 @@ def _read(
     certificate: dict[str, Any] | str | os.PathLike[str], stored: NDArray[Any]
 ) -> tuple[str, dict[int, dict[str, Any]]]:
     try:
-        read = certificate if isinstance(certificate, dict) else json.loads(Path(certificate).read_text("utf-8"))
+        read = certificate if isinstance(certificate, dict) else json.loads(read_file(certificate, most=LARGEST))
         ways, proofs = str(read["ways"]), {int(p["row"]): dict(p) for p in read["proofs"]}
         name, mark = read["format"], read["fingerprint"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"this is not a certificate of winnable ({error!r}): make one with --out") from None
+    except OSError as error:
+        raise InputError(f"{certificate} cannot be read: {error.strerror or error}; check the path") from None
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        if isinstance(error, InputError):  # it is no file, or too large a one
+            raise
+        raise InputError(f"this is not a certificate of winnable ({repr(error)[:120]}): make one with --out") from None
     if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set(WAYS):
         raise InputError(
             f"the certificate (format {name!r}, {len(ways)} rows) does not fit {len(stored)} rows: "
@@ -254,6 +259,8 @@ def _ball_difference(a: float, b: float) -> flint.arb:
 
 
 def _rational(text: str) -> flint.fmpq:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a rational of {len(text):,} digits")
     above, _, below = text.partition("/")
     return flint.fmpq(flint.fmpz(above), flint.fmpz(below or "1"))  # Python's int refuses long strings
 

@@ -24,11 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.design import hull, winnable_screen
 from regard.errors import CouldNotFindOut, InputError
-from regard.files import write_file
+from regard.files import read_file, write_file
 from regard.progress import Progress
 from regard.results import Result, plain
 
 FORMAT = "regard winnable 1"
+MOST_JOBS = 4096
+LARGEST = 1 << 30  # bytes of a certificate; one of 30,000 rows of BERT has some million
 
 
 class Way(StrEnum):
@@ -158,8 +160,10 @@ def winnable(
     >>> verdict.never, verdict.proofs[0].support, verdict.proofs[0].weights
     ([4], [0, 2], ['1/2', '1/2'])
     """
-    if jobs == 0:
-        raise InputError("jobs must be a number of processes, or -1 for every core; it is 0")
+    if jobs == 0 or abs(jobs) > MOST_JOBS:
+        raise InputError(
+            f"jobs must be a number of processes (at most {MOST_JOBS:,}), or -1 for every core; it is {jobs}"
+        )
     if not seconds >= 0:
         raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
     table = _table(rows)
@@ -253,20 +257,22 @@ class _State:
 
     def _load(self, path: Path) -> None:
         try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
+            saved = json.loads(read_file(path, most=LARGEST))
             fits = saved["format"] == FORMAT and len(saved["ways"]) == len(self.ways)
             fits = fits and saved["fingerprint"] == self.fingerprint
-            ways, proofs = [Way(letter) for letter in saved["ways"]], [Proof(**p) for p in saved["proofs"]]
-        except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+            ways, proofs = [Way(letter) for letter in saved["ways"]], {p["row"]: Proof(**p) for p in saved["proofs"]}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, InputError):  # it is no file, or too large a one
+                raise
             raise InputError(
-                f"the checkpoint {path} is not one that winnable wrote ({error!r}): name another file"
+                f"the checkpoint {path} is not one that winnable wrote ({repr(error)[:120]}): name another file"
             ) from None
         if not fits:
             raise InputError(
                 f"the checkpoint {path} belongs to other rows or another version: name another file, or delete it"
             )
         again = {Way.UNDECIDED: Way.NOT_WHITENED}  # more time may decide it
-        self.ways, self.proofs = [again.get(way, way) for way in ways], {p.row: p for p in proofs}
+        self.ways, self.proofs = [again.get(way, way) for way in ways], proofs
         self.resumed = self.decided()
 
     def open(self, *, untried: Way | None = None) -> list[int]:

@@ -164,8 +164,8 @@ def _add(bench: Bench) -> None:
 
 
 def _index(bench: Bench, word: str) -> int:
-    if not (word.isdecimal() and int(word) < len(bench.rows)):
-        raise InputError(f"There is no key {word}; keys are counted from 0 to {len(bench.rows) - 1}.")
+    if not (word.isdecimal() and len(word) < 9 and int(word) < len(bench.rows)):
+        raise InputError(f"There is no key {word[:20]}; keys are counted from 0 to {len(bench.rows) - 1}.")
     return int(word)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
+from regard.written_numbers import real_number
 
 
 class State:
@@ -91,7 +92,7 @@ class State:
 
 def _number(word: str, name: str, least: float, most: float) -> float:
     try:
-        value = float(word)
+        value = real_number(word)
     except ValueError:
         value = math.nan
     if not least <= value <= most:

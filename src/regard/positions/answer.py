@@ -33,6 +33,8 @@ _WAY_WORDS = {
 
 DRAWN = 1000  # rows of an odd dimension in the picture
 
+LARGEST = 1e140  # of a learned table, whose distances are measured
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Positions(Result):
@@ -221,6 +223,8 @@ def _learned(
     pair = nearest = first_equal_rows(rows)
     distance = None if pair is None else (0.0, 0.0)
     if pair is None and len(rows) > 1 and can_hold(*rows.shape):
+        if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
+            raise InputError(f"The table has numbers as large as {largest:.3g}; scale it to below {LARGEST:g} first.")
         nearest, one = nearest_rows(rows, progress=progress)
         distance = (one, one)
     return Positions(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import doctest
 import gzip
+import sys
+import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -321,7 +324,7 @@ def test_a_dataset_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_dataset_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason="the datasets package is not installed")
 
-    def offline(*_: object) -> None:
+    def offline(*_: object, **__: object) -> None:
         raise ConnectionError("no network\nand more")
 
     monkeypatch.setattr(datasets, "load_dataset", offline)
@@ -331,6 +334,58 @@ def test_a_dataset_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
         load_corpus("hf:nobody/none")
     with pytest.raises(InputError, match="hf: needs the name of a dataset after it"):
         load_corpus("hf:")
+
+
+class Rows(dict[str, list[str]]):
+    @property
+    def column_names(self) -> list[str]:
+        return list(self)
+
+
+class StandIn(types.ModuleType):
+    """As much of the datasets library as is called, without a network."""
+
+    def load_dataset(self, name: str, configuration: str | None, *, revision: str | None) -> dict[str, object]:
+        self.asked = (name, configuration, revision)
+        rows = Rows(de=[f"de {revision}"], en=["en"])
+        return {"train": rows, "validation": rows}
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "note"),
+    [
+        ("hf:a/b", ("a/b", None, None), "taken as it is today; hf:a/b@REVISION"),
+        ("hf:a/b:c", ("a/b", "c", None), "taken as it is today"),
+        ("hf:a/b@0123abc", ("a/b", None, "0123abc"), "taken at its revision 0123abc"),
+        ("hf:a/b:c@refs/pr/1", ("a/b", "c", "refs/pr/1"), "taken at its revision refs/pr/1"),
+    ],
+)
+def test_a_dataset_takes_a_revision(
+    monkeypatch: pytest.MonkeyPatch, given: str, asked: tuple[str, str | None, str | None], note: str
+) -> None:
+    library = StandIn("datasets")
+    library.__spec__ = ModuleSpec("datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    corpus = load_corpus(given)
+    assert library.asked == asked
+    assert corpus.name == given
+    assert any(note in line for line in corpus.report.notes)
+    assert corpus.train.source == [f"de {asked[2]}"]
+
+
+@pytest.mark.parametrize("given", ["hf:a@", "hf:a:@x", "hf:a:", "hf:a: "])
+def test_a_dataset_that_is_half_named(given: str) -> None:
+    with pytest.raises(InputError, match="ends too soon: write hf:NAME"):
+        load_corpus(given)
+
+
+def test_a_saved_dataset_has_no_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = StandIn("datasets")
+    library.__spec__ = ModuleSpec("datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    (tmp_path / "dataset_dict.json").write_text("{}")
+    with pytest.raises(InputError, match="has no revisions; leave @v1 out"):
+        load_corpus(f"hf:{tmp_path}@v1")
 
 
 def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

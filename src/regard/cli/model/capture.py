@@ -87,6 +87,10 @@ def writer(given: Given, count: int) -> Any:
     return lambda module, inputs: module.generate(**inputs, max_new_tokens=count, do_sample=False)
 
 
+def _small(word: str) -> bool:
+    return word.isdecimal() and len(word) < 7
+
+
 def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[Any] | None:
     """``0,3-5`` as numbers; where they are allowed, what is no number is a name.
 
@@ -102,9 +106,9 @@ def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[
     found: list[Any] = []
     for word in (part.strip() for part in words.split(",")):
         first, dash, last = word.partition("-")
-        if word.isdecimal():
+        if word.isdecimal() and len(word) < 9:
             found.append(int(word))
-        elif dash and first.isdecimal() and last.isdecimal() and int(first) <= int(last) < 10**6:
+        elif dash and _small(first) and _small(last) and int(first) <= int(last):
             found.extend(range(int(first), int(last) + 1))
         elif names and word and not word[0].isdecimal() and not dash:
             found.append(word)

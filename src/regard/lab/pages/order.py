@@ -97,7 +97,8 @@ def _read(state: State) -> Desk:
 
 def _order(text: str, count: int) -> list[int]:
     """A permutation such as 0,2,1; nothing is the order as it came."""
-    order = [int(word) if word.strip().isdecimal() else -1 for word in text.split(",")] if text else list(range(count))
+    words = [word.strip() for word in text.split(",")] if text else [str(place) for place in range(count)]
+    order = [int(word) if word.isdecimal() and len(word) < 9 else -1 for word in words]
     if sorted(order) != list(range(count)):
         raise InputError(f"order must name each of the words 0 to {count - 1} once, such as 1,0,2, not {text!r}.")
     return order
@@ -111,7 +112,7 @@ def _act(desk: Desk, what: list[str]) -> None:
             return
         case ["move", source, target] if source in places and target in places:
             desk.order.insert(int(target), desk.order.pop(int(source)))
-        case ["shuffle", seed] if seed.isdecimal():
+        case ["shuffle", seed] if seed.isdecimal() and len(seed) < 20:
             desk.order = np.random.default_rng(int(seed)).permutation(len(desk.words)).tolist()
         case ["reverse"]:
             desk.order.reverse()

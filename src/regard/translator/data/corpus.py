@@ -5,7 +5,7 @@
 | ``DIR`` | its ``train.de`` and ``train.en``, ``val.*`` (valid, validation, dev) and ``test*.*``, plain or ``.gz`` |
 | ``FILE.tsv`` | a table: source, tab, target; a header may name the languages, ``split`` and ``phenomena`` |
 | ``builtin`` | our own German-English sentences (:mod:`~regard.translator.data.builtin`), all labelled |
-| ``hf:NAME`` or ``hf:NAME:CONFIGURATION`` | a Hugging Face dataset, through the ``datasets`` library |
+| ``hf:NAME``, ``hf:NAME:CONFIGURATION``, each perhaps ``@REVISION`` | a Hugging Face dataset, by ``datasets`` |
 | ``{"train": (FILE, FILE), ...}`` | explicit file pairs (from Python) |
 """
 
@@ -30,6 +30,7 @@ from regard.translator.data.sources import (
     from_folder,
     from_hub,
     from_table,
+    parse_dataset,
     read_pairs,
 )
 from regard.translator.data.statistics import CorpusReport, find_leaks, fingerprint, split_statistics
@@ -143,8 +144,7 @@ def _find(
     if str(data) == "builtin":
         return from_builtin(source, target, size=size, seed=seed)
     if str(data).startswith("hf:"):
-        name, _, configuration = str(data).removeprefix("hf:").partition(":")
-        return from_hub(name, source, target, configuration=configuration or None)
+        return from_hub(parse_dataset(str(data)), source, target)
     path = Path(data)
     if path.is_dir():
         return from_folder(path, source, target, test=test)

@@ -6,9 +6,7 @@ line feed and nowhere else (Unicode has other line breaks, and one of them insid
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,9 @@ from typing import Any, NamedTuple
 
 from regard.errors import InputError
 from regard.extras import require
+from regard.translator.data.unpacked import open_unpacked
 
+TEXT = 1 << 31  # bytes of one text file that are read into memory
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 _SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION, "dev": VALIDATION}
 _PAIRED = re.compile(r"(?P<stem>train|val|valid|validation|dev|test[^.]*)\.(?P<language>[A-Za-z_-]+?)(?:\.gz)?")
@@ -62,12 +62,8 @@ class Found:
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, plain or gzip; a byte-order mark is skipped."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path.") from error
-    if raw[:2] == b"\x1f\x8b":  # by content: a .gz that was unpacked by a browser is still read
-        raw = _unpacked(raw, path)
+    with open_unpacked(path) as stream:
+        raw = stream.rest(most=TEXT)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,13 +72,6 @@ def read_text(path: Path) -> str:
             "convert it, for instance with iconv -f latin1 -t utf-8."
         ) from error
     return text
-
-
-def _unpacked(raw: bytes, path: Path) -> bytes:
-    try:
-        return gzip.decompress(raw)
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file ({error}); copy or download it again.") from error
 
 
 def read_lines(path: Path) -> list[str]:
@@ -228,14 +217,40 @@ def _check_widths(path: Path, rows: list[list[str]], fix: str, *, named: bool) -
         raise InputError(f"{path} has {width} columns; {fix}, or keep two columns.")
 
 
-def from_hub(name: str, source: str, target: str, *, configuration: str | None = None) -> Found:
-    """Splits from a Hugging Face dataset, by name or local folder, through the ``datasets`` library.
+class Dataset(NamedTuple):
+    """A Hugging Face dataset as ``hf:NAME:CONFIGURATION@REVISION`` names it; all but the name may be left out."""
 
-    Its rows hold the sentences as columns named by the languages, or in one ``translation`` dictionary.
+    name: str
+    configuration: str | None = None
+    revision: str | None = None  # a commit, a tag or a branch
+
+
+def parse_dataset(text: str) -> Dataset:
+    """What comes after ``hf:``, in its parts.
+
+    >>> parse_dataset("hf:wmt/wmt14:de-en@b199e406369ec1b7634206d3ded5ba45de2fe696").revision[:7]
+    'b199e40'
+    >>> parse_dataset("hf:bentrevett/multi30k")
+    Dataset(name='bentrevett/multi30k', configuration=None, revision=None)
     """
+    whole = text.removeprefix("hf:")
+    words, at, revision = (whole, "", "") if Path(whole).is_dir() else whole.partition("@")
+    name, colon, configuration = words.partition(":")
     if not name:
         raise InputError("hf: needs the name of a dataset after it, for instance hf:bentrevett/multi30k.")
-    loaded = _load_dataset(name, configuration)
+    if (at and not revision.strip()) or (colon and not configuration.strip()):
+        raise InputError(f"{text!r} ends too soon: write hf:NAME, hf:NAME:CONFIGURATION or either with @REVISION.")
+    return Dataset(name, configuration or None, revision or None)
+
+
+def from_hub(dataset: Dataset, source: str, target: str) -> Found:
+    """Splits from a Hugging Face dataset, by name or local folder, through the ``datasets`` library.
+
+    Its rows hold the sentences as columns named by the languages, or in one ``translation`` dictionary. A dataset
+    without a revision is whatever its owner has put there last, and the notes say so.
+    """
+    name = dataset.name
+    loaded = _load_dataset(dataset)
     splits: dict[str, Pairs] = {}
     for key in loaded:
         split = _split_name(str(key))
@@ -243,21 +258,34 @@ def from_hub(name: str, source: str, target: str, *, configuration: str | None =
             splits[split] = _hub_pairs(loaded[key], name, source, target)
     if TRAIN not in splits:
         raise InputError(f"The dataset {name} has no split 'train'; it has {', '.join(map(str, loaded)) or 'none'}.")
-    return Found(splits, divisible=len(splits) == 1)
+    return Found(splits, [_which(dataset)], divisible=len(splits) == 1)
 
 
-def _load_dataset(name: str, configuration: str | None) -> Mapping[Any, Any]:
+def _which(dataset: Dataset) -> str:
+    if dataset.revision is not None:
+        return f"The dataset was taken at its revision {dataset.revision}."
+    if Path(dataset.name).exists():
+        return "The dataset is a folder of this machine."
+    return f"The dataset was taken as it is today; hf:{dataset.name}@REVISION (a commit) gives the same one for ever."
+
+
+def _load_dataset(dataset: Dataset) -> Mapping[Any, Any]:
     require("A Hugging Face dataset", "datasets")
     import datasets
 
+    name, configuration, revision = dataset
+    saved = (Path(name) / "dataset_dict.json").is_file()
+    if saved and revision is not None:
+        raise InputError(f"{name} is a folder of this machine, which has no revisions; leave @{revision} out.")
     try:
-        saved = (Path(name) / "dataset_dict.json").is_file()
-        loaded = datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration)
+        loaded = (
+            datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration, revision=revision)
+        )
     except Exception as error:  # the library raises its own, and those of four others
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise InputError(
             f"The Hugging Face dataset {name!r} could not be loaded ({type(error).__name__}: {reason}); "
-            "check its name and the network, or give a folder of text files instead."
+            "check its name and revision and the network, or give a folder of text files instead."
         ) from error
     return loaded if isinstance(loaded, Mapping) else {TRAIN: loaded}
 

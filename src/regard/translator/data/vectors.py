@@ -12,48 +12,47 @@ Files are streamed, plain or gzip, and only the wanted words are kept, so a file
 from __future__ import annotations
 
 import codecs
-import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.errors import InputError
 from regard.extras import require
+from regard.translator.data.unpacked import Unpacked, open_unpacked
 
 Vector = npt.NDArray[np.float32]
 Found = dict[str, Vector]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
+_LONGEST_LINE = 1 << 22  # bytes
+_WIDEST = 100_000  # numbers for one word; models have some thousand
 
 
 def read_glove(path: str | Path, wanted: set[str]) -> Found:
     """The vectors of the ``wanted`` words in a GloVe text file."""
     path = Path(path)
-    with _opened(path) as stream:
-        first = stream.readline()
-        header = _header(first)
-        return _read_text(path, stream, wanted, header, None if header else first)
+    with open_unpacked(path) as stream:
+        first = _first_line(stream)
+        header = _header(first, stream)
+        return _read_text(path, _lines(None if header else first, stream), wanted, header)
 
 
 def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
     """The vectors of the ``wanted`` words in a word2vec file; text or binary is told from its first record."""
     path = Path(path)
-    with _opened(path) as stream:
-        header = _header(stream.readline(_LONGEST_WORD))
+    with open_unpacked(path) as stream:
+        header = _header(_first_line(stream), stream)
         if header is None:
             raise InputError(
                 f"{path} does not start with a word2vec header (two whole numbers: words and width); "
                 "a file without one is read with glove:FILE."
             )
-        first = stream.read(_LONGEST_WORD + 64 * header[1])
-        rest = _Ahead(first, stream)
-        if _looks_like_text(first):
-            return _read_text(path, rest, wanted, header, None)
-        return _read_binary(path, rest, wanted, header)
+        if _looks_like_text(stream.ahead(_LONGEST_WORD + 64 * header[1])):
+            return _read_text(path, _lines(None, stream), wanted, header)
+        return _read_binary(path, stream, wanted, header)
 
 
 def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
@@ -100,45 +99,36 @@ def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int
     return {word: model.wv[word].copy() for word in model.wv.index_to_key}
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked; what goes wrong on the way is said in one sentence."""
-    try:
-        with path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            if not packed and not plain.read(1):
-                raise InputError(f"{path} is empty; give a file of word vectors.")
-            plain.seek(0)
-            yield gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[misc]
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file ({error}); copy or download it again.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path.") from error
+def _first_line(stream: Unpacked) -> bytes:
+    line = stream.line(longest=_LONGEST_LINE).removeprefix(codecs.BOM_UTF8)
+    if not line:
+        raise InputError(f"{stream.path} is empty; give a file of word vectors.")
+    return line
 
 
-class _Ahead:
-    """A stream whose beginning was read already."""
-
-    def __init__(self, first: bytes, stream: IO[bytes]) -> None:
-        self._first, self._stream = first, stream
-
-    def read(self, size: int) -> bytes:
-        head, self._first = self._first[:size], self._first[size:]
-        return head if len(head) == size else head + self._stream.read(size - len(head))
-
-    def __iter__(self) -> Iterator[bytes]:
-        *whole, rest = self._first.split(b"\n")
-        yield from (line + b"\n" for line in whole)
-        last = rest + self._stream.readline()
-        if last:
-            yield last
-        yield from self._stream
+def _lines(first: bytes | None, stream: Unpacked) -> Iterator[bytes]:
+    if first is not None:
+        yield first
+    while line := stream.line(longest=_LONGEST_LINE):
+        yield line
 
 
-def _header(line: bytes) -> tuple[int, int] | None:
+def _header(line: bytes, stream: Unpacked) -> tuple[int, int] | None:
+    """How many words and numbers, if the line says so; what cannot be in the file is refused before it is sought."""
     fields = line.split()
-    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
+    if len(fields) != 2 or not all(f.isdigit() for f in fields):
+        return None
+    count, width = (int(f) if len(f) < 16 else 10**16 for f in fields)
+    if width > _WIDEST or count * (2 * width + 1) > stream.size:  # a number is at least a blank and a digit
+        raise InputError(
+            f"{stream.path}: its header says {_short(fields[0])} words of {_short(fields[1])} numbers, and so many are "
+            "not in the file; it is cut, damaged, or no file of word vectors."
+        )
+    return count, width
+
+
+def _short(field: bytes) -> str:
+    return field.decode() if len(field) < 16 else f"{field[:12].decode()}..."
 
 
 def _looks_like_text(first: bytes) -> bool:
@@ -150,13 +140,11 @@ def _looks_like_text(first: bytes) -> bool:
     return all(line.strip("\r\t").replace("\t", " ").isprintable() for line in text.split("\n"))
 
 
-def _read_text(
-    path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None, first: bytes | None
-) -> Found:
+def _read_text(path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None) -> Found:
     found: Found = {}
     width = header[1] if header else None
     number, offset = 0, 1 + (header is not None)
-    for line in _chain(first, lines):
+    for line in lines:
         if not line.strip():
             continue
         word, values = _fields(path, line, number + offset, width, header is not None and number == 0)
@@ -169,12 +157,6 @@ def _read_text(
     if header and header[0] != number:
         raise InputError(f"{path}: its header says {header[0]} words, but {number} follow; the file is cut or damaged.")
     return found
-
-
-def _chain(first: bytes | None, lines: Iterable[bytes]) -> Iterator[bytes]:
-    if first is not None:
-        yield first
-    yield from lines
 
 
 def _fields(path: Path, line: bytes, number: int, width: int | None, promised: bool) -> tuple[str, list[bytes]]:
@@ -197,15 +179,15 @@ def _is_number(field: bytes) -> bool:
         float(field)
     except ValueError:
         return False
-    return True
+    return b"_" not in field  # Python would read 1_0 as ten
 
 
 def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Vector:
-    try:
-        with np.errstate(over="ignore"):  # too large for float32 is found not finite below
-            vector = np.array([float(v) for v in values], dtype=np.float32)
-    except ValueError as error:
-        raise InputError(f"{path}: line {number}: {error} among the numbers of {word!r}.") from error
+    if (wrong := next((v for v in values if not _is_number(v)), None)) is not None:
+        came = repr(wrong[:24].decode("utf-8", errors="replace"))
+        raise InputError(f"{path}: line {number}: {came} among the numbers of {word!r} is not a number.")
+    with np.errstate(over="ignore"):  # too large for float32 is found not finite below
+        vector = np.array([float(v) for v in values], dtype=np.float32)
     return _finite(path, word, vector)
 
 
@@ -215,7 +197,7 @@ def _finite(path: Path, word: str, vector: Vector) -> Vector:
     return vector
 
 
-def _read_binary(path: Path, stream: _Ahead, wanted: set[str], header: tuple[int, int]) -> Found:
+def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[int, int]) -> Found:
     count, width = header
     if not count or not width:
         raise InputError(f"{path}: its header says {count} words of {width} numbers; there is nothing to read.")
@@ -233,7 +215,7 @@ def _read_binary(path: Path, stream: _Ahead, wanted: set[str], header: tuple[int
     return found
 
 
-def _binary_word(path: Path, stream: _Ahead, number: int, count: int) -> bytes:
+def _binary_word(path: Path, stream: Unpacked, number: int, count: int) -> bytes:
     name = bytearray()
     while (byte := stream.read(1)) != b" ":
         if not byte:

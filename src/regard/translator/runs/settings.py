@@ -278,9 +278,10 @@ def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
 def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+    return text if isinstance(value, int | float) and "_" in text else value  # 1_0 is hardly ever meant for ten
 
 
 def _checked(key: str, value: Any, mistakes: list[str]) -> Any:

@@ -101,3 +101,12 @@ def test_what_cannot_be_asked(regard, words: list[str], message: str) -> None:
 def test_bad_parameters_write_no_picture(regard, tmp_path: Path) -> None:
     assert regard("the-bisector", "--plot", str(tmp_path / "x.svg"), "--set", "eps=2")[0] == 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ["1_0", "9" * 400, "1e400", "ten"])
+def test_what_is_no_number_is_refused_shortly(regard, value: str) -> None:
+    """Python reads 1_0 as ten; nobody who writes it means that for sure."""
+    code, _, err = regard("average-within-budget", "--check", "--set", f"n={value}")
+    assert code == 2
+    assert "must be a whole number with 2 <= n" in err
+    assert len(err) < 250

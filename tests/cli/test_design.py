@@ -356,3 +356,13 @@ def test_integers_that_float64_rounds_are_refused_by_winnable(regard, tmp_path):
     code, out, err = regard("design", "winnable", tmp_path / "rows.npy")
     assert (code, out) == (2, "")
     assert "integers beyond 2^53 that float64 rounds, such as 9007199254740993" in err
+
+
+@pytest.mark.parametrize("word", ["1_0", "9" * 400, "1.0"])
+def test_a_key_is_named_in_digits(
+    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["regard", "design", "copy", "--keys", "1,0; 0,1", word])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "A key is named by a whole number counted from 0" in capsys.readouterr().err

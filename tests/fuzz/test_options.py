@@ -95,7 +95,7 @@ def test_the_cheap_verbs_are_those_of_the_program() -> None:
 def test_options_that_nobody_should_give(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    for seed, draw in cases(verb, 10 if verb == "noise compare" else 25):
+    for seed, draw in cases(verb, 4 if verb == "noise compare" else 25):
         words = [*verb.split(), *drawn(VERBS[verb], draw)]
         found: list[tuple[object, str]] = []
         error = outcome(lambda: found.append(run(words, monkeypatch)))  # noqa: B023 - called at once

@@ -194,3 +194,8 @@ def test_files_that_lie_are_one_sentence(tmp_path, text):
 def test_a_change_of_thousands_of_digits_is_one_sentence():
     with pytest.raises(InputError, match=r"training\.seed must be a whole number"):
         load_settings(changes=["seed=" + "9" * 5000])
+
+
+def test_an_underscore_makes_no_number() -> None:
+    with pytest.raises(InputError, match="width"):
+        Settings().with_changes(["width=1_0"])

@@ -218,7 +218,7 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
     notes = [one.said for one in match.mistakes if one.weight is Weight.VARIATION and one.name.startswith("positions")]
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
     if match.complete and recording.pad is not None:
-        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries")
+        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries", "future and padding")
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
     if match.tolerance == SINGLE:
         notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")

@@ -186,6 +186,11 @@ class OverPlaces(Norm):
         return self.gain * (x - mean) / torch.sqrt(var + self.eps) + self.shift
 
 
+class OneGain(Norm):
+    def __init__(self, eps=1e-6):
+        super().__init__(1, eps)
+
+
 class Bare(nn.Module):
     def forward(self, x):
         return F.layer_norm(x, x.shape[-1:])
@@ -197,6 +202,7 @@ def test_norms() -> None:
     assert names(Deviation) == ["norm-n-1"]
     assert names(OverPlaces) == ["norm-over-places"]
     assert names(Bare) == ["norm-unlearned"]
+    assert names(OneGain) == ["norm-one-gain"]
 
 
 class Forward(nn.Sequential):

@@ -238,7 +238,7 @@ class Dataflow:
             return
         live, other = (left, right) if self.nodes[left].live else (right, left)
         value, output = self.value(other), event.outputs[0]
-        if value.size < 2:
+        if value.size < 2 and not self.nodes[other].parameters:
             return
         if event.op in ("add", "add_") and self._is_bias(live, value):
             anchor = self.anchors[self.origin[live]]

@@ -119,7 +119,7 @@ def diagnose(
     reached = {"", *(stages if match.complete else stages[: match.reached])}
     findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
     named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]
-    named += [_told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
+    named += [told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
     named += _padding(match, recording, padding)
     named = _without_echoes(named)
     raised = recording.runs[0].raised
@@ -155,7 +155,8 @@ def _named(mistake: Mistake, roles: Roles) -> Named:
     )
 
 
-def _told(finding: Finding) -> Named:
+def told(finding: Finding) -> Named:
+    """A finding as it is told."""
     return Named(
         name=finding.name,
         said=finding.said,
@@ -217,7 +218,7 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
     notes = [one.said for one in match.mistakes if one.weight is Weight.VARIATION and one.name.startswith("positions")]
     notes += [one.said for one in findings if one.weight is Weight.VARIATION]
     if match.complete and recording.pad is not None:
-        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries")
+        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries", "future and padding")
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
     if match.tolerance == SINGLE:
         notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")

@@ -192,6 +192,8 @@ def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
         if match.switches.get(switch.replace("norm", "sum")) in ("no norm", "neither"):
             continue
         norm = choice.norm if isinstance(choice, NormChoice) else None
+        if norm is not None and norm.gain is not None and norm.gain.size == 1:
+            yield one_gain(match.roles.places.get(f"norm {number}", NOWHERE))
         if norm is not None and norm.gain is not None and norm.shift is None:
             yield Finding(
                 name="norm-without-shift",
@@ -200,6 +202,16 @@ def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
                 place=match.roles.places.get(f"norm {number}", NOWHERE),
                 weight=Weight.DEPARTURE,
             )
+
+
+def one_gain(place: Place) -> Finding:
+    """A norm whose gain and shift are one number each."""
+    return Finding(
+        name="norm-one-gain",
+        said="a norm with one gain and one shift for the whole width",
+        instead=NORM_INSTEAD,
+        place=place,
+    )
 
 
 def _unused(recording: Recording, match: Match) -> Iterator[Finding]:

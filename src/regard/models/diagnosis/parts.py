@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from regard.models.diagnosis import mistakes as library
-from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose
+from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose, told
+from regard.models.diagnosis.findings import NOWHERE, one_gain
 from regard.models.diagnosis.mistakes import Weight
 from regard.models.diagnosis.recording import Array, Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
@@ -125,6 +126,8 @@ def _norm(recording: Recording) -> Diagnosis:
                 bare = choice.norm is None or choice.norm.gain is None
                 named = [_named(one, roles) for one in ((wrong,) if wrong else ())]
                 named += [_named(library.unlearned_norm("norm", 1), roles)] if bare else []
+                if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
+                    named.append(told(one_gain(roles.places.get("norm 1", NOWHERE))))
                 return _single(recording, "norm", tuple(named), explained=True)
     off = float(np.abs(_right_norm(roles, run) - run.output).max()) if run.output is not None else None
     return _single(recording, "norm", (), explained=False, difference=off)

@@ -345,6 +345,7 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
         if (
             one.op in ("add", "mul")
             and early
+            and one.value.ndim > 0
             and one.value.shape[-1] == width
             and (one.parameters or one.value.ndim >= 2)
         ):
@@ -419,7 +420,7 @@ def _late_biases(flow: Dataflow) -> None:
 
 
 def _is_vector(value: Array) -> bool:
-    return bool(value.size == value.shape[-1] > 1)
+    return bool(value.ndim > 0 and value.size == value.shape[-1])
 
 
 def _eps(flow: Dataflow) -> tuple[float, ...]:

@@ -184,6 +184,8 @@ class Search:
         finite = value[np.isfinite(value)]
         if finite.size < value.size and not self.broken[place]:
             return False
+        if not (np.abs(finite) > 1e-12).any() and not self.broken[place]:
+            return False  # zeros occur everywhere
         return contained(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
 
     def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:

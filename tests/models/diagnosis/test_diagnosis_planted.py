@@ -54,12 +54,9 @@ def assert_named(style: str, names: str, pairs: tuple[str, ...]) -> None:
     assert not found.answer
     before, after = text_of(style).splitlines(), text.splitlines()
     changed = {number for number, line in enumerate(after, 1) if line not in before}
+    inside = ("scale-", "softmax-", "relu-", "output-softmax", "mask-")  # planted in forward, not in the constructor
     for one in found.mistakes:
-        if (
-            one.line is not None
-            and changed
-            and one.name.startswith(("scale-", "softmax-", "relu-", "output-", "mask-"))
-        ):
+        if one.line is not None and changed and one.name.startswith(inside):
             assert min(abs(one.line - number) for number in changed) <= 2, (one.line, changed)
 
 

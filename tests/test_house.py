@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -34,6 +35,11 @@ HEAVY = {"torch", "matplotlib", "gensim"}
 ABOUT_TORCH = {"torch_arithmetic"}  # ground that is imported by those who hold tensors, inside functions
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def part(path):
     """The name under regard that a file belongs to."""
     return path.relative_to(HOME).parts[0].removesuffix(".py")
@@ -41,7 +47,7 @@ def part(path):
 
 def imports(path, *, everywhere):
     """Names that a file imports, at its top level or everywhere; those for type checkers do not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     typing = {id(node) for test in ast.walk(tree) if is_type_checking(test) for node in ast.walk(test)}
     inside = {
         id(node)
@@ -141,7 +147,7 @@ def test_nothing_heavy_is_imported_at_the_top_of_the_mathematics():
 def test_no_drawer_of_odds_and_ends():
     for path in FILES:
         assert path.stem not in ("utils", "helpers", "misc", "common"), path
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         asserts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 

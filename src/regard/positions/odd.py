@@ -19,7 +19,7 @@ from regard.positions.machine import Table
 from regard.positions.rows import FLAT, first_equal_rows, nearest_rows
 from regard.progress import Progress
 
-_TREE = 1 << 21  # numbers in a table whose nearest rows a k-d tree finds
+_TREE = 1 << 17  # numbers in a table whose nearest rows a k-d tree finds
 
 
 def odd_rows(table: Table, length: int) -> Float:

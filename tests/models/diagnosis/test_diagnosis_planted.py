@@ -7,8 +7,8 @@ import types
 from pathlib import Path
 
 import pytest
-from plants import PLANTS
 
+from models.diagnosis.plants import PLANTS
 from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
 from regard.models.diagnosis.mistakes import LIBRARY, Weight
 from regard.models.diagnosis.recorder import record_model

@@ -157,7 +157,7 @@ def spoiled(certificate, row, **changes):
         (3, {"weights": lambda w: ["1/0"]}),
         (3, {"weights": lambda w: []}),
         (7, {"support": lambda s: [*s[:-1], s[0]]}),
-        (7, {"support": lambda s: [*s[:-1], 12]}),
+        (7, {"support": lambda s: [*s[:-1], 7]}),  # itself; some other key might make another true proof
         (7, {"support": lambda s: s[:-1], "weights": lambda w: w[:-1]}),
         (11, {"weights": lambda w: ["1/3", "2/3"]}),
         (11, {"weights": lambda w: ["1/2", "1/2"][:1]}),

@@ -77,6 +77,7 @@ def checked(name: str, setting: dict[str, float]) -> None:
     json.loads(found.to_json())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in HEAVY])
 def test_a_verdict_at_both_ends_and_between(name: str) -> None:
     most = LONG if name in LENGTHY else {}

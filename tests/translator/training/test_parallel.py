@@ -199,6 +199,7 @@ def test_a_run_goes_on_with_as_many_processes_as_it_began_with(data, tmp_path, l
     assert run(launcher, settings, tmp_path / "run", size=2)[0] == [0, 0]
 
 
+@pytest.mark.slow
 def test_real_torchrun_a_rank_killed_and_the_same_command_again(data, tmp_path, launcher):
     settings = tiny(data, *SHARED, "epochs=20", "dropout=0.2")
     (tmp_path / "settings.toml").write_text(settings.to_toml())

@@ -1,4 +1,4 @@
-"""Any torch model, ours or somebody's: audit it, compare it with its twin, capture its attention, measure its heads.
+"""Any torch model, ours or somebody's: audit it, compare it with its twin, capture and change its attention.
 
 Nothing is imported before it is asked for, torch least of all: records and arrays are read without it.
 
@@ -35,8 +35,6 @@ _WHERE = {
     "capture": "regard.models.capture",
     "compare": "regard.models.comparison",
     "edit": "regard.models.edit",
-    "heads": "regard.models.heads",
-    "look": "regard.models.look",
     "patch": "regard.models.patching",
 }
 

@@ -130,6 +130,7 @@ def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
+    say(f"{len(TOUR)} stops, some minutes in all, most of them the last two; Ctrl-C stops it.")
     parts = []
     for number, stop in enumerate(TOUR, start=1):
         begun = time.monotonic()

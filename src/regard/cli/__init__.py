@@ -12,7 +12,20 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
+from regard.cli import (
+    claims,
+    demo,
+    design,
+    example,
+    lab,
+    lowrank,
+    model,
+    noise,
+    positions,
+    subspace,
+    symmetry,
+    translator,
+)
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
@@ -26,6 +39,7 @@ app = typer.Typer(
     name="regard",
     help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
     'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'
+    "Files to try the rest with: regard example\n\n"
     "Keys are counted from 0. Every verb takes --json. Exit codes: 0 yes or done, 1 answered no, "
     "2 bad input, 3 could not find out, 4 a fault of ours.",
     no_args_is_help=True,
@@ -40,6 +54,7 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
 app.command(name="demo")(demo.demo)
+app.command(name="example")(example.example)
 app.command(name="lab")(lab.lab)
 app.command(name="positions")(positions.positions)
 app.command(name="lowrank")(lowrank.lowrank)

@@ -25,6 +25,17 @@ def note(message: str) -> None:
     print(f"note: {message}", file=sys.stderr)
 
 
+def write_new(path: str, text: str, *endings: str) -> None:
+    """Write a text file that begins somebody's work; one that is there is never overwritten."""
+    from regard.arrays import check_target
+    from regard.errors import InputError
+    from regard.files import write_file
+
+    if check_target(path, endings).exists():
+        raise InputError(f"{path!r} is there already and is left as it is; name another file.")
+    write_file(path, text.encode())
+
+
 def check_plot(*paths: str | None) -> None:
     """Refuse a picture that could not be written, before the work rather than after."""
     from importlib.util import find_spec

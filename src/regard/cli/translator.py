@@ -13,6 +13,7 @@ import typer
 
 from regard.cli.output import AsJson, Progress, note, show
 from regard.errors import InputError
+from regard.progress import STOPPING, duration
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
@@ -28,6 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+MEASURED = 10  # steps after which the time that is left is known well enough to be said
 RunFolder = Annotated[Path, typer.Argument(help="A folder that train wrote.", show_default=False)]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
@@ -173,6 +175,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.terminal, self.shown = sys.stderr.isatty(), time.monotonic()
+        self.steps = 0  # seen so far: the first few say how long the rest will take
 
     def __call__(self, event: Step | Epoch) -> None:
         from regard.translator.training.loop import Step
@@ -188,9 +191,10 @@ class _Watch:
             )
 
     def _step(self, event: Step) -> None:
-        from regard.progress import duration
-
         now = time.monotonic()
+        self.steps += 1
+        if self.steps == min(MEASURED, event.steps):
+            self._say(f"about {duration(event.seconds_left)} to go here; {STOPPING}", "\n")
         if now - self.shown < (0.5 if self.terminal else 20):
             return
         self.shown = now
@@ -272,8 +276,12 @@ def _standard_input() -> list[str]:
 @app.command()
 def compare(
     what: Annotated[
-        list[str], typer.Argument(help="A settings file (or builtin, coursework, good, ctc); or finished run folders.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="A settings file (or builtin, coursework, good, ctc); or run folders; default: those in runs.",
+            show_default=False,
+        ),
+    ] = None,
     embeddings: Annotated[
         list[str] | None,
         typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
@@ -301,6 +309,7 @@ def compare(
     from regard.translator.studies.comparison import compare_runs
     from regard.translator.studies.variants import split_variants
 
+    what = what or _finished_runs()
     if len(what) > 1 or Path(what[0]).is_dir():
         if changes or any(option is not None for option in (embeddings, data, source, target, out)):
             raise InputError(
@@ -319,9 +328,63 @@ def compare(
     show(contest(settings, variants, folder, seeds=seeds, watch=_Watch(), say=note, command=command), as_json=as_json)
 
 
+def _finished_runs() -> list[str]:
+    """The finished runs in the folder runs, where there are two or more: what a bare `compare` is about."""
+    from regard.translator.runs.records import is_finished
+
+    found = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
+    if len(found) < 2:
+        there = f"only {found[0]}" if found else "none"
+        raise InputError(
+            f"A comparison needs two finished runs, and in the folder runs there is {there}. To train two and compare "
+            "them, some minutes: regard translator compare builtin --with learned,positions=none --seeds 1"
+        )
+    return found
+
+
+def _everything_in_runs() -> list[Path]:
+    """The runs, comparisons and studies in the folder runs that have results: what a bare `report` is about."""
+    folders = [folder for folder in sorted(Path("runs").glob("*")) if folder.is_dir()]
+    found = [folder for folder in folders if _has_results(folder)]
+    if not found:
+        raise InputError(
+            "There is nothing to report on: the folder runs has no finished run. Make one, some minutes: "
+            "regard translator train"
+        )
+    if len(found) < len(folders):
+        note(f"left out, since nothing in them is finished: {', '.join(str(f) for f in folders if f not in found)}")
+    return found
+
+
+def _has_results(folder: Path) -> bool:
+    from regard.translator.runs.records import is_finished
+    from regard.translator.studies.comparison_record import PLAN, read_comparison
+    from regard.translator.studies.search_record import STUDY, read_study
+
+    try:
+        if (folder / PLAN).is_file():
+            read_comparison(folder)
+        elif (folder / STUDY).is_file():
+            read_study(folder)
+        else:
+            return is_finished(folder)
+    except InputError:  # begun, and not one result yet
+        return False
+    return True
+
+
+NO_SEARCH = (
+    "A search trains one model after another, so say which and how many: regard translator tune builtin --trials 4 "
+    "(some ten minutes), or the coursework's, regard translator tune coursework --data DIR --trials 40 (some hours). "
+    "Either says first how long it will take, and goes on where Ctrl-C stopped it."
+)
+
+
 @app.command()
 def tune(
-    config: Annotated[str, typer.Argument(help="The settings to start from, as for train.")] = "coursework",
+    config: Annotated[
+        str | None, typer.Argument(help="The settings to start from, as for train.", show_default=False)
+    ] = None,
     trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
     space: Annotated[
         str | None,
@@ -353,6 +416,8 @@ def tune(
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
     """
+    if config is None:
+        raise InputError(NO_SEARCH)
     from regard.translator.studies.tuning import tune as search
 
     settings = _settings(config, changes or [], data=data, source=source, target=target)
@@ -367,7 +432,10 @@ def tune(
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Folders that train, compare or tune wrote.")],
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders that train, compare or tune wrote; default: all in runs.", show_default=False),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     replace: Annotated[bool, typer.Option("--replace", help="Write over a page that is there.")] = False,
     as_json: AsJson = False,
@@ -381,4 +449,4 @@ def report(
     from regard.translator.reports import report as write
 
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(write(folders, out, replace=replace, say=note, command=command), as_json=as_json)
+    show(write(folders or _everything_in_runs(), out, replace=replace, say=note, command=command), as_json=as_json)

@@ -21,7 +21,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import create_folder, write_file
-from regard.progress import Say, duration, unheard
+from regard.progress import STOPPING, Say, duration, unheard
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.run import load_run, searches
 from regard.translator.runs.files import json_file, locked
@@ -250,7 +250,7 @@ def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus,
             ready[wanted] = prepare(wanted, corpus)
             seconds[variant.name] = cpu_seconds_a_run(wanted, ready[wanted])
     total = sum(seconds[v.name] for v, _ in left)
-    say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all")
+    say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all; {STOPPING}")
     return ready
 
 

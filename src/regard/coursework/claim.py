@@ -203,6 +203,10 @@ class Answered(Result):
     checked: Checked
     proof: Proof
 
+    def for_set(self, name: str) -> Answered:
+        """The same, decided by the premise of this set."""
+        return Answered(checked=self.checked.for_set(name), proof=self.proof)
+
     @property
     def answer(self) -> bool:
         return self.checked.answer

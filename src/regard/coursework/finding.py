@@ -62,16 +62,21 @@ class Found(Result):
         """The claims of these questions, each once, in the order of the set."""
         return tuple({claim.name: claim for one in self.questions for claim in one.claims}.values())
 
+    @property
+    def central(self) -> tuple[Claim, ...]:
+        """These claims without what the set says in passing only."""
+        return tuple(claim for claim in self.claims if not any(one.aside(claim) for one in self.questions))
+
     def the_claim(self, doing: str, *, checkable: bool = False) -> Claim:
         """The one claim that an option such as --proof can be about."""
         fitting = [claim for claim in self.claims if claim.checkable or not checkable]
-        central = [claim for claim in fitting if not any(one.aside(claim) for one in self.questions)]
+        central = [claim for claim in fitting if claim in self.central]
         if len(central or fitting) == 1:
             return (central or fitting)[0]
         labels = ", ".join(one.label for one in self.questions)
         if not fitting:
             raise InputError(
-                f"{self.set.name}, {labels} asks for words; regard claims {self.set.name} {_typed(labels)} has what a "
+                f"{self.set.name}, {labels} asks for words; regard claims {self.set.name} {typed(labels)} has what a "
                 "complete answer contains."
             )
         names = ", ".join(claim.name for claim in fitting)
@@ -109,7 +114,7 @@ class Found(Result):
         for one in self.questions:
             lines += [self._line(one, claim, widest) for claim in one.claims]
         first = self.questions[0].label
-        opens = f"regard claims {self.set.name} {_typed(first)}"
+        opens = f"regard claims {self.set.name} {typed(first)}"
         return "\n".join([*lines, "", f"Next: {opens} opens a question; add --check for the verdicts."])
 
     @staticmethod
@@ -187,10 +192,10 @@ class SetAnswered(Result):
         return {**self.checked.to_dict(), **self.proved.to_dict()}
 
 
-def _typed(label: str) -> str:
+def typed(label: str) -> str:
     """A label as a shell takes it, without quotes where that is possible.
 
-    >>> _typed("1B.ii"), _typed("3(a)i"), _typed("Attention (b)")
+    >>> typed("1B.ii"), typed("3(a)i"), typed("Attention (b)")
     ('1B.ii', '3ai', 'Attention b')
     """
     return label.replace("(", "").replace(")", "")

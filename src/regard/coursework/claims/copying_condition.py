@@ -175,8 +175,8 @@ CLAIM = Claim(
     statement="Attention puts almost all its mass on key j exactly when s_j exceeds every other score by enough.",
     formula="alpha_j >= 1/(1+eps)  <=>  s_j - max_(i != j) s_i is large enough; how large?",
     sources=(
-        Source("sequence-models-hw3", "question 3(a)i"),
-        Source("cs224n-w25-a4", "question 1-1"),
+        Source("sequence-models-hw3", "3(a)i"),
+        Source("cs224n-w25-a4", "1-1"),
         Source("self-attention-written", "(a)ii"),
         Source("cse151b-hw4", "1A.ii"),
     ),

@@ -143,7 +143,7 @@ CLAIM = Claim(
     statement="Train it with the defaults and report its perplexity; tune it (more epochs alone do not count) and "
     "report what was tried and what improved.",
     formula="perplexity = exp(-(1/N) sum of ln p(target token)) on the validation pairs",
-    sources=(Source("cse151b-hw4", "question 2A-B"),),
+    sources=(Source("cse151b-hw4", "2B", note="training and tuning"),),
     parameters=(),
     readings=(
         Reading(

@@ -292,7 +292,7 @@ def build_encoder(settings: Settings, source: Words, target: Words) -> EncoderTr
     size, places = settings.model, settings.data.longest + 2
     variant = PaddingReader if size.kind == "reads-padding" else EncoderTranslator
     tokens = build_tokens(settings, source)
-    embedding = Embedding(tokens, positions_module(settings.embedding.positions, places, size.width))
+    embedding = Embedding(tokens, build_positions(settings, places))
     layer = EncoderLayer(
         build_attention(settings),
         FeedForward(size.width, size.feed_forward),
@@ -310,9 +310,18 @@ def build_tokens(settings: Settings, words: Words) -> TokenEmbedding:
         kind = FrozenEmbedding if settings.embedding.frozen else TokenEmbedding
         return kind(words.size, width, words.vectors)
     tokens = TokenEmbedding(words.size, width)
-    # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
-    tokens.weight.data.mul_(width**-0.5)
+    if settings.embedding.start == "normal":
+        tokens.weight.data[PAD] = torch.randn(width)  # torch's default knows no padding
+    else:
+        # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
+        tokens.weight.data.mul_(width**-0.5)
     return tokens
+
+
+def build_positions(settings: Settings, places: int) -> nn.Module:
+    """What is added to the vectors of the places."""
+    embedding = settings.embedding
+    return positions_module(embedding.positions, places, settings.model.width, start=embedding.start)
 
 
 def build_attention(settings: Settings) -> Attention:

@@ -74,6 +74,12 @@ class EmbeddingSettings:
         "learned (BERT-style), sinusoidal, rotary, or none",
         choices=("learned", "sinusoidal", "rotary", "none"),
     )
+    start: str = _setting(
+        "short",
+        "where learned rows start: short (words of length about 1, places shorter, padding 0), or normal (torch's "
+        "default: standard normal numbers, padding too)",
+        choices=("short", "normal"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,8 +350,11 @@ def _model_conflicts(settings: Settings) -> list[str]:
             )
         if model.tied:
             found.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false.")
-    elif not model.decoder_layers:
-        found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+    else:
+        if not model.decoder_layers:
+            found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+        if settings.embedding.start == "normal":
+            found.append(f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short.")
     if model.tied and not settings.vocabulary.joint:
         found.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
     if model.tied and settings.embedding.source != settings.embedding.target:

@@ -88,7 +88,7 @@ def test_all_mistakes_at_once(tmp_path):
         "model.width must be a whole number, not 'wide'.",
         "model.heads must be 1 or more, not 0.",
         "model.dropout must be 0.996 or less, not 1.0.",
-        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, not 'decoder'.",
+        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, own, not 'decoder'.",
         "model.layers must be a whole number, not True.",
         "training.learning_rate must be above 0, not 0.0.",
         "training.seed must be 2147483647 or less, not 2147483648.",

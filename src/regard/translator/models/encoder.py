@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.greedy import TranslationModel, read_off
@@ -284,6 +285,8 @@ def _builder(kind: str) -> Callable[[Settings, Words, Words], TranslationModel]:
         from regard.translator.models.ctc import build_ctc
 
         return build_ctc
+    if kind == "own":
+        raise InputError("model.kind own is a model of yours: name it with --model FILE.py:NAME.")
     return build_encoder
 
 
@@ -350,3 +353,4 @@ def seed_dropout(model: nn.Module, seed: int, step: int, rank: int = 0) -> None:
         if isinstance(module, Dropout):
             module.noise.manual_seed(mixed)
             return  # all share one generator
+    torch.manual_seed(mixed)  # somebody's own model draws from torch's

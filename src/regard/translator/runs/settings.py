@@ -89,8 +89,8 @@ class ModelSettings:
     kind: str = _setting(
         "encoder",
         "encoder (one layer, padding never read), reads-padding (as the coursework: padded to the longest, no mask), "
-        "encoder-decoder, or ctc",
-        choices=("encoder", "reads-padding", "encoder-decoder", "ctc"),
+        "encoder-decoder, ctc, or own (train --model FILE.py:NAME)",
+        choices=("encoder", "reads-padding", "encoder-decoder", "ctc", "own"),
     )
     layers: int = _setting(1, "encoder layers; encoder and reads-padding have one", least=1)
     decoder_layers: int = _setting(
@@ -340,8 +340,24 @@ def _conflicts(settings: Settings) -> list[str]:
     return found + _model_conflicts(settings)
 
 
+def _own_conflicts(settings: Settings) -> list[str]:
+    """What cannot be asked of somebody's own model, which says and does everything itself."""
+    embedding, wrong = settings.embedding, []
+    for key, value, plain in [
+        ("embedding.source", embedding.source, "learned"),
+        ("embedding.target", embedding.target, "learned"),
+        ("model.tied", settings.model.tied, False),
+        ("model.decoder_layers", settings.model.decoder_layers, 0),
+    ]:
+        if value != plain:
+            wrong.append(f"{key} is {value!r}, which is not for a model of your own (model.kind own): leave it out.")
+    return wrong
+
+
 def _model_conflicts(settings: Settings) -> list[str]:
     model, found = settings.model, []
+    if model.kind == "own":
+        return _own_conflicts(settings)
     if model.kind in ("encoder", "reads-padding"):
         if model.layers != 1 or model.decoder_layers:
             found.append(

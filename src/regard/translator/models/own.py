@@ -90,8 +90,8 @@ class OwnTranslator(TranslationModel):
         return read_off(self(source))
 
     def attention(self, source: Tensor) -> Tensor:
-        """Not known from outside; ``regard model attention`` records what a module computes inside."""
-        raise InputError(f"{self.code.name} does not say its attention weights; see regard model --help.")
+        """Not known from outside; ``regard model capture`` records what a module computes inside."""
+        raise InputError(f"{self.code.name} does not say its attention weights; see regard model capture --help.")
 
     def _checked(self, found: Any, ids: Tensor) -> Tensor:
         name, wanted = self.code.name, (*ids.shape, self.words)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
 from regard.errors import InputError
 from regard.progress import STOPPING, duration
 
@@ -44,12 +45,16 @@ Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or l
 @app.command()
 def train(
     config: Annotated[
-        str, typer.Argument(help="A settings file, or a built-in one: builtin, coursework, good, ctc.")
+        str,
+        typer.Argument(
+            help="A settings file, or a built-in one: builtin, coursework, coursework-as-described, good, ctc."
+        ),
     ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from: the ending of its files.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME of the settings.")] = None,
+    model: OwnModel = None,
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,10 +66,16 @@ def train(
 
     Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
 
+    A model of your own, which maps ids (N, T) to scores (N, T, target words), with the same data, loop and report:
+
+    regard translator train coursework --model my.py:TransformerTranslator --data multi30k --out runs/mine
+
     Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
+    kind = [] if model is None else ["model.kind=own"]
     try:
-        settings = _settings(config, changes or [], data=data, source=source, target=target)
+        settings = _settings(config, [*(changes or []), *kind], data=data, source=source, target=target)
+        code = own_code(model)
     except InputError:
         _said_by_the_first()
         raise
@@ -76,7 +87,7 @@ def train(
     with joined() as team:
         watch, say = (_Watch(), note) if team.leads else (None, None)
         try:
-            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team)
+            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
         except KeyboardInterrupt:
             if team.leads:
                 note("stopped; the same command goes on from the last checkpoint.")
@@ -87,11 +98,21 @@ def train(
 
 @app.command()
 def score(
-    run: RunFolder,
+    run: Annotated[Path | None, typer.Argument(help="A folder that train wrote.", show_default=False)] = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
     ] = None,
+    split: Split = "test",
+    model: OwnModel = None,
+    log_probabilities: Annotated[
+        Path | None,
+        typer.Option(help="A file with the log-probabilities of the tokens instead of a model; see tokens --help."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Without a run folder: as for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    changes: Changes = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
@@ -102,12 +123,53 @@ def score(
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
     regard translator score runs/good --beam 5
+
+    A model of your own, with its own weights, on the same tokens as ours (words and lengths of the coursework; others
+    with --set), or log-probabilities that it wrote:
+
+    regard translator score --model my.py:load --data multi30k --split validation
+
+    regard translator score --log-probabilities mine.jsonl --data multi30k --split validation
     """
     from regard.translator.scoring.scores import score as judged
 
-    opened = _opened(run, weights)
-    pairs = _pairs(test, opened.settings)
+    settings = _without_run(run, model or log_probabilities, changes, data=data, source=source, target=target)
+    if log_probabilities is not None:
+        if model is not None or test is not None:
+            raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
+        show(judged_file(log_probabilities, run, settings, split), as_json=as_json)
+    if run is not None:
+        opened = _opened(run, weights, model)
+        pairs = _pairs(test, opened.settings, split)
+    else:
+        opened, pairs = opened_model(str(model), settings, split)
+        pairs = pairs if test is None else _pairs(test, opened.settings, split)
     show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
+
+
+@app.command()
+def tokens(
+    config: Annotated[
+        str, typer.Argument(help="The settings that choose pairs and words, as for train.")
+    ] = "coursework",
+    split: Annotated[str, typer.Option(help="Which pairs: train, validation or test.")] = "validation",
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokens.jsonl"),
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the token ids of a split, and what they mean, for a model that lives elsewhere.
+
+    regard translator tokens --data multi30k --split validation --out validation.jsonl
+
+    One JSON object on each line: first the words of both languages, then for each pair the ids of its source and its
+    target. Give each of these lines "log_probabilities" (one natural logarithm for each target id) and, for BLEU, a
+    "translation", and score the file: regard translator score --log-probabilities FILE --data multi30k
+    """
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    show(written_tokens(out, settings, split), as_json=as_json)
 
 
 @app.command()
@@ -120,6 +182,7 @@ def translate(
         ),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
+    model: OwnModel = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
@@ -132,7 +195,7 @@ def translate(
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
     sentences = _sentences(text)
-    opened = _opened(run, weights)
+    opened = _opened(run, weights, model)
     found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
@@ -161,10 +224,10 @@ def export(
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
-def _opened(folder: Path, weights: str) -> Run:
+def _opened(folder: Path, weights: str, model: str | None = None) -> Run:
     from regard.translator.models.run import load_run
 
-    run = load_run(folder, weights=weights)
+    run = load_run(folder, weights=weights, own=own_code(model))
     for line in run.notes:
         note(line)
     return run
@@ -232,17 +295,31 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
 
 
-def _pairs(test: tuple[Path, Path] | None, settings: Settings) -> Pairs:
+def _without_run(
+    run: Path | None, other: str | Path | None, changes: list[str] | None, **named: str | None
+) -> Settings:
+    """What is scored without a run folder: the coursework's settings with these; refused where a run has its own."""
+    if run is None and other is None:
+        raise InputError(
+            "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."
+        )
+    if run is not None and (changes or any(value is not None for value in named.values())):
+        raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
+    return _settings("coursework", changes or [], **named)
+
+
+def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
     from regard.translator.data.corpus import Pairs, clean, read_pairs
+    from regard.translator.training.own_runs import split_pairs
     from regard.translator.training.preparation import load_data
 
     if test is not None:
         found = read_pairs(*test)
         return Pairs([clean(s) for s in found.source], [clean(t) for t in found.target])
-    pairs = load_data(settings).test
-    if pairs is None:
-        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE.")
-    return pairs
+    corpus = load_data(settings)
+    if split == "test" and corpus.test is None:
+        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE, or --split validation.")
+    return split_pairs(corpus, split)[0]
 
 
 def _sentences(text: str | None) -> list[str]:
@@ -289,6 +366,7 @@ def compare(
     seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
     resamples: Annotated[int, typer.Option(help="Draws of the bootstrap between run folders.")] = 1000,
     beam: Beam = 1,
+    model: OwnModel = None,
     data: Annotated[str | None, typer.Option(help="As for train.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -316,7 +394,11 @@ def compare(
                 "Run folders are compared as they are; --with, --data, --source, --target, --out and --set are for "
                 "training."
             )
-        show(compare_runs([Path(folder) for folder in what], beam=beam, samples=resamples, say=note), as_json=as_json)
+        own = own_code(model)
+        found = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
+        show(found, as_json=as_json)
+    if model is not None:
+        raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
     if not embeddings:
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
     if beam != 1:
@@ -438,6 +520,7 @@ def report(
     ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     replace: Annotated[bool, typer.Option("--replace", help="Write over a page that is there.")] = False,
+    model: OwnModel = None,
     as_json: AsJson = False,
 ) -> None:
     """One offline HTML page about runs, comparisons and studies: curves, tables, translations, attention, settings.
@@ -449,4 +532,6 @@ def report(
     from regard.translator.reports import report as write
 
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(write(folders or _everything_in_runs(), out, replace=replace, say=note, command=command), as_json=as_json)
+    own = own_code(model)
+    chosen = folders or _everything_in_runs()
+    show(write(chosen, out, replace=replace, say=note, command=command, own=own), as_json=as_json)

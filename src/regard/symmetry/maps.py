@@ -42,6 +42,11 @@ def load_map(spec: str) -> Any:
     Traceback (most recent call last):
     regard.errors.InputError: missing.py:block: there is no file 'missing.py'; regard symmetry --template ...
     """
+    return load_named(spec)[1]
+
+
+def load_named(spec: str) -> tuple[Any, Any]:
+    """The module of ``file.py:name``, and the object of that name in it."""
     path, colon, name = spec.rpartition(":")
     if not colon or not path.endswith(".py") or not name.isidentifier():
         raise InputError(f"{spec!r} must name a file and a function in it, as in my_map.py:block.")
@@ -51,7 +56,7 @@ def load_map(spec: str) -> Any:
     if not hasattr(module, name):
         known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
         raise InputError(f"{spec}: {path} has no {name!r}; it has {', '.join(known) or 'nothing to call'}.")
-    return getattr(module, name)
+    return module, getattr(module, name)
 
 
 def _run(path: str) -> Any:
@@ -59,6 +64,7 @@ def _run(path: str) -> Any:
     if spec is None or spec.loader is None:
         raise InputError(f"{path} cannot be imported as Python; give a .py file.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their own module up while they are made
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # so that it can import its neighbours
     try:
         spec.loader.exec_module(module)

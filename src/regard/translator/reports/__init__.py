@@ -18,6 +18,7 @@ from regard.files import write_file
 from regard.progress import Say, unheard
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
+from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run
 from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
@@ -60,11 +61,12 @@ def report(
     replace: bool = False,
     say: Say | None = None,
     command: str = "",
+    own: OwnCode | None = None,
 ) -> Report:
     """Write one page about ``folders`` (of runs, comparisons, studies) to the file ``out``.
 
     Runs of the same data and vocabulary are compared too; where they are not, the page says why. A page that is
-    there already is kept, unless ``replace``.
+    there already is kept, unless ``replace``. Runs of somebody's ``own`` model open with its code.
     """
     out = Path(out)
     if out.exists() and not replace:
@@ -72,7 +74,7 @@ def report(
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"{out} cannot be written: give a file in a folder that exists.")
     kinds = _sorted(folders)
-    page = _Page(say or unheard, command)
+    page = _Page(say or unheard, command, own)
     for folder in kinds["study"]:
         page.study(folder)
     for folder in kinds["comparison"]:
@@ -93,8 +95,8 @@ def report(
 class _Page:
     """The sections so far, and the corpora they needed."""
 
-    def __init__(self, say: Say, command: str) -> None:
-        self.say, self.command = say, command
+    def __init__(self, say: Say, command: str, own: OwnCode | None = None) -> None:
+        self.say, self.command, self.own = say, command, own
         self.sections: list[str] = []
         self.contents: list[tuple[str, str]] = []
         self.notes: list[str] = []
@@ -177,7 +179,7 @@ class _Page:
     def _scored(self, record: Record) -> Scored:
         _ = record.best  # a run without an epoch has nothing to show
         self.say(f"scoring {record.folder}")
-        run = load_run(record.folder)  # a damaged run is refused; data that has moved is only noted
+        run = load_run(record.folder, own=self.own)  # a damaged run is refused; data that has moved is only noted
         try:
             pairs, scored_on = held_out(self._corpus(record))
         except InputError as error:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.models.capture import capture as capture
     from regard.models.comparison import compare as compare
     from regard.models.edit import edit as edit
+    from regard.models.looking import look as look
     from regard.models.patching import ablate as ablate
     from regard.models.patching import patch as patch
     from regard.models.records import AttentionRecord as AttentionRecord
@@ -35,6 +36,7 @@ _WHERE = {
     "capture": "regard.models.capture",
     "compare": "regard.models.comparison",
     "edit": "regard.models.edit",
+    "look": "regard.models.looking",
     "patch": "regard.models.patching",
 }
 

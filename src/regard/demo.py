@@ -266,6 +266,11 @@ PAGE = """<!doctype html>
   caption { color: #aaa } th, td { border-color: #3a4046 } }
 </style>
 <h1>Regard: a tour</h1>
+<p>A <b>key</b> is a vector that says what an item offers, a <b>query</b> a vector that says what is sought; each
+key's share of the attention is softmax of the dot products between the two, and the answer is the items' values
+averaged with these shares. Every layer of a Transformer does this for every word, so which shares a query can give
+at all, and how long it must be, decides what such a model can copy, average or ignore. <b>eps</b> is how much the
+others may keep: copying a key within eps = 0.01 means giving it 1/(1 + 0.01) of the attention or more.</p>
 <p>Every block below is a command that you can run yourself, and what it answered. Keys are counted from 0.</p>
 <nav aria-label="Stops">CONTENTS<a href="#next"><b>What to do next</b></a></nav>
 SECTIONS

@@ -26,6 +26,7 @@ from regard.cli import (
     symmetry,
     translator,
 )
+from regard.cli.output import Group
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
@@ -36,6 +37,7 @@ _debug = False
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
 
 app = typer.Typer(
+    cls=Group,
     name="regard",
     help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
     'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'

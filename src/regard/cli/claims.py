@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Details, Progress, note, show
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def claims(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """What the coursework states, whether it holds, and why.
@@ -70,7 +71,7 @@ def claims(
     """
     given, words = _parameters(set_ or []), list(words or [])
     if not words:
-        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json)
+        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
     found, file = _found(words, template=template)
     if template:
@@ -123,7 +124,7 @@ def _one(found: Claim | Found, option: str) -> Claim:
     return found.the_claim(option, checkable=checkable) if isinstance(found, Found) else found
 
 
-def _all(check: bool, *, alone: bool, as_json: bool) -> None:
+def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
     from regard.coursework.catalogue import claims as catalogue
 
     if not alone:
@@ -131,7 +132,8 @@ def _all(check: bool, *, alone: bool, as_json: bool) -> None:
             "--proof, --plot and --set are about one claim, as are --template and --answer: name it, as in "
             "regard claims average-of-two."
         )
-    show(catalogue.check(progress=Progress("claims")) if check else catalogue.listing(), as_json=as_json)
+    found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
+    show(found, as_json=as_json, details=details)
 
 
 def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:

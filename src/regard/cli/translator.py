@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Group, Progress, note, show
 from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
 from regard.errors import InputError
 from regard.progress import STOPPING, duration
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.translator.training.loop import Step
 
 app = typer.Typer(
+    cls=Group,
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
     "Try: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
     "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -203,6 +204,11 @@ class Checked(Result):
         said = {"claim": self.claim, "status": self.status.value, "asked": self.asked, "sets": sets}
         return {**said, "parameters": self.parameters, "readings": judged}
 
+    def by_set(self) -> str:
+        """The verdict for each problem set, where their premises differ."""
+        each = ((one, self.by_source(one).verdict.status.value) for one in self.sources)
+        return "; ".join(f"{status} for {one.name}, {one.where}" for one, status in each)
+
     def figure(self) -> Any:
         """The claim's picture, for these parameters."""
         from regard.pictures import figure
@@ -219,16 +225,35 @@ class Table(Result):
     rows: tuple[Checked, ...]
 
     def __str__(self) -> str:
+        lines = [self._brief(row) for row in self.rows]
+        count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
+        summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
+        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."]) + (
+            "\nWhy, reading by reading: regard claims NAME --check, or regard claims --check --details."
+        )
+
+    def details(self) -> str:
+        """Every reading with what supports it, or with its counterexample."""
         lines = []
         for row in self.rows:
             lines.append(row.claim)
             lines += [self._line(judged) for judged in row.judged]
             if row.premises_differ:
-                said = [f"{row.by_source(one).verdict.status.value} for {one.name}, {one.where}" for one in row.sources]
-                lines.append(wrapped(f"{'by set':<12} {'; '.join(said)}", indent=2, hang=13))
-        count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
-        summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
-        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."])
+                lines.append(wrapped(f"{'by set':<12} {row.by_set()}", indent=2, hang=13))
+        return "\n".join(lines)
+
+    @staticmethod
+    def _brief(row: Checked) -> str:
+        """One line: the verdict on the statement's own reading, and the other readings that end otherwise."""
+        others = [j for j in row.judged[1:] if j.verdict.status is not row.status]
+        start = f"{row.status.value:<12} {row.claim:<30}"
+        if row.premises_differ:
+            return wrapped(f"{start} {row.by_set()}", hang=len(start) + 1)
+        line = f"{start} {'; '.join(f'{j.verdict.status.value} if read as {j.reading!r}' for j in others)}".rstrip()
+        if len(line) <= WIDTH:
+            return line
+        count = Counter(j.verdict.status.value for j in others)
+        return f"{start} other readings: {', '.join(f'{number} {status}' for status, number in count.items())}"
 
     @staticmethod
     def _line(judged: Judged) -> str:

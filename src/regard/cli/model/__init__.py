@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from regard.cli.model import audit, capture, compare, look, patch
+from regard.cli.output import Group
 
 app = typer.Typer(
+    cls=Group,
     help="Any torch model: audit it, compare it with its twin, see the attention that it really used.",
     no_args_is_help=True,
     rich_markup_mode=None,

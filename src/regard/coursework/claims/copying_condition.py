@@ -163,7 +163,7 @@ QUESTION = Question(
     sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
     make=number_and_slack,
     judge=always_enough,
-    decided="The worst case, all other scores exactly the margin behind, was enclosed in rigorous balls, with eps "
+    decided="The worst case, all other scores exactly the margin behind, was computed with error bounds, with eps "
     "taken 1 + 1e-9 times as large: exact for each n and eps.",
     measure="it is {} the smallest margin that is always enough (proved)",
     best=smallest_margin,

@@ -519,20 +519,39 @@ def report(
         list[Path] | None,
         typer.Argument(help="Folders that train, compare or tune wrote; default: all in runs.", show_default=False),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    replace: Annotated[bool, typer.Option("--replace", help="Write over a page that is there.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The file to write; default report.html or report.pdf.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="html (a page) or pdf; default: by the ending of --out, else html.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The title.")] = "Translator report",
+    author: Annotated[str, typer.Option(help="Whose report it is; a line under the title.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
     model: OwnModel = None,
     as_json: AsJson = False,
 ) -> None:
-    """One offline HTML page about runs, comparisons and studies: curves, tables, translations, attention, settings.
+    """A report about runs, comparisons and studies: curves, tables, translations, attention, settings.
 
     regard translator report runs/* --out report.html
 
-    The page asks nothing of the network and prints cleanly to PDF.
+    regard translator report runs/* --format pdf --title "Homework 4" --author "Ada Lovelace"
+
+    The page is one file that asks nothing of the network. The PDF says the same on numbered sheets of A4; it needs
+    pip install 'regard[plots]'.
     """
     from regard.translator.reports import report as write
 
     command = shlex.join(["regard", *sys.argv[1:]])
     own = own_code(model)
-    chosen = folders or _everything_in_runs()
-    show(write(chosen, out, replace=replace, say=note, command=command, own=own), as_json=as_json)
+    file = out if out is not None else Path(f"report.{format or 'html'}")
+    found = write(
+        folders or _everything_in_runs(),
+        file,
+        replace=replace,
+        say=note,
+        command=command,
+        own=own,
+        format=format,
+        title=title,
+        author=author,
+    )
+    show(found, as_json=as_json)

@@ -13,6 +13,7 @@ from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.own import KIND
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
+from regard.translator.reports.in_words import run_in_words
 from regard.translator.runs.records import Record
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
@@ -35,6 +36,7 @@ def run_section(run: Scored, anchor: str, *, first: bool) -> str:
     parts = [
         tables.heading(2, f"Run {r.name}", anchor, "first" if first else ""),
         _state(r),
+        tables.paragraph(run_in_words(run)),
         _headline(run),
         tables.heading(3, "Learning curve"),
         _curve(r),

@@ -64,7 +64,7 @@ class VocabularySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingSettings:
-    """Where word vectors come from: learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR."""
+    """Where word vectors come from: learned, glove:FILE, word2vec:FILE, word2vec:train, bert:DIR or bert:hf:NAME."""
 
     source: str = _setting("learned", "vectors of the source words", pattern=_SPEC.pattern)
     target: str = _setting("learned", "vectors of the target words (the output layer)", pattern=_SPEC.pattern)

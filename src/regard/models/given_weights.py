@@ -107,7 +107,7 @@ class Vectors:
     weights: Any
     beside: dict[str, Any]
 
-    def arrays(self, layer: int, shape: tuple[int, ...]) -> dict[str, Float32]:
+    def arrays(self, layer: int, shape: tuple[int, ...]) -> dict[str, Any]:
         """q, k and v as records have them: batch, heads, places, width; heads that share keys repeat them."""
         found = {}
         for what, given in self.beside.items():

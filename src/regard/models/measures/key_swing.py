@@ -72,7 +72,8 @@ def swing(k: Float) -> Float:
     """
     lengths = np.linalg.norm(k, axis=2)
     mean = lengths.mean(axis=1)
-    return np.divide(lengths.std(axis=1), mean, out=np.full(len(k), np.nan), where=mean > 0)
+    relative: Float = np.divide(lengths.std(axis=1), mean, out=np.full(len(k), np.nan), where=mean > 0)
+    return relative
 
 
 def evened(scores: Float, k: Float, allowed: Mask) -> Float:

@@ -52,7 +52,7 @@ def spread(weights: npt.ArrayLike, allowed: Mask, *, eps: float = EPS) -> Spread
     choice = there & (allowed.sum(axis=2) > 1)
     ordered = np.sort(p, axis=2)[:, :, ::-1]
     first, others = ordered[:, :, 0], ordered[:, :, 1:].sum(axis=2)
-    lead = np.log(first, out=np.full_like(first, -np.inf), where=first > 0)
+    lead = np.log(first, out=np.zeros_like(first), where=first > 0)  # a row of nothing is left out below
     lead = lead - np.log(others, out=np.full_like(others, -np.inf), where=others > 0)
     second = ordered[:, :, 1] if p.shape[2] > 1 else np.zeros_like(first)
     return Spread(
@@ -69,7 +69,8 @@ def normal(weights: npt.ArrayLike) -> Float:
     """Rows scaled to sum to 1; a row of nothing stays nothing, and negative weights count by their size."""
     w = np.abs(np.asarray(weights, dtype=np.float64))
     sums = w.sum(axis=-1, keepdims=True)
-    return np.divide(w, sums, out=np.zeros_like(w), where=sums > 0)
+    scaled: Float = np.divide(w, sums, out=np.zeros_like(w), where=sums > 0)
+    return scaled
 
 
 def overlap(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
@@ -108,7 +109,8 @@ def _mean(values: npt.ArrayLike, where: Mask) -> Float:
     """Mean along the last axis over the rows that count, NaN where there is none."""
     v = np.where(where, np.asarray(values, dtype=np.float64), 0.0)
     count = where.sum(axis=-1)
-    return np.divide(v.sum(axis=-1), count, out=np.full(v.shape[:-1], np.nan), where=count > 0)
+    mean: Float = np.divide(v.sum(axis=-1), count, out=np.full(v.shape[:-1], np.nan), where=count > 0)
+    return mean
 
 
 def _median(values: Float, where: Mask) -> Float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from regard.cli.model import audit, capture, compare, look, patch
+from regard.cli.model import audit, capture, compare, heads, look, patch
 from regard.cli.output import Group
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app.command(name="audit")(audit.audit)
 app.command(name="capture")(capture.capture)
 app.command(name="compare")(compare.compare)
 app.command(name="look")(look.look)
+app.command(name="heads")(heads.heads)
 app.command(name="patch")(patch.patch)
 
 

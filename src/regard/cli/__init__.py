@@ -12,7 +12,21 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
+from regard.cli import (
+    assignment,
+    claims,
+    demo,
+    design,
+    grade,
+    lab,
+    lowrank,
+    model,
+    noise,
+    positions,
+    subspace,
+    symmetry,
+    translator,
+)
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
@@ -39,6 +53,8 @@ app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
 app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
+app.add_typer(assignment.app, name="assignment")
+app.command(name="grade")(grade.grade)
 app.command(name="demo")(demo.demo)
 app.command(name="lab")(lab.lab)
 app.command(name="positions")(positions.positions)

@@ -49,7 +49,7 @@ class Pile:
     submissions: tuple[Submission, ...]
     students: Mapping[str, Student]
     secret: Secret
-    written: Mapping[str, Mapping[str, float]]  # by identity and question: the share that a person gave
+    ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
 
     def who(self, submission: Submission) -> str:
         """Whose numbers a submission is examined with: its group's, or its student's."""
@@ -198,7 +198,8 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
 
 
 def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
-    assignment, given = pile.assignment, pile.written.get(submission.identity, {})
+    assignment = pile.assignment
+    given = {question: sum(t) / len(t) for question, t in pile.ticks.get(submission.identity, {}).items()}
     questions = (
         ()
         if submission.refused
@@ -271,7 +272,7 @@ def pile_of(
     *,
     secret: Secret,
     students: Mapping[str, Student] | None = None,
-    written: Mapping[str, Mapping[str, float]] | None = None,
+    ticks: Mapping[str, Mapping[str, list[bool]]] | None = None,
 ) -> Pile:
     """Submissions with their students."""
     listed = students or {}
@@ -280,5 +281,5 @@ def pile_of(
         submissions=tuple(known(submissions, listed)),
         students=listed,
         secret=secret,
-        written=written or {},
+        ticks=ticks or {},
     )

@@ -58,6 +58,7 @@ class Outcome:
     confined: str = ""
     printed: str = ""
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # the limit that cut it short: with a higher one it is tried again
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -139,6 +140,7 @@ def _told(found: Outcome, given: Given, runner: Runner) -> Outcome:
         **found.to_dict(),
         "reason": book.told(reason) if book is not None else reason,
         "tier": runner.tier.value,
+        "seconds": runner.clock.limit if found.status is Status.CUT_SHORT else 0.0,
         "confined": re.sub(r"user \d+", "another user", runner.confined),  # else two runs would differ
         "printed": printed[:500],
         "notes": (*found.notes, *(book.notes if book is not None else ())),

@@ -87,7 +87,7 @@ def grade(
     try:
         journal = Journal(folder, pile.secret)
         outcomes, jobs = planned(pile, jail)
-        todo = [job for job in jobs if job.key not in journal.outcomes]
+        todo = [job for job in jobs if not _settled(journal.outcomes.get(job.key), job.limits)]
         for done, (job, outcome) in enumerate(_run(todo, workers or cores()), 1):
             if outcome.status is Status.NOT_RUN:
                 outcomes[job.key] = outcome  # not kept: the next time it may run
@@ -99,6 +99,11 @@ def grade(
         return replace(found, changed=tuple(differences(before(folder), found)))
     finally:
         lock.release()
+
+
+def _settled(outcome: Outcome | None, limits: Limits) -> bool:
+    """Whether an answer need not be run: it was, and not cut short by a lower limit than now."""
+    return outcome is not None and not 0 < outcome.seconds < limits.seconds
 
 
 def before(folder: Path) -> dict[str, object] | None:

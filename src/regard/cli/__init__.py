@@ -13,10 +13,12 @@ from typing import Any
 import typer
 
 from regard.cli import (
+    assignment,
     claims,
     demo,
     design,
     example,
+    grade,
     lab,
     lowrank,
     model,
@@ -55,6 +57,8 @@ app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
 app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
+app.add_typer(assignment.app, name="assignment")
+app.command(name="grade")(grade.grade)
 app.command(name="demo")(demo.demo)
 app.command(name="example")(example.example)
 app.command(name="lab")(lab.lab)

@@ -22,10 +22,10 @@ from regard.coursework.question import Question
 
 LADDER = {Stage.PLAIN: 0.2, Stage.RANDOM: 0.3, Stage.TRAPS: 0.1, Stage.ENDS: 0.2, Stage.ADVERSARY: 0.2}
 STAGES = {
-    Stage.PLAIN: "the plainest instances",
+    Stage.PLAIN: "the smallest and plainest instances",
     Stage.RANDOM: "random instances",
     Stage.TRAPS: "instances that are hard on purpose",
-    Stage.ENDS: "the smallest and the largest sizes",
+    Stage.ENDS: "both ends of every size",
     Stage.ADVERSARY: "an adversary that looks for a failure",
 }
 

@@ -27,6 +27,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.grading.assignment import Kind, Limits, Task
 from regard.grading.notebooks import Code
 
+SMALLEST = 5  # plain instances of the smallest sizes come first: the first step of the points
 ORDER = (Stage.PLAIN, Stage.RANDOM, Stage.TRAPS, Stage.ENDS)
 
 
@@ -57,6 +58,7 @@ class Outcome:
     confined: str = ""
     printed: str = ""
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # the limit that cut it short: with a higher one it is tried again
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -124,6 +126,7 @@ def pattern(reason: str) -> str:
     kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)? ", "", reason).partition(" (for ")[0]
     kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
     kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
+    kept = kept.removesuffix("; fix it first.")
     kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "#", kept)
     return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
 
@@ -131,12 +134,13 @@ def pattern(reason: str) -> str:
 def _told(found: Outcome, given: Given, runner: Runner) -> Outcome:
     """With what kept it in, what it printed, and lines as cells where it is a notebook."""
     book = given.notebook
-    reason = found.reason.replace(".ipynb.py", ".ipynb")
+    reason = found.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
     printed = runner.printed if hasattr(runner, "lines") else ""
     said = {
         **found.to_dict(),
         "reason": book.told(reason) if book is not None else reason,
         "tier": runner.tier.value,
+        "seconds": runner.clock.limit if found.status is Status.CUT_SHORT else 0.0,
         "confined": re.sub(r"user \d+", "another user", runner.confined),  # else two runs would differ
         "printed": printed[:500],
         "notes": (*found.notes, *(book.notes if book is not None else ())),
@@ -176,8 +180,9 @@ class Stages:
     def examined(self) -> Outcome:
         """Stage by stage; the first failure ends it."""
         groups: dict[Stage, list[Instance]] = {stage: [] for stage in ORDER}
-        for stage, instance in itertools.islice(self.check.instances(), self.limits.instances):
-            groups[stage].append(instance)
+        groups[Stage.PLAIN] = list(self.check.smallest(SMALLEST))
+        for stage, instance in itertools.islice(self.check.instances(), self.limits.instances - SMALLEST):
+            groups[Stage.RANDOM if stage is Stage.PLAIN else stage].append(instance)
         for stage in (*ORDER, Stage.ADVERSARY):
             try:
                 found = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])

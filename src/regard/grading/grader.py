@@ -49,7 +49,7 @@ class Pile:
     submissions: tuple[Submission, ...]
     students: Mapping[str, Student]
     secret: Secret
-    written: Mapping[str, Mapping[str, float]]  # by identity and question: the share that a person gave
+    ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
 
     def who(self, submission: Submission) -> str:
         """Whose numbers a submission is examined with: its group's, or its student's."""
@@ -87,7 +87,7 @@ def grade(
     try:
         journal = Journal(folder, pile.secret)
         outcomes, jobs = planned(pile, jail)
-        todo = [job for job in jobs if job.key not in journal.outcomes]
+        todo = [job for job in jobs if not _settled(journal.outcomes.get(job.key), job.limits)]
         for done, (job, outcome) in enumerate(_run(todo, workers or cores()), 1):
             if outcome.status is Status.NOT_RUN:
                 outcomes[job.key] = outcome  # not kept: the next time it may run
@@ -99,6 +99,11 @@ def grade(
         return replace(found, changed=tuple(differences(before(folder), found)))
     finally:
         lock.release()
+
+
+def _settled(outcome: Outcome | None, limits: Limits) -> bool:
+    """Whether an answer need not be run: it was, and not cut short by a lower limit than now."""
+    return outcome is not None and not 0 < outcome.seconds < limits.seconds
 
 
 def before(folder: Path) -> dict[str, object] | None:
@@ -198,7 +203,8 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
 
 
 def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
-    assignment, given = pile.assignment, pile.written.get(submission.identity, {})
+    assignment = pile.assignment
+    given = {question: sum(t) / len(t) for question, t in pile.ticks.get(submission.identity, {}).items()}
     questions = (
         ()
         if submission.refused
@@ -271,7 +277,7 @@ def pile_of(
     *,
     secret: Secret,
     students: Mapping[str, Student] | None = None,
-    written: Mapping[str, Mapping[str, float]] | None = None,
+    ticks: Mapping[str, Mapping[str, list[bool]]] | None = None,
 ) -> Pile:
     """Submissions with their students."""
     listed = students or {}
@@ -280,5 +286,5 @@ def pile_of(
         submissions=tuple(known(submissions, listed)),
         students=listed,
         secret=secret,
-        written=written or {},
+        ticks=ticks or {},
     )

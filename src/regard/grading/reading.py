@@ -148,7 +148,7 @@ def _late(table: dict[str, Any], mistakes: Mistakes) -> Late:
 def _limits(table: dict[str, Any], mistakes: Mistakes) -> Limits:
     mistakes.known("[limits]", table, ("instances", "moves", "seconds"))
     return Limits(
-        instances=mistakes.whole("[limits]", table, "instances", 60, least=5, most=10_000),
+        instances=mistakes.whole("[limits]", table, "instances", 60, least=10, most=10_000),
         moves=mistakes.whole("[limits]", table, "moves", 40, least=0, most=10_000),
         seconds=mistakes.number("[limits]", table, "seconds", 60.0, least=1, most=3600),
     )

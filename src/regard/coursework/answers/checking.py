@@ -198,6 +198,11 @@ class Check:
             yield Stage.ENDS, self._made("normal", setting)
         yield from self._random()
 
+    def smallest(self, count: int) -> Iterator[Instance]:
+        """The plainest instances of the smallest settings."""
+        for setting in itertools.islice(self.question.settings(self.sizes), count):
+            yield self._made("plain", setting)
+
     def _random(self) -> Iterator[tuple[Stage, Instance]]:
         """Random settings, a third of them plain, each with its traps."""
         while True:

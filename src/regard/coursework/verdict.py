@@ -247,7 +247,7 @@ class Table(Result):
         """One line: the verdict on the statement's own reading, and the other readings that end otherwise."""
         others = [j for j in row.judged[1:] if j.verdict.status is not row.status]
         start = f"{row.status.value:<12} {row.claim:<30}"
-        if row.premises_differ:
+        if len({row.by_source(one).verdict.status for one in row.sources}) > 1:
             return wrapped(f"{start} {row.by_set()}", hang=len(start) + 1)
         line = f"{start} {'; '.join(f'{j.verdict.status.value} if read as {j.reading!r}' for j in others)}".rstrip()
         if len(line) <= WIDTH:

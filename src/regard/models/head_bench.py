@@ -176,10 +176,11 @@ class Bench:
     def ablation(self, *, progress: Progress | None) -> None:
         if (given := self._runnable("ablation")) is None:
             return
+        from regard.models.given import run_once
         from regard.models.measures.loss import loss_of, yardstick
-        from regard.models.patching import ablate, read_heads
+        from regard.models.patching import ablate
 
-        _, usual = read_heads(given.module, given.inputs)
+        usual = run_once(given.module, given.inputs, given.name)
         measure = yardstick(given, usual)
         metric = None if measure.loss is None else lambda out: loss_of(given, out) or 0.0
         layers = [record.index for record in self.records]

@@ -218,7 +218,9 @@ def _product(gpt2):
 # every kind of model
 
 
-@pytest.mark.parametrize("name", ["BERT", "Llama", "Mistral (grouped, window)", "T5", "BART", "Qwen-3", "GPT-OSS (sinks)"])
+@pytest.mark.parametrize(
+    "name", ["BERT", "Llama", "Mistral (grouped, window)", "T5", "BART", "Qwen-3", "GPT-OSS (sinks)"]
+)
 def test_everything_at_once_on_every_family(name):
     model, inputs = family(name, "eager")
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -286,7 +288,7 @@ def test_a_capture_file_says_the_same_as_the_model(gpt2, gpt2_measured, tmp_path
 
 
 def test_plain_weights(gpt2, gpt2_measured):
-    model, inputs = family("GPT-2", "eager")
+    model, _ = family("GPT-2", "eager")
     out = run(model, {"input_ids": gpt2[1]["input_ids"], "output_attentions": True})
     words = [[str(i) for i in row] for row in gpt2[1]["input_ids"].tolist()]
     found = heads(out.attentions, tokens=words, also=ALSO)
@@ -343,7 +345,7 @@ def test_a_picture_of_any_measure(gpt2_measured, tmp_path):
     assert (tmp_path / "a.svg").read_text().count("<svg") == 1
     drawn = gpt2_measured.picture("ablation")
     assert drawn.axes[0].images[0].get_array().shape == (2, 4)
-    with pytest.raises(InputError, match="There is no measure 'entrop' here; .*entropy"):
+    with pytest.raises(InputError, match=r"There is no measure 'entrop' here; .*entropy"):
         gpt2_measured.picture("entrop")
 
 
@@ -389,3 +391,27 @@ def test_the_loss_of_a_writer_is_the_next_tokens():
     logs = F.log_softmax(out.logits.double(), dim=2)
     by_hand = [-float(logs[b, t, given.inputs["input_ids"][b, t + 1]]) for b in range(2) for t in range(10)]
     assert loss_of(given, out) == pytest.approx(np.mean(by_hand), rel=1e-6)
+
+
+def test_dropout_is_off_and_modes_come_back():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(20, 4, 24, dropout=0.5, batch_first=True)
+    model, words = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(1, 7, 20)
+    model.layers[1].dropout1.eval()
+    modes = [module.training for module in model.modules()]
+    once, again = (heads(model, words, also=["ablation", "direct"]) for _ in range(2))
+    assert [module.training for module in model.modules()] == modes
+    for measure in ("entropy", "ablation", "direct"):
+        np.testing.assert_array_equal(once.measures[measure], again.measures[measure])
+
+
+def test_what_weights_say_about_the_mask():
+    """Nobody looks ahead: causal. A key that nobody reads: padding. Zeros elsewhere say nothing."""
+    from regard.models.head_bench import allowed_of
+
+    def may(weights):
+        return allowed_of(Capture.from_arrays(np.asarray(weights, dtype=float)[None]).records[0], 0)[0].astype(int)
+
+    assert may([np.eye(3)]).tolist() == np.tril(np.ones((3, 3))).tolist()
+    assert may([np.eye(3)[[1, 0, 1]]]).tolist() == [[1, 1, 0]] * 3
+    assert may([np.eye(3)[[1, 0, 2]]]).tolist() == [[1, 1, 1]] * 3

@@ -19,7 +19,9 @@ Heads = Annotated[str | None, typer.Option(metavar="LIST", help="Which heads, as
 Verify = Annotated[
     bool, typer.Option("--verify", help="Run every kernel again on an identity, which gives its weights themselves.")
 ]
-Keep = Annotated[bool, typer.Option("--keep-qkv", help="Keep queries, keys and values too, and the matrices around them.")]
+Keep = Annotated[
+    bool, typer.Option("--keep-qkv", help="Keep queries, keys and values too, and the matrices around them.")
+]
 Generate = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Capture while it writes N more tokens, with its cache.")
 ]

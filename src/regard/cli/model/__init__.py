@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from regard.cli.model import audit, capture, compare, look, patch
+from regard.cli.model import audit, capture, compare, heads, look, patch
 
 app = typer.Typer(
     help="Any torch model: audit it, compare it with its twin, see the attention that it really used.",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command(name="audit")(audit.audit)
 app.command(name="capture")(capture.capture)
 app.command(name="compare")(compare.compare)
+app.command(name="heads")(heads.heads)
 app.command(name="look")(look.look)
 app.command(name="patch")(patch.patch)
 

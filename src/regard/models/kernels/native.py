@@ -93,7 +93,7 @@ class NativeCall(AttentionCall):
         """The heads can only be compared together, so a part's error is that of the whole."""
         if self.off is None:
             rebuilt = self.mixed(self.output(self.whole))
-            self.off = float((rebuilt - self.out.to(self.work))[self._real_rows()].abs().max())
+            self.off = _largest((rebuilt - self.out.to(self.work))[self._real_rows()])
         return self.off
 
     def _real_rows(self) -> Tensor:
@@ -104,14 +104,14 @@ class NativeCall(AttentionCall):
         return real & torch.isfinite(self.out).all(dim=2)
 
     def size(self) -> float:
-        return float(self.out[self._real_rows()].to(self.work).abs().max())
+        return _largest(self.out[self._real_rows()].to(self.work))
 
     def tolerance(self) -> float:
         """Rounding of the heads' outputs, carried through what follows them, and a little for what follows."""
         heads = self.output(self.whole)
         step = 1e-3 * heads * torch.where(torch.arange(heads.shape[-1], device=heads.device) % 2 == 0, 1.0, -1.0)
-        moved = (self.mixed(heads + step) - self.mixed(heads))[self._real_rows()].abs().max()
-        gain = float(moved) / max(float(step.abs().max()), 1e-300)
+        moved = _largest((self.mixed(heads + step) - self.mixed(heads))[self._real_rows()])
+        gain = moved / max(float(step.abs().max()), 1e-300)
         spread = float(self.values(self.whole).abs().max()) * max(gain, 1.0)
         return self.rounding(math.sqrt(self.bound["embed_dim"])) * max(1.0, spread / max(self.size(), 1e-300))
 
@@ -206,3 +206,8 @@ def _layer(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
     names = ("embed_dim", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "mask", "mask_type")
     inner = {name: bound[name] for name in names} | {"num_head": bound["num_heads"]}
     return NativeCall(kernel, {**inner, "query": words, "key": words, "value": words}, out, finish=finish)
+
+
+def _largest(tensor: Tensor) -> float:
+    """max |x|, 0 where there is nothing: every row may be padding, or NaN."""
+    return float(tensor.abs().max()) if tensor.numel() else 0.0

@@ -262,6 +262,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
 
   async function draw() {
     const mine = ++turn;
+    root.dataset.busy = "yes";
     const layer = layerNow();
     const places = state.view === "map" ? [state.place] : [...state.lit].sort((a, b) => a - b);
     const read = await Promise.all(places.map((place) => store.head(state.layer, place)));
@@ -273,7 +274,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
     paintStage();
     drawGrid();
     root.dataset.drawn = [state.view, state.layer, state.place, measureOf(layer), [...state.lit].join("+")].join(" ");
-    root.dispatchEvent(new Event("drawn"));
+    root.dataset.busy = "no";
   }
 
   function paintStage() {

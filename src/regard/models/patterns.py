@@ -55,6 +55,8 @@ def read_patterns(
     """
     if isinstance(given, Capture):
         found = given
+        if tokens is None and target_tokens is None:
+            return found
     elif isinstance(given, (str, os.PathLike)):
         return _with_words(_from_file(os.fspath(given), tokens, name), None, target_tokens)
     elif any(getattr(given, kind, None) is not None for kind in _HUGGING_FACE):
@@ -67,11 +69,9 @@ def read_patterns(
 
 def _with_words(found: Capture, tokens: Sequence[Any] | None, target_tokens: Sequence[Any] | None) -> Capture:
     """The capture with words of the user's; they must fit some record, or they would label nothing."""
-    words = {}
-    for side, given in (("tokens", tokens), ("target_tokens", target_tokens)):
-        if given is not None:
-            words[side] = _fitting(found, side, given)
-    return replace(found, **words) if words else found
+    read = found.tokens if tokens is None else _fitting(found, "tokens", tokens)
+    written = found.target_tokens if target_tokens is None else _fitting(found, "target_tokens", target_tokens)
+    return replace(found, tokens=read, target_tokens=written)
 
 
 def _fitting(found: Capture, side: str, given: Sequence[Any]) -> Tokens:

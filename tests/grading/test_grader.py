@@ -38,6 +38,7 @@ seconds = 120
 [[question]]
 id = "1"
 claim = "copying-condition"
+within = 2
 points = 10
 hint = "how many keys?"
 [[question]]

@@ -102,6 +102,7 @@ class Task:
     reveal: Reveal = Reveal.COUNTEREXAMPLE
     ladder: Mapping[Stage, float] = field(default_factory=lambda: LADDER)
     file: Path | None = None  # of the teacher
+    within: float = 0.0  # times the best possible that an answer may be; 0: any right answer
     checklist: tuple[str, ...] = ()
     count: int = 4  # of statements
     good: float = 0.0  # perplexity: up to here all points,
@@ -128,6 +129,7 @@ class Task:
             "file": own,
             "count": self.count if self.kind is Kind.STATEMENTS else 0,
             "function": self.function,
+            "within": self.within,
             "limits": [limits.instances, limits.moves],
         }
 
@@ -147,13 +149,14 @@ class Task:
             )
         if self.kind in (Kind.TRANSFORMER, Kind.AUDIT):
             return "The share of the parts that are right." if self.kind is Kind.TRANSFORMER else "All or nothing."
+        best = f", and at most {self.within:g} times the best possible" if self.within else ""
         if len(self.ladder) == 1:
-            return "All points if no failure is found, else none."
+            return f"All points if no failure is found{best}, else none."
         steps, sum_ = [], 0.0
         for stage, share in self.ladder.items():
             sum_ += share
             steps.append(f"{sum_:.0%} with {STAGES[stage]}")
-        return f"Step by step, as far as no instance fails: {', '.join(steps)}."
+        return f"Step by step, as far as no instance fails: {', '.join(steps)}{best}."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ LIKE = "what regard assignment new cse151b-hw4 writes"
 TOP = ("name", "title", "deadline", "reveal", "partial", "late", "limits", "question")
 OF_A_QUESTION = (
     *("id", "kind", "claim", "points", "function", "hint", "text", "reveal", "partial", "set", "file", "checklist"),
-    *("count", "good", "bad"),
+    *("count", "good", "bad", "within"),
 )
 MOST_QUESTIONS = 100
 KINDS_WITH_A_CLAIM = (Kind.CLAIM, Kind.TRANSFORMER)
@@ -209,6 +209,7 @@ def _task(
         ladder=_ladder(where, table, defaults[1], mistakes),
         file=_file(where, table, place, kind, mistakes),
         checklist=_checklist(where, table, kind, mistakes),
+        within=_within(where, table, claim, kind, mistakes),
         count=mistakes.whole(where, table, "count", 4, least=1, most=20),
         **_perplexities(where, table, kind, mistakes),
     )
@@ -319,6 +320,14 @@ def _checklist(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mista
     if kind is Kind.WRITTEN and not value and "claim" not in table:
         mistakes.add(where, "a written question needs a checklist, by which a person marks it.")
     return tuple(value)
+
+
+def _within(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> float:
+    question = claims[claim].question if claim and kind is Kind.CLAIM else None
+    if "within" in table and (question is None or question.best is None):
+        mistakes.add(where, "within compares with the best possible answer, and this question knows none.")
+        return 0.0
+    return mistakes.number(where, table, "within", 0.0, least=0, most=1e9)
 
 
 def _perplexities(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> dict[str, float]:

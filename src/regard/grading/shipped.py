@@ -15,6 +15,7 @@ from regard.files import write_file
 from regard.grading.hints import HINTS, WRITTEN
 from regard.results import Result
 
+BOUNDS = ("copying-condition", "copying-output", "singular-tail")  # where a huge number would be a right answer
 HEAD = """\
 # An assignment for regard grade. Change what you like; regard assignment check {file} says whether it fits together.
 name = {name}
@@ -110,6 +111,8 @@ def _question(number: str, claim: Claim, set_: str) -> str:
         sizes = ", ".join(size.name for size in claim.question.sizes)
         name = claim.name.replace("-", "_")
         lines += ["points = 4", f"function = {_quoted(name)}   # called with ({arguments})"]
+        if claim.name in BOUNDS:
+            lines += ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
         lines += [f"# set = {{...}}   # fixes sizes of the instances: {sizes}"]
     elif claim.asks_for_code:
         lines += ["points = 10", 'function = "TransformerTranslator"   # a class; graded where torch is installed']

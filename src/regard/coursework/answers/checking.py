@@ -130,7 +130,7 @@ class Check:
             limit=self.clock.limit,
             decided=self.question.decided,
             counterexample=None if failed is None else self.counterexample(failed),
-            distance=self._distance(tried) if failed is None else None,
+            distance=self.distance(tried) if failed is None else None,
         )
 
     def _too_little(self, fresh: int, pressed: int) -> TooLittleChecked:
@@ -301,7 +301,7 @@ class Check:
             file=self.name.rpartition(":")[0],
         )
 
-    def _distance(self, tried: list[Tried]) -> Distance | None:
+    def distance(self, tried: list[Tried]) -> Distance | None:
         """The answer against the best possible, on some of the instances."""
         if self.question.best is None:
             return None

@@ -302,7 +302,7 @@ def _drawn(room: str, name: str, share: float) -> bool:
 
 def table() -> str:
     """The count of every room, and each survivor with its explanation."""
-    why = {(one["room"], one["mutant"]): one["why"] for one in _explained()}
+    why = _explained()
     lines = [f"{'module':32s} {'mutants':>8s} {'tried':>6s} {'killed':>7s} {'explained':>10s} {'open':>5s}"]
     survivors, totals = [], [0] * 5
     for room in ROOMS:
@@ -327,11 +327,13 @@ def _row(name: str, numbers: list[int]) -> str:
     return f"{name:32s} {made:8d} {tried:6d} {killed:7d} {explained:10d} {alive:5d}"
 
 
-def _explained() -> list[dict[str, str]]:
+def _explained() -> dict[tuple[str, str], str]:
+    """Why a survivor makes no difference, by room and mutant."""
     if not EXPLAINED.exists():
-        return []
+        return {}
     with open(EXPLAINED, "rb") as stream:
-        return list(tomllib.load(stream).get("explained", []))
+        told = tomllib.load(stream).get("explained", [])
+    return {(one["room"], mutant): one["why"] for one in told for mutant in one["mutants"]}
 
 
 if __name__ == "__main__":

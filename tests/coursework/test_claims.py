@@ -55,7 +55,7 @@ EXPECTED = {
     "two-heads-two-point-noise": [R, H, H],
     "order-blindness": [H, H, N],
     "order-blindness-hurts": [H, R],
-    "positions-are-distinct": [H, R, R, H],
+    "positions-are-distinct": [H, R, R, H, H],
     "positions-restore-order": [H, R, H],
     "low-rank-error": [H, R],
     "singular-energy": [H, H],

@@ -232,6 +232,6 @@ def test_entropy_of_a_certain_weight_is_zero():
 
 def test_bad_input_is_named():
     with pytest.raises(InputError, match="the vector must hold finite numbers, but has NaN or infinity"):
-        rigor.dot_enclosure([[1.0]], [math.nan])
+        rigor.dot_enclosure([[1.0, 2.0]], [1.0, math.nan])
     with pytest.raises(InputError, match=r"n x d matrix and d numbers, but got \(1, 2\) and \(3,\)"):
         rigor.dot_enclosure([[1.0, 2.0]], [1.0, 2.0, 3.0])

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
+from regard.design.shortest import log_sum_exp
 from regard.errors import InputError
 
 Array = NDArray[np.float64]
@@ -87,12 +88,10 @@ class Question:
 
     def value(self, query: Array) -> float:
         """F(q) in plain floating point; copying: ln of the others' total relative to the key's own."""
-        from scipy.special import logsumexp
-
         points, anchors = self.placed()
         if not len(points):
             return -math.inf
-        return float(logsumexp(self.scale * (points @ query)) - (self.scale * (anchors @ query)).min())
+        return log_sum_exp(self.scale * (points @ query))[0] - float((self.scale * (anchors @ query)).min())
 
 
 @dataclass(frozen=True, eq=False)

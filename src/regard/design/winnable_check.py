@@ -163,8 +163,9 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
 
 
 def _length_above(X: Floats) -> Floats:
-    """The rows' lengths, no less than they are (to a few roundings) even where the squares underflow to nothing."""
-    return np.asarray(np.linalg.norm(X, axis=1) + 1e-150)
+    """The rows' lengths, no less than they are (to a few roundings) even where the squares underflow or overflow."""
+    with np.errstate(over="ignore"):  # to infinity, with which nothing is proved
+        return np.asarray(np.linalg.norm(X, axis=1) + 1e-150)
 
 
 def _beats(winner: Floats, loser: Floats, q: Sequence[Any] | Floats) -> bool:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from regard.models.capture import capture as capture
     from regard.models.comparison import compare as compare
     from regard.models.edit import edit as edit
+    from regard.models.head_report import Heads as Heads
+    from regard.models.heads import heads as heads
+    from regard.models.influence import influence as influence
+    from regard.models.influence import rollout as rollout
+    from regard.models.looking import look as look
     from regard.models.patching import ablate as ablate
     from regard.models.patching import patch as patch
     from regard.models.records import AttentionRecord as AttentionRecord
@@ -29,13 +34,18 @@ if TYPE_CHECKING:
 _WHERE = {
     "AttentionRecord": "regard.models.records",
     "Capture": "regard.models.records",
+    "Heads": "regard.models.head_report",
     "ablate": "regard.models.patching",
     "assert_healthy": "regard.models.auditing",
     "audit": "regard.models.auditing",
     "capture": "regard.models.capture",
     "compare": "regard.models.comparison",
     "edit": "regard.models.edit",
+    "look": "regard.models.looking",
+    "heads": "regard.models.heads",
+    "influence": "regard.models.influence",
     "patch": "regard.models.patching",
+    "rollout": "regard.models.influence",
 }
 
 __all__ = sorted(_WHERE)

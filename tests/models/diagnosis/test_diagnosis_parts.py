@@ -17,7 +17,7 @@ from regard.models.diagnosis.parts import judge
 
 
 def names(thing, **declared) -> list[str]:
-    found = judge(record(thing, declared=declared), limit=4.0)
+    found = judge(record(thing, declared=declared))
     assert found.explained, str(found)
     return [one.name for one in found.mistakes]
 

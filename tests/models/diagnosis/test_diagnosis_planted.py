@@ -151,7 +151,7 @@ STRANGE = [
 
 @pytest.mark.parametrize(("stage", "old", "new"), STRANGE, ids=[row[0] for row in STRANGE])
 def test_what_is_outside_the_library_gets_no_name(stage: str, old: str, new: str) -> None:
-    found = diagnosed(planted("plain", (old, new)), limit=2.0)
+    found = diagnosed(planted("plain", (old, new)), tries=5_000)
     assert found.mistakes == ()
     assert not found.explained
     assert not found.answer
@@ -188,7 +188,7 @@ STRUCTURE = [
 
 @pytest.mark.parametrize(("name", "style", "pairs"), STRUCTURE, ids=[row[0] for row in STRUCTURE])
 def test_the_structure_is_looked_at(name: str, style: str, pairs: tuple[str, ...]) -> None:
-    found = diagnosed(planted(style, pairs), limit=3.0)
+    found = diagnosed(planted(style, pairs), tries=8_000)
     said = [one.name for one in found.mistakes]
     if name in ("parameters-unused", "full-length-only"):  # worth knowing, no mistake
         assert said == []

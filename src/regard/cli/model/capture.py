@@ -66,7 +66,7 @@ def capture(
     with torch.no_grad():
         found = record(
             given.module, given.inputs, verify=verify, keep=keep, stream=out, run=run, tokens=given.tokens,
-            name=given.name, **wanted,
+            target_tokens=given.target_tokens, name=given.name, **wanted,
         )  # fmt: skip
     show(found, as_json=as_json)
 

@@ -48,6 +48,17 @@ def needs_a_condition(*, dim: int, length: int) -> Verdict:
     )
 
 
+def under_a_condition(*, dim: int, length: int) -> Verdict:
+    decided = at_every_length(dim=dim, length=length)
+    if decided.status is not Status.HOLDS:
+        return not_refuted(1, "The real vectors could not be shown to differ.")
+    return holds(
+        "proof: a special case of every length",
+        f"What holds at every length holds up to any bound. {decided.because.partition('. ')[2]}",
+        region="whatever the bound is: the condition does no harm and is not needed, as another reading shows",
+    )
+
+
 def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
     from regard.positions import Table, first_collision
 
@@ -162,9 +173,9 @@ CLAIM = Claim(
     "decide.",
     formula="Phi_t != Phi_t' for t != t'",
     sources=(
-        Source("sequence-models-hw3", "question 4(b)ii"),
-        Source("cs224n-w25-a4", "question 2-2ii, with a condition on the length"),
-        Source("attention-position-svd", "Position (b), without one"),
+        Source("sequence-models-hw3", "4(b)ii"),
+        Source("cs224n-w25-a4", "2-2ii", note="with a condition on the length", reading="under a condition"),
+        Source("attention-position-svd", "Position (b)", note="without a condition"),
     ),
     parameters=(
         Parameter(name="dim", default=4, meaning="dimension", even=True, least=2, most=1024),
@@ -191,6 +202,11 @@ CLAIM = Claim(
             name="float32",
             statement="With every number rounded once to float32, no two of the first `length` positions are equal.",
             check=in_float32,
+        ),
+        Reading(
+            name="under a condition",
+            statement="In real numbers, for all t != t' up to a bound on the length, Phi_t and Phi_t' differ.",
+            check=under_a_condition,
         ),
     ),
     prove=prove,

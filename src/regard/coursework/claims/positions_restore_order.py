@@ -188,7 +188,7 @@ CLAIM = Claim(
     statement="Adding sinusoidal positions to X ends order-blindness; say exactly what is and is not equivariant "
     "afterwards.",
     formula="g(X) = f(X + Phi):  g(P X) != P g(X) in general",
-    sources=(Source("sequence-models-hw3", "question 4(b)i"), Source("cs224n-w25-a4", "question 2-2i")),
+    sources=(Source("sequence-models-hw3", "4(b)i"), Source("cs224n-w25-a4", "2-2i")),
     parameters=(
         Parameter(name="length", default=5, meaning="how many rows", whole=True, least=2, most=6),
         Parameter(name="dim", default=8, meaning="dimension", even=True, least=2, most=256),

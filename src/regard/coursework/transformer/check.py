@@ -129,7 +129,7 @@ def check_transformer(
     ``thing`` is "my.py:NAME", which is run in a process of its own, or a class, a module or a function, which is run in
     this process and cannot be stopped. ``padding`` says whether the model asked for hides padding ("masked"), reads it
     ("read"), or may do either; a file can say so itself, by ``REGARD = {"padding": "masked"}``. ``limit`` bounds the
-    run of your code, once torch is there, and the search for mistakes each.
+    run of your code in seconds, once torch is there; the search for mistakes ends after a fixed number of tries.
     """
     if limit <= 0:
         raise InputError(f"limit is {limit!r}, but it counts seconds: give a number above 0.")
@@ -145,7 +145,7 @@ def check_transformer(
         name = recording.name
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
-    found = judge(recording, padding=padding, limit=limit)
+    found = judge(recording, padding=padding)
     if found.raised is not None and "right" not in found.parts.values():
         raise InputError(f"{name} failed: {found.raised}; fix it first.")
     return TransformerChecked(claim=claim, function=name, diagnosis=found, hints=hints, printed=printed)

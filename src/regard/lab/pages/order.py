@@ -202,7 +202,7 @@ def _numbers(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[Numb
     numbers = [
         Number(name="difference", label="difference, your order", value=outputs.largest, form=".3g"),
         Number(name="gap", label=f"{TRIALS} orders of random rows", value=outputs.verdict.gap, form=".3g"),
-        Number(name="tolerance", label="rounding explains", value=outputs.verdict.tolerance, form=".2g"),
+        Number(name="tolerance", label="rounding alone can make", value=outputs.verdict.tolerance, form=".2g"),
         Number(name="size", label="size of the outputs", value=outputs.verdict.size, form=".3g"),
     ]
     if not isinstance(found, str) and found.distance is not None:

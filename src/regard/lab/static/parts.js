@@ -68,13 +68,16 @@ export function slider({ name, label, least, most, step, shown = (word) => word 
 /** A list to choose from; `groups` maps a heading to the words under it. */
 export function choice({ name, label, groups, first }, changed) {
   const select = element("select", { id: "choose-" + name, name });
-  if (first) select.append(element("option", { value: "" }, first));
-  for (const [heading, words] of Object.entries(groups)) {
-    select.append(element("optgroup", { label: heading }, ...words.map((word) => element("option", { value: word }, word))));
-  }
+  const offer = (groups) => {
+    const none = first ? [element("option", { value: "" }, first)] : [];
+    const option = (word) => element("option", { value: word }, word);
+    const group = ([heading, words]) => element("optgroup", { label: heading }, ...words.map(option));
+    select.replaceChildren(...none, ...Object.entries(groups).map(group));
+  };
+  offer(groups);
   select.addEventListener("change", () => changed(select.value));
   const whole = element("div", { class: "choice" }, element("label", { for: select.id }, label), select);
-  return { whole, set: (word) => (select.value = word) };
+  return { whole, offer, set: (word) => (select.value = word) };
 }
 
 /** An entry of a legend, its line drawn as in the chart: a colour (a CSS variable's name) and the chart's dashes. */

@@ -28,6 +28,7 @@ __all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
 PROPERTIES: dict[str, ModuleType] = {
     m.NAME: m for m in (batch, padding, causality, cache, order, weights, determinism, precision, gradients)
 }
+_SHORT = (order.NAME, weights.NAME, determinism.NAME, precision.NAME, gradients.NAME)  # asked briefly
 Report = Callable[[int, int], None]
 
 
@@ -41,6 +42,7 @@ class Audit(Result):
     arithmetic: str
     batch: int
     lengths: tuple[int, ...]
+    short: tuple[int, ...]  # of what does not hang on length
     seconds: float
     known: tuple[str, ...] = ()
 
@@ -74,7 +76,10 @@ class Audit(Result):
 
     def _sizes(self) -> str:
         tokens = " and ".join(map(str, self.lengths))
-        return f"{self.batch} examples" + (f" of {tokens} tokens" if tokens else "")
+        words = f"{self.batch} examples" + (f" of {tokens} tokens" if tokens else "")
+        if self.short != self.lengths:
+            words += f" ({', '.join(_SHORT)}: {' and '.join(map(str, self.short))})"
+        return words
 
 
 def audit(
@@ -132,6 +137,7 @@ def audit(
         arithmetic=subject.arithmetic,
         batch=3,
         lengths=subject.lengths,
+        short=subject.short(),
         seconds=round(time.monotonic() - start, 3),
         known=tuple(known),
     )

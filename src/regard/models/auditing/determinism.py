@@ -20,7 +20,8 @@ _CURE = "Use nn.Dropout, draw noise only if self.training, and keep nothing betw
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Ask twice; then ask something else and the same a third time."""
-    base, between = subject.make(), subject.make(draw=4)
+    short = subject.short()
+    base, between = subject.make(lengths=short), subject.make(lengths=short, draw=4)
     first = _answers(subject, base)
     apart = _apart(first, _answers(subject, base))
     if apart:
@@ -82,7 +83,7 @@ def _blame(subject: Subject, base: Question, check: str) -> Culprit | None:
     seen, inputs = view(base), subject.inputs(base, wide=False)
     first = recorded(subject, inputs, seen, wide=False)
     if check == "memory":
-        between = subject.make(draw=4)
+        between = subject.make(lengths=subject.short(), draw=4)
         recorded(subject, subject.inputs(between, wide=False), view(between), wide=False)
     again = recorded(subject, inputs, seen, wide=False)
     return first_to_part(first, again, [], subject, promote=False)

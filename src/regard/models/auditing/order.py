@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.models.auditing.experiment import Experiment, View, measure, view
 from regard.models.auditing.finding import Culprit, Finding, Status
-from regard.models.auditing.subject import Question, Subject, takes
+from regard.models.auditing.subject import BATCH, Question, Subject, takes
 from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
 from regard.models.given import original
 
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not subject.streams:
         yield _finding(Status.NOT_APPLICABLE, "No input is a row of tokens.")
         return
-    experiment = permuted(subject)
+    experiment = permuted(subject, lengths=subject.short())
     gap = measure(subject, experiment)
     if gap.name == "nothing":
         yield _finding(Status.NOT_APPLICABLE, "No output can be compared under a permutation.")
@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
     parts = position_parts(original(subject.module))
     if gap.broken:
-        source, place = _trace(subject, permuted(subject, lengths=subject.short()))
+        source, place = _trace(subject, experiment)
         yield _enters(subject, source, place, gap.words(), numbers)
         yield from _swaps(subject, parts)
         # Without a causal mask order came from somewhere else than these ids: relative positions, say.
@@ -64,7 +64,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def permuted(subject: Subject, *, lengths: tuple[int, ...] | None = None) -> Experiment:
+def permuted(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
     """All tokens of the first stream in another order; where the output follows them, it is permuted back."""
     base = subject.make(lengths=lengths)
     rows = base.rows[0]
@@ -140,7 +140,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
     if not parts or len(subject.streams) > 1:
         return
     length = subject.lengths[0]
-    pairs = min(length - 1, 16 if length <= 32 else 5)
+    pairs = min(length - 1, 16 if length <= 32 else BATCH)
     first = subject.make(1)
     tokens = first.rows[0].values
     values = tokens.repeat(pairs, *[1] * (tokens.ndim - 1)).clone()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.models.auditing.experiment import Experiment, Gap, measure, view
 from regard.models.auditing.finding import Finding, Status
-from regard.models.auditing.subject import PAD, Question, Rows, Subject
+from regard.models.auditing.subject import BATCH, PAD, Question, Rows, Subject
 from regard.models.auditing.trace import blame
 
 NAME = "padding"
@@ -118,7 +118,7 @@ def padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: b
 
 def _padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int) -> Question:
     lengths = tuple(real + amount if j == i else n for j, n in enumerate(subject.lengths))
-    question = subject.make(lengths=lengths)
+    question = subject.make(2 if subject.is_long else BATCH, lengths=lengths)
     stream, batch = subject.streams[i], question.batch
     generator = torch.Generator().manual_seed(7)
     tokens = subject.tokens(stream, batch, real, generator)

@@ -29,7 +29,7 @@ _CURE = "Keep softmax and norms in the model's type or wider, and take masks fro
 
 def check(subject: Subject) -> Iterator[Finding]:
     """The model's own type first, then the narrower ones."""
-    base = subject.make()
+    base = subject.make(lengths=subject.short())  # a CPU is slow in narrow types
     exact = {o.name: o.values for o in subject.ask(base)} if subject.wide else None
     if not subject.wide:
         sentence = f"No float64 copy runs ({subject.why_not_wide}), so there is nothing to compare with."
@@ -39,8 +39,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if dtype is subject.dtype:
             yield _own(subject, base, exact or {})
         elif torch.finfo(dtype).eps >= torch.finfo(subject.dtype).eps:
-            short = subject.make(lengths=subject.short())  # a CPU is slow in narrow types
-            yield _narrower(subject, short, {o.name: o.values for o in subject.ask(short)}, dtype)
+            yield _narrower(subject, base, exact or {}, dtype)
 
 
 def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
@@ -65,11 +64,11 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
     share = f"{size / scale:.1g} of the largest number" if scale else "0"
     common: dict[str, Any] = {"property": NAME, "check": kind, "size": size, "rounding": rounding}
     if size <= rounding + 8 * torch.finfo(subject.coarsest).eps * scale:
-        sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), which rounding explains."
+        sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), no more than rounding makes."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     return Finding(
         status=Status.FAILED,
-        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}), and rounding explains {rounding:.1g}.",
+        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}); rounding makes {rounding:.1g} at most.",
         culprit=_blame(subject, base),
         cause=_CAUSE,
         cure=_CURE,

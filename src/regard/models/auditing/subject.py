@@ -27,6 +27,7 @@ BATCH = 3
 PAD = 4  # how many tokens of padding the tests of padding add
 _LENGTHS = (13, 17, 11, 19, 23, 29, 31, 7, 5)
 _LEAST = 5
+_LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
 _REMEMBERED = 2**28  # bytes of answers
 
@@ -89,7 +90,7 @@ class Subject:
         self._usual = self._sizes(None)
         self.lengths = self._usual if length is None else self._sizes(length)
         # Rounding of many numbers is told by one run as well as by two.
-        self.jitters = JITTERS if sum(self.lengths) <= 64 else 1
+        self.jitters = 1 if self.is_long else JITTERS
         self.names = {id(m): n for n, m in original(self.native).named_modules()}
         self._check_runs()
         self._widen()
@@ -101,6 +102,11 @@ class Subject:
         if not self.wide:
             return f"{kind} (a float64 copy does not run: {self.why_not_wide})"
         return "float64" if self.dtype is torch.float64 else f"a float64 copy of the {kind} model"
+
+    @property
+    def is_long(self) -> bool:
+        """Whether questions are so long that fewer of them do."""
+        return sum(self.lengths) > _LONG
 
     # making questions
 

@@ -31,7 +31,7 @@ _NAN_CURE = "Give such rows zero weights, or hide with the most negative float i
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Rows, forbidden keys, NaN, examples of padding only."""
-    plain = subject.make()
+    plain = subject.make(lengths=subject.short())
     try:
         captured = _captured(subject, plain)
     except RegardError as error:
@@ -98,7 +98,7 @@ def _is_sigmoid(record: Any) -> bool:
 
 
 def _future(subject: Subject, records: Any) -> Finding:
-    length = subject.lengths[-1]
+    length = subject.short()[-1]
     most, worst = 0.0, None
     for record in records:
         if record.weights.shape[-2:] != (length, length):
@@ -138,7 +138,7 @@ def _dropout(subject: Subject, records: Any) -> Finding:
 
 
 def _padded(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
-    real = real_length(subject, i)
+    real = min(real_length(subject, i), subject.short()[i])
     question = padded(subject, i, "right", real, fill=1, told=False)
     try:
         records = _captured(subject, question)

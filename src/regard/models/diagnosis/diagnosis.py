@@ -12,7 +12,7 @@ from regard.models.diagnosis.findings import Finding, find_findings
 from regard.models.diagnosis.mistakes import Mistake, Weight
 from regard.models.diagnosis.recording import Raised, Recording
 from regard.models.diagnosis.roles import Place, Roles, find_roles
-from regard.models.diagnosis.search import SINGLE, WHOLE, Match, agrees, find
+from regard.models.diagnosis.search import SINGLE, TRIES, WHOLE, Match, agrees, find
 from regard.results import Result
 
 WIDTH = 100
@@ -111,11 +111,11 @@ def diagnose(
     stages: tuple[str, ...] = WHOLE,
     padding: str = "either",
     accepted: frozenset[str] = frozenset(),
-    limit: float = 20.0,
+    tries: int = TRIES,
 ) -> Diagnosis:
     """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
     roles = find_roles(recording, whole="output" in stages)
-    match = find(roles, recording, stages, limit=limit)
+    match = find(roles, recording, stages, tries=tries)
     reached = {"", *(stages if match.complete else stages[: match.reached])}
     findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
     named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]

@@ -15,7 +15,7 @@ from regard.models.diagnosis.mistakes import Weight
 from regard.models.diagnosis.recording import Array, Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
 from regard.models.diagnosis.roles import Roles, find_roles
-from regard.models.diagnosis.search import EXACT, SINGLE, find, same
+from regard.models.diagnosis.search import EXACT, SINGLE, TRIES, find, same
 
 STAGES_OF = {
     "attention": (("attention",),),
@@ -26,32 +26,32 @@ STAGES_OF = {
 
 
 def judge(
-    recording: Recording, *, padding: str = "either", accepted: frozenset[str] = frozenset(), limit: float = 20.0
+    recording: Recording, *, padding: str = "either", accepted: frozenset[str] = frozenset(), tries: int = TRIES
 ) -> Diagnosis:
     """The diagnosis of a recording of any kind."""
     if recording.kind == "translator":
-        return diagnose(recording, padding=padding, accepted=accepted, limit=limit)
+        return diagnose(recording, padding=padding, accepted=accepted, tries=tries)
     if recording.kind == "positions":
         return _positions(recording)
     if recording.kind == "norm":
         return _norm(recording)
     if recording.kind == "loss":
         return _loss(recording)
-    return _module(recording, accepted, limit)
+    return _module(recording, accepted, tries)
 
 
-def _module(recording: Recording, accepted: frozenset[str], limit: float) -> Diagnosis:
+def _module(recording: Recording, accepted: frozenset[str], tries: int) -> Diagnosis:
     shapes = STAGES_OF[recording.kind]
     if recording.kind == "feed-forward":
         runs = tuple(_as_y(run) for run in recording.runs)
         recording = dataclasses.replace(recording, runs=runs, fresh=tuple(_as_y(run) for run in recording.fresh))
-    best = diagnose(recording, stages=shapes[0], accepted=accepted, limit=limit)
+    best = diagnose(recording, stages=shapes[0], accepted=accepted, tries=tries)
     for stages in shapes[1:]:  # the same part with its sum and norm inside
-        other = diagnose(recording, stages=stages, accepted=accepted, limit=limit) if not best.explained else best
+        other = diagnose(recording, stages=stages, accepted=accepted, tries=tries) if not best.explained else best
         best = other if other.explained and not _trivial(other) else best
     if recording.masked is None or not best.explained:
         return best
-    return _with_mask(recording, best, len(best.parts), limit)
+    return _with_mask(recording, best, len(best.parts), tries)
 
 
 def _trivial(found: Diagnosis) -> bool:
@@ -63,21 +63,21 @@ def _as_y(run: Run) -> Run:
     return dataclasses.replace(run, inputs={**run.inputs, "y": run.inputs["x"]})
 
 
-def _with_mask(recording: Recording, plain: Diagnosis, stages: int, limit: float) -> Diagnosis:
+def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) -> Diagnosis:
     """The same part with a mask: hidden keys in either polarity are right, anything else is a mistake of the mask."""
     if recording.masked is None:
         return plain
     pad = recording.masked.inputs["padding"]
     known = {one.name for one in plain.mistakes}
-    tries = []
+    readings = []
     for hidden in (pad, ~pad):
         run = dataclasses.replace(recording.masked, inputs={**recording.masked.inputs, "padding": hidden})
         alone = dataclasses.replace(recording, runs=(run,), fresh=(), slopes=())
-        match = find(find_roles(alone, whole=False), alone, tuple(plain.parts)[:stages], limit=limit / 4)
+        match = find(find_roles(alone, whole=False), alone, tuple(plain.parts)[:stages], tries=tries // 4)
         mask = match.switches.get("mask", "none")
         extra = [one for one in match.mistakes if one.cost and one.name not in known]
-        tries.append((not match.complete, len(extra) + (mask == "none"), extra, mask, match))
-    incomplete, _, extra, mask, match = min(tries, key=lambda one: one[:2])
+        readings.append((not match.complete, len(extra) + (mask == "none"), extra, mask, match))
+    incomplete, _, extra, mask, match = min(readings, key=lambda one: one[:2])
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
     place = match.roles.places.get("mask", match.roles.places.get("softmax"))

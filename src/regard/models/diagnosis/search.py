@@ -5,7 +5,7 @@ first: a choice of switches survives a stage only if *its value occurs in the mo
 they lie: a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed
 in a stage and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
 
-The limit counts seconds of the processor, so that what is found does not depend on how busy the machine is.
+The limit counts tries, not seconds, so that what is found does not depend on how fast or busy the machine is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from regard.models.diagnosis.roles import Roles, contained
 
 EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 IN_A_STAGE, IN_ALL = 2, 4
+TRIES = 30_000  # five times what the hardest known pairs of mistakes took; about six seconds of a laptop
 WHOLE = tuple(STAGES)
 # A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
 SEGMENTS = (
@@ -75,9 +76,9 @@ class Search:
     """One search over the stages of one recording."""
 
     def __init__(
-        self, roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tolerance: float, deadline: float
+        self, roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tolerance: float, tries: int
     ) -> None:
-        self.roles, self.stages, self.tolerance, self.deadline = roles, tuple(stages), tolerance, deadline
+        self.roles, self.stages, self.tolerance, self.left = roles, tuple(stages), tolerance, tries
         self.runs = [one for one in recording.runs if one.output is not None] or list(recording.runs[:1])
         self.there = [numbers_in(one) for one in self.runs]
         self.broken = [one.output is not None and not np.isfinite(one.output).all() for one in self.runs]
@@ -130,13 +131,13 @@ class Search:
                 through += self._through(branch, stop, cost - own)
             if through and (done := self._solved(through, place + 1, left - cost)) is not None:
                 return done
-            if time.process_time() > self.deadline:
+            if self.left <= 0:
                 return None
         return None
 
     def _through(self, branch: Branch, stop: int, cost: int) -> list[Branch]:
         """All ways from here to the end of a segment that cost exactly this much."""
-        if cost < 0 or time.process_time() > self.deadline:
+        if cost < 0 or self.left <= 0:
             return []
         if branch.stage >= stop:
             return [branch] if cost == 0 else []
@@ -158,8 +159,9 @@ class Search:
         last = branch.stage == len(self.stages) - 1
         seen: set[bytes] = set()  # switches that make no difference would multiply the branches
         for choice in self.choices(stage, branch, cost):
-            if time.process_time() > self.deadline:
+            if self.left <= 0:
                 return
+            self.left -= 1
             switches = {**branch.choice.switches, **choice.switches}
             made: list[Values] = []
             for place, values in enumerate(branch.values):
@@ -342,16 +344,16 @@ def _both(one: Choice, other: Choice) -> Choice:
     return Choice(switches={**one.switches, **other.switches}, mistakes=one.mistakes + other.mistakes)
 
 
-def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, limit: float = 20.0) -> Match:
+def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:
     """Search with the roles as they are and with queries and keys exchanged; then again for float32 inside."""
     start = time.process_time()
     best: Match | None = None
     for tolerance in (EXACT, SINGLE):
-        search = Search(roles, recording, stages, tolerance=tolerance, deadline=time.process_time() + limit / 2)
+        search = Search(roles, recording, stages, tolerance=tolerance, tries=tries)
         if recording.runs[0].raised is not None:
             return _match(search, search.unfinished(written=False), complete=False, start=start)
         end = search.found()
-        search.deadline = time.process_time() + limit / 10
+        search.left = tries // 5
         branch = end if end is not None else search.unfinished(written=True)
         one = _match(search, branch, complete=end is not None, start=start)
         if one.complete:

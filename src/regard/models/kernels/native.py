@@ -72,6 +72,11 @@ class NativeCall(AttentionCall):
         whole = F.linear(self.bound[name].to(self.work), matrix, bias)
         return self._split(whole)
 
+    def projections(self) -> dict[str, tuple[Tensor, Tensor]]:
+        weights, biases = (self.bound[what].chunk(3) for what in ("qkv_weight", "qkv_bias"))
+        found = {name: (weights[n], biases[n]) for n, name in enumerate(("w_q", "w_k", "w_v"))}
+        return found | {"w_o": (self.bound["proj_weight"], self.bound["proj_bias"])}
+
     def _split(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*tensor.shape[:2], self.heads, self.width).transpose(1, 2)
 
@@ -142,6 +147,9 @@ class NativeCall(AttentionCall):
 
 class PaddedNativeCall(PaddedCall):
     """Nested sequences of one fast path, each run on its own."""
+
+    def projections(self) -> dict[str, tuple[Tensor, Tensor]]:
+        return self.calls[0].projections()
 
     def put(self, result: Result, output: Tensor) -> Result:
         rows = [call.put(call.out, output[i : i + 1, :, : call.queries]) for i, call in enumerate(self.calls)

@@ -56,7 +56,7 @@ EXPECTED = {
     "order-blindness": [H, H, N],
     "order-blindness-hurts": [H, R],
     "positions-are-distinct": [H, R, R, H, H],
-    "positions-restore-order": [H, R, H],
+    "positions-restore-order": [H, H, R, H],
     "low-rank-error": [H, R],
     "singular-energy": [H, H],
     "singular-tail": [H],
@@ -323,8 +323,8 @@ def test_the_least_noise_and_the_longest_query(name: str) -> None:
 
 def test_a_layer_that_is_dull_is_tried_on_a_real_reordering() -> None:
     for seed in range(4):
-        assert verdict("positions-restore-order", 1, length=2, seed=seed).status is R
-        assert verdict("positions-restore-order", 2, length=2, seed=seed).status is H
+        assert verdict("positions-restore-order", 2, length=2, seed=seed).status is R
+        assert verdict("positions-restore-order", 3, length=2, seed=seed).status is H
 
 
 def test_swing_bounds_enclose_the_frequency() -> None:
@@ -473,7 +473,7 @@ CLAIM = Claim(
     topic="rank",
     statement="Two is even.",
     formula="2 = 2 * 1",
-    sources=(Source("cse151b-hw4", "none"),),
+    sources=(Source("cse151b-hw4", "2"),),
     parameters=(),
     readings=(Reading(name="whole numbers", statement="2 = 2 k", check=lambda: holds("exact arithmetic", "k = 1.")),),
     prove=lambda: "2 = 2 * 1.",

@@ -87,6 +87,15 @@ class Limits:
     seconds: float = 60.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a checklist: what must be there, what it should come to (for who marks), and its weight."""
+
+    text: str
+    key: str = ""
+    points: float = 1.0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """One question of an assignment."""
@@ -103,7 +112,7 @@ class Task:
     ladder: Mapping[Stage, float] = field(default_factory=lambda: LADDER)
     file: Path | None = None  # of the teacher
     within: float = 0.0  # times the best possible that an answer may be; 0: any right answer
-    checklist: tuple[str, ...] = ()
+    checklist: tuple[Line, ...] = ()
     count: int = 4  # of statements
     good: float = 0.0  # perplexity: up to here all points,
     bad: float = 0.0  # from here on none
@@ -118,6 +127,11 @@ class Task:
     @property
     def by_function(self) -> bool:
         return self.kind in (Kind.CLAIM, Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY)
+
+    def ticked(self, ticks: list[bool]) -> float:
+        """The share of the points that these lines of the checklist are."""
+        total = sum(line.points for line in self.checklist)
+        return sum(line.points for line, tick in zip(self.checklist, ticks, strict=True) if tick) / total
 
     def decided_by(self, limits: Limits) -> dict[str, Any]:
         """Everything that the outcome of running an answer hangs on."""
@@ -140,7 +154,7 @@ class Task:
     def rule(self) -> str:
         """How points are given, in one sentence."""
         if self.kind is Kind.WRITTEN:
-            return f"A person marks it; each of the {len(self.checklist)} points of the checklist counts the same."
+            return f"A person marks it, with a checklist of {len(self.checklist)} lines."
         if self.kind is Kind.STATEMENTS:
             return "Right answers minus wrong ones, as a share of all; what is left out (-1) counts nothing."
         if self.kind is Kind.PERPLEXITY:

@@ -64,10 +64,10 @@ def check_answer(
         raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
     name = getattr(function, "__name__", type(function).__name__)
     refuse_misfit(inside.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments))
-    return Check(claim, question, name, _caller(function, clock), sizes, clock, int(seed), progress).run()
+    return Check(claim, question, name, caller(function, clock), sizes, clock, int(seed), progress).run()
 
 
-def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
+def caller(function: Callable[..., Any], clock: Clock) -> Caller:
     """A function of this process, called with copies; it cannot be stopped from outside."""
     path = getattr(getattr(function, "__code__", None), "co_filename", "")
 

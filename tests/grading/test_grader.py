@@ -24,9 +24,10 @@ from regard.grading.public import public_checks
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret, read_secret, write_secret
 from regard.grading.self_check import check_assignment
+from regard.grading.spreadsheet import as_csv
 from regard.grading.students import read_students
 from regard.grading.submissions import read_submissions
-from regard.grading.writing import as_csv, write_marks
+from regard.grading.writing import write_marks
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
 TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
@@ -38,6 +39,7 @@ seconds = 120
 [[question]]
 id = "1"
 claim = "copying-condition"
+within = 2
 points = 10
 hint = "how many keys?"
 [[question]]

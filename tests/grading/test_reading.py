@@ -152,7 +152,7 @@ def test_all_mistakes_at_once(tmp_path) -> None:
         "points must be a number from 0 to 1000; -1 is not",
         "two questions have the id 'A'",
         "kind = 'claim' does not fit: heads-summary asks for something of kind written",
-        "question 4 (c): checklist must be a list of at most 30 sentences",
+        "question 4 (c): checklist must be a list of at most 30 lines",
         "question 5 (d): a written question needs a checklist",
         "nowhere.json: there is no such file",
         "good, 5, must be below bad, 2",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.output import AsJson, Progress, show
+from regard.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Set homework: write an assignment, try it out, make the students' files.")
 
@@ -84,3 +85,41 @@ def secret(
     from regard.grading.secret import write_secret
 
     show(write_secret(file), as_json=as_json)
+
+
+@app.command()
+def pack(
+    file: File,
+    secret: Annotated[str, typer.Option(metavar="FILE", help="Goes into the pack, out of the student's reach.")],
+    out: Annotated[str | None, typer.Option(metavar="FILE.zip", help="The file to write.")] = None,
+    gradescope: Annotated[bool, typer.Option("--gradescope", help="An autograder for Gradescope.")] = False,
+    prairielearn: Annotated[bool, typer.Option("--prairielearn", help="An external grader for PrairieLearn.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pack an autograder for a course system: the assignment, the secret, and this program in one zip.
+
+    Example: regard assignment pack hw4.toml --gradescope --secret secret.txt
+    """
+    from regard.grading.autograder import pack as packed
+    from regard.grading.reading import read_assignment
+
+    if gradescope == prairielearn:
+        raise InputError("Say which course system it is for: --gradescope or --prairielearn.")
+    system = "gradescope" if gradescope else "prairielearn"
+    show(packed(read_assignment(file), secret, out or f"{system}.zip", system=system), as_json=as_json)
+
+
+@app.command()
+def cells(
+    file: File,
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write.")] = "cells",
+    as_json: AsJson = False,
+) -> None:
+    """Write test cells for notebooks: tests/ for Otter-Grader, and a source notebook for nbgrader.
+
+    Example: regard assignment cells hw4.toml --out cells
+    """
+    from regard.grading.formats import write_cells
+    from regard.grading.reading import read_assignment
+
+    show(write_cells(read_assignment(file), out), as_json=as_json)

@@ -87,6 +87,15 @@ class Limits:
     seconds: float = 60.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a checklist: what must be there, what it should come to (for who marks), and its weight."""
+
+    text: str
+    key: str = ""
+    points: float = 1.0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """One question of an assignment."""
@@ -102,7 +111,8 @@ class Task:
     reveal: Reveal = Reveal.COUNTEREXAMPLE
     ladder: Mapping[Stage, float] = field(default_factory=lambda: LADDER)
     file: Path | None = None  # of the teacher
-    checklist: tuple[str, ...] = ()
+    within: float = 0.0  # times the best possible that an answer may be; 0: any right answer
+    checklist: tuple[Line, ...] = ()
     count: int = 4  # of statements
     good: float = 0.0  # perplexity: up to here all points,
     bad: float = 0.0  # from here on none
@@ -118,6 +128,11 @@ class Task:
     def by_function(self) -> bool:
         return self.kind in (Kind.CLAIM, Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY)
 
+    def ticked(self, ticks: list[bool]) -> float:
+        """The share of the points that these lines of the checklist are."""
+        total = sum(line.points for line in self.checklist)
+        return sum(line.points for line, tick in zip(self.checklist, ticks, strict=True) if tick) / total
+
     def decided_by(self, limits: Limits) -> dict[str, Any]:
         """Everything that the outcome of running an answer hangs on."""
         own = hashlib.sha256(self.file.read_bytes()).hexdigest() if self.file is not None else ""
@@ -128,6 +143,7 @@ class Task:
             "file": own,
             "count": self.count if self.kind is Kind.STATEMENTS else 0,
             "function": self.function,
+            "within": self.within,
             "limits": [limits.instances, limits.moves],
         }
 
@@ -138,7 +154,7 @@ class Task:
     def rule(self) -> str:
         """How points are given, in one sentence."""
         if self.kind is Kind.WRITTEN:
-            return f"A person marks it; each of the {len(self.checklist)} points of the checklist counts the same."
+            return f"A person marks it, with a checklist of {len(self.checklist)} lines."
         if self.kind is Kind.STATEMENTS:
             return "Right answers minus wrong ones, as a share of all; what is left out (-1) counts nothing."
         if self.kind is Kind.PERPLEXITY:
@@ -147,13 +163,14 @@ class Task:
             )
         if self.kind in (Kind.TRANSFORMER, Kind.AUDIT):
             return "The share of the parts that are right." if self.kind is Kind.TRANSFORMER else "All or nothing."
+        best = f", and at most {self.within:g} times the best possible" if self.within else ""
         if len(self.ladder) == 1:
-            return "All points if no failure is found, else none."
+            return f"All points if no failure is found{best}, else none."
         steps, sum_ = [], 0.0
         for stage, share in self.ladder.items():
             sum_ += share
             steps.append(f"{sum_:.0%} with {STAGES[stage]}")
-        return f"Step by step, as far as no instance fails: {', '.join(steps)}."
+        return f"Step by step, as far as no instance fails: {', '.join(steps)}{best}."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

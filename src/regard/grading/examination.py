@@ -165,7 +165,7 @@ def _asked(task: Task, given: Given, runner: Runner, clock: Clock, limits: Limit
     question = task.question
     sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
     check = Check(task.claim or task.id, question, runner.name, runner.call, sizes, clock, given.seed)
-    return Stages(check, limits).examined()
+    return Stages(check, limits, within=task.within).examined()
 
 
 @dataclass(eq=False)
@@ -174,6 +174,7 @@ class Stages:
 
     check: Check
     limits: Limits
+    within: float = 0.0
     passed: list[str] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
 
@@ -212,10 +213,23 @@ class Stages:
         again = self.check.judged(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
         if again.ruling.fails:
             return self._failure(again, Stage.ADVERSARY, shrink=False)
+        if (far := self._too_far()) is not None:
+            return far
         if self.check.clock.stopped:
             reason = f"it took more than {0.9 * self.limits.seconds:g} s before all moves of the adversary were made"
             return self._ended(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
         return None
+
+    def _too_far(self) -> Outcome | None:
+        """Right, but much larger than it need be, where the assignment bounds that."""
+        distance = self.check.distance(self.tried) if self.within else None
+        if distance is None or distance.most <= self.within * (1 + 1e-9):
+            return None
+        said = (
+            f"it is right, but {distance.measure.format(f'{distance.most:.4g} times')}, and {self.within:g} are allowed"
+        )
+        mistakes = ("right, but too far from the best",)
+        return self._ended(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
 
     def _failure(self, one: Tried, stage: Stage, *, shrink: bool = True) -> Outcome:
         asked = self.check.asked  # before anything smaller is looked for

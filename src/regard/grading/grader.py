@@ -204,7 +204,8 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
 
 def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
     assignment = pile.assignment
-    given = {question: sum(t) / len(t) for question, t in pile.ticks.get(submission.identity, {}).items()}
+    ticks = pile.ticks.get(submission.identity, {})
+    given = {question: assignment.task(question).ticked(lines) for question, lines in ticks.items()}
     questions = (
         ()
         if submission.refused
@@ -222,6 +223,7 @@ def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) ->
     return StudentMarks(
         student=submission.student,
         name=student.name,
+        email=student.email,
         group=student.group,
         questions=questions,
         of=assignment.points,
@@ -261,7 +263,9 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
             )
         )
         by = row.student if best is not None and identity(row.student) != key else ""
-        listed.append(replace(row, student=student.id, name=student.name, group=student.group, by=by))
+        listed.append(
+            replace(row, student=student.id, name=student.name, email=student.email, group=student.group, by=by)
+        )
     extra = [row for key, row in found.items() if key not in pile.students and not _is_group(pile, row.student)]
     refused = [row for row in rows if row.refused and row is not found.get(identity(row.student))]
     return sorted([*listed, *extra, *refused], key=lambda row: identity(row.student))

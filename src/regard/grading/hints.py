@@ -36,4 +36,3 @@ HINTS = {
     "low-rank-error": "How many singular values may B have, and which ones should it keep?",
     "translator": "regard claims translator --answer your.py:TransformerTranslator --hint says which part to look at.",
 }
-WRITTEN = ("states the result", "gives a reason that covers every case", "says what it needs, or where it fails")

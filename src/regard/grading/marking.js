@@ -17,6 +17,7 @@ function show() {
     label.className = "item"; box.type = "checkbox"; box.checked = set[i]; hint.textContent = i < 9 ? String(i + 1) : "";
     box.addEventListener("change", () => toggle(i));
     label.append(box, " ", hint, " " + line);
+    if (item.keys[i]) { const key = document.createElement("div"); key.className = "soft"; key.textContent = item.keys[i]; label.append(key); }
     return label;
   }));
   const done = data.items.filter(ticks).length;

@@ -76,7 +76,8 @@ def _items(pile: Pile) -> Iterator[dict[str, Any]]:
                         "student": submission.student,
                         "question": task.id,
                         "text": task.text or task.claim,
-                        "checklist": list(task.checklist),
+                        "checklist": [f"{line.text} ({line.points:g})" for line in task.checklist],
+                        "keys": [line.key for line in task.checklist],
                         "answer": written_answer(submission, task, pile.assignment),
                     }
 

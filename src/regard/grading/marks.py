@@ -110,6 +110,7 @@ class StudentMarks(Result):
 
     student: str
     name: str
+    email: str = ""
     group: str
     questions: tuple[QuestionMark, ...]
     of: float

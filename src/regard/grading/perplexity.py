@@ -71,8 +71,8 @@ def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
     for source, target in hidden.pairs:
         for place, word in enumerate(target):
             answer = scores(np.array(source), np.array(target[:place], dtype=np.int64))
-            highest = float(answer.max())
-            lost += highest + math.log(float(np.exp(answer - highest).sum())) - float(answer[word])
+            below = answer - answer.max()
+            lost += math.log(float(np.exp(below).sum())) - float(below[word])
     return math.exp(min(lost / hidden.tokens, 700.0))
 
 

@@ -14,14 +14,14 @@ from typing import Any
 from regard.coursework.answers.checking import Stage
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
-from regard.grading.assignment import LADDER, Assignment, Kind, Late, Limits, Reveal, Task
+from regard.grading.assignment import LADDER, Assignment, Kind, Late, Limits, Line, Reveal, Task
 from regard.toml import read_toml
 
 LIKE = "what regard assignment new cse151b-hw4 writes"
 TOP = ("name", "title", "deadline", "reveal", "partial", "late", "limits", "question")
 OF_A_QUESTION = (
     *("id", "kind", "claim", "points", "function", "hint", "text", "reveal", "partial", "set", "file", "checklist"),
-    *("count", "good", "bad"),
+    *("count", "good", "bad", "within"),
 )
 MOST_QUESTIONS = 100
 KINDS_WITH_A_CLAIM = (Kind.CLAIM, Kind.TRANSFORMER)
@@ -209,6 +209,7 @@ def _task(
         ladder=_ladder(where, table, defaults[1], mistakes),
         file=_file(where, table, place, kind, mistakes),
         checklist=_checklist(where, table, kind, mistakes),
+        within=_within(where, table, claim, kind, mistakes),
         count=mistakes.whole(where, table, "count", 4, least=1, most=20),
         **_perplexities(where, table, kind, mistakes),
     )
@@ -307,18 +308,35 @@ def _eye() -> Any:
     return np.eye(8)
 
 
-def _checklist(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> tuple[str, ...]:
+def _checklist(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> tuple[Line, ...]:
     value = table.get("checklist", [])
-    if (
-        not isinstance(value, list)
-        or not all(isinstance(line, str) and line.strip() for line in value)
-        or len(value) > 30
-    ):
-        mistakes.add(where, "checklist must be a list of at most 30 sentences, each worth the same.")
+    if not isinstance(value, list) or len(value) > 30:
+        mistakes.add(where, "checklist must be a list of at most 30 lines.")
         return ()
     if kind is Kind.WRITTEN and not value and "claim" not in table:
         mistakes.add(where, "a written question needs a checklist, by which a person marks it.")
-    return tuple(value)
+    lines = [_line(f"{where}, checklist", one, mistakes) for one in value]
+    return tuple(line for line in lines if line is not None)
+
+
+def _line(where: str, value: object, mistakes: Mistakes) -> Line | None:
+    """A sentence, or a table with text, key and points."""
+    table: dict[str, Any] = {"text": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
+    mistakes.known(where, table, ("text", "key", "points"))
+    text = mistakes.word(where, table, "text").strip()
+    if not text:
+        mistakes.add(where, "each line is a sentence, or {text = '...', points = 1, key = '...'}.")
+        return None
+    points = mistakes.number(where, table, "points", 1.0, least=0.01, most=1000)
+    return Line(text=text, key=mistakes.word(where, table, "key"), points=points)
+
+
+def _within(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> float:
+    question = claims[claim].question if claim and kind is Kind.CLAIM else None
+    if "within" in table and (question is None or question.best is None):
+        mistakes.add(where, "within compares with the best possible answer, and this question knows none.")
+        return 0.0
+    return mistakes.number(where, table, "within", 0.0, least=0, most=1e9)
 
 
 def _perplexities(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> dict[str, float]:

@@ -25,6 +25,7 @@ CHEATS = {
     "returns nothing": "def {name}(*arguments):\n    return None\n",
     "returns 0": "def {name}(*arguments):\n    return 0.0\n",
     "returns its first argument": "def {name}(*arguments):\n    return arguments[0] if arguments else 1\n",
+    "returns a huge number": "def {name}(*arguments):\n    return 1e9\n",
     "returns NaN": "def {name}(*arguments):\n    return float('nan')\n",
 }
 

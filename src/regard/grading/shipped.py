@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.coursework.catalogue import claims
+from regard.coursework.checklists import of
 from regard.coursework.claim import Claim
 from regard.coursework.sources import SETS
 from regard.errors import InputError
 from regard.files import write_file
-from regard.grading.hints import HINTS, WRITTEN
+from regard.grading.hints import HINTS
 from regard.results import Result
 
+BOUNDS = ("copying-condition", "copying-output", "singular-tail")  # where a huge number would be a right answer
 HEAD = """\
 # An assignment for regard grade. Change what you like; regard assignment check {file} says whether it fits together.
 name = {name}
@@ -73,32 +75,24 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
 
 
 def of_the_set(name: str) -> list[tuple[str, Claim]]:
-    """The claims of a set, each with its number there; what has the same number gets a letter."""
+    """The claims of a set, each with its number there, in the order of the set; the same number gets a letter."""
+    labels = SETS[name].labels
     found = sorted(
-        (_short(source.question), claim.name)
+        (min(labels.index(one.question) for one in claim.sources if one.name == name), claim.name)
         for claim in claims.values()
-        for source in claim.sources
-        if source.name == name
+        if any(source.name == name for source in claim.sources)
     )
-    numbers = [number for number, _ in found]
+    numbers = [labels[place] for place, _ in found]
     named = []
-    for place, (number, claim) in enumerate(found):
-        before = numbers[:place].count(number)
-        named.append((f"{number} {'abcdefgh'[before]}" if numbers.count(number) > 1 else number, claims[claim]))
+    for place, (number, (_, claim)) in enumerate(zip(numbers, found, strict=True)):
+        letter = f" {'abcdefgh'[numbers[:place].count(number)]}" if numbers.count(number) > 1 else ""
+        named.append((f"{number}{letter}", claims[claim]))
     return named
-
-
-def _short(question: str) -> str:
-    """
-    >>> _short("question 3(b)"), _short("Attention (b); its keys 1 and 2 are our 0 and 1")
-    ('3(b)', 'Attention (b)')
-    """
-    return re.split(r"[;,]", question)[0].removeprefix("question ").strip()
 
 
 def assignment_text(name: str, file: str) -> str:
     """The file: every key with a comment."""
-    parts = [HEAD.format(file=file, name=_quoted(name), title=_quoted(SETS[name]))]
+    parts = [HEAD.format(file=file, name=_quoted(name), title=_quoted(str(SETS[name])))]
     parts += [_question(number, claim, name) for number, claim in of_the_set(name)]
     return "\n".join(parts)
 
@@ -110,20 +104,22 @@ def _question(number: str, claim: Claim, set_: str) -> str:
         sizes = ", ".join(size.name for size in claim.question.sizes)
         name = claim.name.replace("-", "_")
         lines += ["points = 4", f"function = {_quoted(name)}   # called with ({arguments})"]
+        if claim.name in BOUNDS:
+            lines += ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
         lines += [f"# set = {{...}}   # fixes sizes of the instances: {sizes}"]
     elif claim.asks_for_code:
         lines += ["points = 10", 'function = "TransformerTranslator"   # a class; graded where torch is installed']
     else:
-        lines += ["points = 3", f"text = {_quoted(claim.statement)}"]
-        lines += ["checklist = [", *(f"  {_quoted(line)}," for line in checklist(set_, number, claim)), "]"]
+        items = of(set_, re.sub(r" [a-h]$", "", number)).items
+        lines += [f"points = {sum(item.points for item in items)}", f"text = {_quoted(claim.statement)}"]
+        lines += ["checklist = [   # key: what it should come to, for the person who marks"]
+        lines += [
+            f"  {{text = {_quoted(one.text)}, points = {one.points}, key = {_quoted(one.key)}}}," for one in items
+        ]
+        lines += ["]"]
     if claim.name in HINTS:
         lines.append(f"hint = {_quoted(HINTS[claim.name])}")
     return "\n".join([*lines, ""])
-
-
-def checklist(set_: str, number: str, claim: Claim) -> tuple[str, ...]:
-    """By what a person marks words."""
-    return WRITTEN
 
 
 def _quoted(text: str) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from regard.files import write_file
+from regard.grading.formats import canvas_csv, moodle_csv
 from regard.grading.grader import MARKS, Pile
 from regard.grading.marking import marking_page
 from regard.grading.marks import ClassMarks
 from regard.grading.pages import class_page, student_page
+from regard.grading.spreadsheet import as_csv
 from regard.grading.template import file_name
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute, if a student's name began with it
 
 
 def write_marks(folder: Path, pile: Pile, found: ClassMarks) -> ClassMarks:
@@ -28,6 +25,8 @@ def write_marks(folder: Path, pile: Pile, found: ClassMarks) -> ClassMarks:
     if form := marking_page(pile):
         write_file(folder / "marking.html", form.encode())
     write_file(folder / "marks.csv", marks_csv(found).encode("utf-8-sig"))
+    for name, table in (("moodle.csv", moodle_csv(found)), ("canvas.csv", canvas_csv(found))):
+        write_file(folder / name, table.encode("utf-8-sig"))
     if found.changed:
         write_file(folder / "changed.txt", ("\n".join(found.changed) + "\n").encode())
     write_file(folder / MARKS, (found.to_json() + "\n").encode())
@@ -59,22 +58,3 @@ def marks_csv(found: ClassMarks) -> str:
             ]
         )
     return as_csv(rows)
-
-
-def as_csv(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as CSV that no spreadsheet takes for formulas.
-
-    >>> as_csv([["=1+1", "ada"], ["-1.5", "x, y"]])
-    "'=1+1,ada\\r\\n-1.5,\\"x, y\\"\\r\\n"
-    """
-    stream = io.StringIO()
-    csv.writer(stream).writerows([[_plain(cell) for cell in row] for row in rows])
-    return stream.getvalue()
-
-
-def _plain(cell: str) -> str:
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}" if cell.startswith(FORMULA) else cell
-    return cell

@@ -64,10 +64,10 @@ def check_answer(
         raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
     name = getattr(function, "__name__", type(function).__name__)
     refuse_misfit(inside.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments))
-    return Check(claim, question, name, _caller(function, clock), sizes, clock, int(seed), progress).run()
+    return Check(claim, question, name, caller(function, clock), sizes, clock, int(seed), progress).run()
 
 
-def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
+def caller(function: Callable[..., Any], clock: Clock) -> Caller:
     """A function of this process, called with copies; it cannot be stopped from outside."""
     path = getattr(getattr(function, "__code__", None), "co_filename", "")
 
@@ -130,7 +130,7 @@ class Check:
             limit=self.clock.limit,
             decided=self.question.decided,
             counterexample=None if failed is None else self.counterexample(failed),
-            distance=self._distance(tried) if failed is None else None,
+            distance=self.distance(tried) if failed is None else None,
         )
 
     def _too_little(self, fresh: int, pressed: int) -> TooLittleChecked:
@@ -301,7 +301,7 @@ class Check:
             file=self.name.rpartition(":")[0],
         )
 
-    def _distance(self, tried: list[Tried]) -> Distance | None:
+    def distance(self, tried: list[Tried]) -> Distance | None:
         """The answer against the best possible, on some of the instances."""
         if self.question.best is None:
             return None

@@ -27,7 +27,8 @@ check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) --cov=regard --cov-report=term:skip-covered --cov-fail-under=90
+	$(PYTEST) -m "not slow" --cov=regard --cov-report=term:skip-covered --cov-fail-under=90
+	$(PYTEST) -m slow
 	$(MAKE) plain
 	$(MAKE) docs
 	$(MAKE) package

@@ -1,9 +1,10 @@
 """Answers in the walkthroughs: folded where the page links to them, or left out (``make docs ANSWERS=no``).
 
-A walkthrough has a line ``[Our answer](answers/NAME.md)`` under each question. It becomes two folds: how to have one's
-own answer checked, where the claim NAME can do that; and the text of that file with the claim's verdicts and proof.
-Without answers the second fold is left out, and so is whatever stands between ``<!-- answers -->`` and
-``<!-- end of answers -->`` on any page; the claims' pictures are not copied.
+A walkthrough can be read as it is: under each question it has lines with the commands that check one's own answer and
+show what a complete one contains, and ``[Our answer](answers/NAME.md)``. On the site these lines become folds: what to
+construct and how to have it checked; the checklist, to tick; and the text of that file with the claim's verdicts and
+proof. Without answers that last fold is left out, and what the items of a checklist should come to, and so is whatever
+stands between ``<!-- answers -->`` and ``<!-- end of answers -->`` on any page; the claims' pictures are not copied.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import regard
+from regard.coursework import checklists
 from regard.coursework.verdict import Judged, Status
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
+OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --template.*\n\n", flags=re.MULTILINE)
+COMPLETE = re.compile(r"^What a complete answer contains: (.*)$", flags=re.MULTILINE)
+QUESTION = re.compile(r"`regard claims (\S+) ([^`]+)`")
 PART = re.compile(r"<!-- answers -->.*?<!-- end of answers -->\n?", flags=re.DOTALL)
 
 SIGNS = {">=": "≥", "<=": "≤", "!=": "≠", "->": "→", "||": "‖", "^T": "ᵀ", "^2": "²", "infinity": "∞"}
@@ -50,27 +55,48 @@ def on_files(files: Any, **_: Any) -> Any:
 
 def without_answers(markdown: str) -> str:
     """The page without answers, and without the parts that are marked."""
-    return PART.sub("", LINK.sub(lambda found: own(found[1]), markdown))
+    return PART.sub("", LINK.sub(lambda found: own(found[1]), _with_checklists(markdown, keys=False)))
 
 
 def with_answers(markdown: str) -> str:
     """The page with every link to an answer replaced by the answer, folded."""
-    return LINK.sub(lambda found: own(found[1]) + "\n" + answer(found[1]), markdown)
+    return LINK.sub(lambda found: own(found[1]) + "\n" + answer(found[1]), _with_checklists(markdown, keys=True))
+
+
+def _with_checklists(markdown: str, *, keys: bool) -> str:
+    """The page with its checklists in full, and without the lines that the folds of :func:`own` replace."""
+    return COMPLETE.sub(
+        lambda found: "\n".join(checklist(*one, keys=keys) for one in QUESTION.findall(found[1])), OWN.sub("", markdown)
+    )
+
+
+def checklist(name: str, question: str, *, keys: bool) -> str:
+    """What a complete answer contains, folded, an item a line; with keys, what each should come to in a fold inside."""
+    found = checklists.of(name, question)
+    items = "".join(f"<li>☐ {pretty(item.text)} ({item.worth})</li>" for item in found.items)
+    marks = "".join(f"<li>{pretty(item.key)}</li>" for item in found.items)
+    inside = f'<details class="abstract"><summary>What each should come to</summary><ol>{marks}</ol></details>'
+    return (
+        f'<details class="example"><summary>What a complete answer to {html.escape(found.question)} contains '
+        f"({found.points} points)</summary><ol>{items}</ol>{inside if keys else ''}</details>\n"
+    )
 
 
 def own(name: str) -> str:
     """How to have one's own answer checked, folded; nothing where the claim asks for words."""
-    asked = regard.claims[name].question
-    if asked is None:
+    claim = regard.claims[name]
+    if not claim.checkable:
         return ""
+    asked = claim.question
+    task = f"`{asked.signature}`: {pretty(asked.task)}" if asked else "Your own model, or a part of it, part by part:"
     return f"""<details class="question" markdown>
 <summary>Check your own answer</summary>
 
-`{asked.signature}`: {pretty(asked.task)}
+{task}
 
 ```bash
 regard claims {name} --template my.py
-regard claims {name} --answer my.py:{asked.function}
+regard claims {name} --answer my.py:{claim.function}
 ```
 
 </details>

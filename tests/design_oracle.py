@@ -254,22 +254,34 @@ class _Judge:
 
 
 def false_sentences(answer, keys):
-    """What the printed paragraph says and is not true of the certificate's own exact bound."""
-    text, certificate = str(answer), answer.certificate.to_dict()
+    """What the printed paragraph or its details say and is not true of the certificate's own exact bound."""
+    return [wrong for text in (str(answer), answer.details()) for wrong in _false_in(text, answer, keys)]
+
+
+def _false_in(text, answer, keys):
+    certificate = answer.certificate.to_dict()
     with flint.ctx.workprec(BITS):
         judge = _Judge(certificate, keys)
         wrong = []
-        said = re.search(r"none gets more than ([\d./e-]+) on|can get at most ([\d./e-]+) of the attention", text)
+        said = re.search(
+            r"none gets more than ([\d./e-]+) on|can get at most ([\d./e-]+) of the attention"
+            r"|none gives .* more than ([\d./e-]+), however",
+            text,
+        )
         if said:
-            stated = Fraction(said[1] or said[2])
+            stated = Fraction(said[1] or said[2] or said[3])
             if flint.arb(flint.fmpq(stated.numerator, stated.denominator)) < judge.most(judge.total()):
                 wrong.append(said[0])
-        said = re.search(r"the divergence is at least ([\d.e-]+) whatever", text)
-        if said and flint.arb(fmpq(float(Fraction(said[1])))) > judge.most(judge.total()) * (1 + flint.arb(1e-15)):
+        said = re.search(
+            r"the divergence is at least ([\d.e-]+) whatever|nearer to the target than KL ([\d.e-]+)", text
+        )
+        if said and flint.arb(fmpq(float(Fraction(said[1] or said[2])))) > judge.most(judge.total()) * (
+            1 + flint.arb(1e-15)
+        ):
             wrong.append(said[0])
-        said = re.search(r"does it: norm [^,]+, attention ([\d.e-]+) on", text)
+        said = re.search(r"does it: norm [^,]+, attention ([\d.e-]+) on|at least ([\d.e-]+) of the attention", text)
         if said:
-            stated = Fraction(said[1])
+            stated = Fraction(said[1] or said[2])
             reached = judge.attention(judge.value(judge.numbers(certificate["query"])))
             if flint.arb(flint.fmpq(stated.numerator, stated.denominator)) > reached:
                 wrong.append(said[0])

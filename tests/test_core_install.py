@@ -31,6 +31,7 @@ EXAMPLES = {
     "design share": ["example:square 0 1 --eps 0.1"],
     "design verify": ["nothing.json --keys example:square"],
     "design winnable": ["example:square"],
+    "example": ["keys", "model", "noise my.toml"],
     "lab": ["", "--runs ."],
     "lowrank": ["example:gaussian --rank 2", "example:gaussian --rank 2 --plot a.svg"],
     "model audit": ["with_torch.py:layer", "run"],

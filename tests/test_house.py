@@ -21,7 +21,7 @@ GROUND = {
     *("files", "pictures", "progress", "rigor", "tables", "toml", "torch_arithmetic", "written_numbers"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
-FLOORS = (GROUND, IDEAS, {"translator"}, {"models"}, {"coursework"}, {"lab"}, {"cli"})
+FLOORS = (GROUND, IDEAS, {"translator"}, {"models"}, {"coursework"}, {"grading"}, {"lab"}, {"cli"})
 OUTSIDE = {"__init__", "__main__", "demo"}  # they show the whole house
 # the rooms of the translator, in the order in which they may use one another
 ROOMS = ("runs", "data", "decoding", "models", "scoring", "training", "engines", "studies", "reports")

@@ -235,7 +235,7 @@ def _refuse_path(path: str, thing: str) -> None:
         # What looks like mistyped inline numbers is far more likely that than a file.
         if re.search("[,;]", path):
             raise InputError(f"{thing} is neither a file nor numbers like '1,0; 0,1'; check for a stray character.")
-        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path.")
+        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path, {_instead(file)}.")
     if file.is_dir():
         raise InputError(f"{thing} is a directory; name a file in it ({FORMATS}).")
     if not file.is_file():
@@ -251,6 +251,14 @@ def _similar(file: Path) -> str:
         close = difflib.get_close_matches(file.name, os.listdir(file.parent), n=1, cutoff=0.75)
         return f" (did you mean {str(file.with_name(close[0]))!r}?)" if close else ""
     return ""
+
+
+def _instead(file: Path) -> str:
+    """What to type where one only wants to try: a built-in example, which any array may be replaced by."""
+    from regard.examples import EXAMPLES
+
+    name = file.stem.lower() if file.stem.lower() in EXAMPLES else "keys"
+    return f"or try example:{name} in its place (regard example lists them)"
 
 
 def _short(spec: str) -> str:

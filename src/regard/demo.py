@@ -130,6 +130,7 @@ def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
+    say(f"{len(TOUR)} stops, some minutes in all, most of them the last two; Ctrl-C stops it.")
     parts = []
     for number, stop in enumerate(TOUR, start=1):
         begun = time.monotonic()
@@ -265,6 +266,11 @@ PAGE = """<!doctype html>
   caption { color: #aaa } th, td { border-color: #3a4046 } }
 </style>
 <h1>Regard: a tour</h1>
+<p>A <b>key</b> is a vector that says what an item offers, a <b>query</b> a vector that says what is sought; each
+key's share of the attention is softmax of the dot products between the two, and the answer is the items' values
+averaged with these shares. Every layer of a Transformer does this for every word, so which shares a query can give
+at all, and how long it must be, decides what such a model can copy, average or ignore. <b>eps</b> is how much the
+others may keep: copying a key within eps = 0.01 means giving it 1/(1 + 0.01) of the attention or more.</p>
 <p>Every block below is a command that you can run yourself, and what it answered. Keys are counted from 0.</p>
 <nav aria-label="Stops">CONTENTS<a href="#next"><b>What to do next</b></a></nav>
 SECTIONS

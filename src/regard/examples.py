@@ -1,6 +1,6 @@
-"""Named key sets, small enough to reason about by hand: ``example:NAME`` on the command line.
+"""Named arrays, small enough to reason about by hand: ``example:NAME`` on the command line.
 
-Every one is deterministic. Keys are rows, counted from 0.
+Every one is deterministic, and has rows, counted from 0. ``regard example NAME > FILE.csv`` writes one down.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ EXAMPLES = {
     "gaussian": "200 keys in 16 dimensions, independent standard normal numbers",
     "unit": "200 keys in 16 dimensions, random directions of length 1",
     "crowded": "200 random keys in the plane: most of them lie inside the hull and can never win",
+    "keys": "12 keys in 3 dimensions, one decimal each, to begin with: keys 2, 3 and 8 can never win",
+    "target": "a distribution over the 12 keys of `keys`, for regard design match",
+    "queries": "two queries in 10 dimensions, one per head, for the noise model that regard noise example prints",
+    "weights": "16 x 12 numbers whose singular values fall by half each time: a matrix of nearly low rank",
 }
 
 
 def example(name: str) -> Float:
-    """The key set called ``name``; :data:`EXAMPLES` describes them all.
+    """The array called ``name``; :data:`EXAMPLES` describes them all.
 
     >>> example("square").tolist()
     [[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [0.0, 0.0]]
@@ -44,33 +48,37 @@ def example(name: str) -> Float:
 
 
 def _build(name: str) -> npt.ArrayLike:
-    match name:
-        case "orthonormal":
-            return np.eye(10)
-        case "pair":
-            return np.eye(2)
-        case "single":
-            return [[1, 0]]
-        case "square":
-            return [[1, 1], [-1, 1], [-1, -1], [1, -1], [0, 0]]
-        case "triangle":  # whole numbers, so that the midpoint and the centroid are exact
-            return [[0, 0], [6, 0], [0, 6], [3, 0], [2, 2]]
-        case "hexagon":
-            return _hexagon()
-        case "simplex":
-            return _simplex(5)
-        case "collinear":
-            return np.outer([-2, -1, 0, 1, 2], [1, 0.5])
-        case "duplicate":
-            return [[1, 0], [1, 0], [0, 1], [-1, -1]]
-        case "opposite":
-            return np.vstack([np.eye(3), -np.eye(3)])
-        case "gaussian":
-            return np.random.default_rng(1).standard_normal((200, 16))
-        case "unit":
-            return _unit(np.random.default_rng(2).standard_normal((200, 16)))
-        case _:
-            return np.random.default_rng(3).standard_normal((200, 2))
+    """One expression for each name; the larger ones have a function below."""
+    small: dict[str, npt.ArrayLike] = {
+        "orthonormal": np.eye(10),
+        "pair": np.eye(2),
+        "single": [[1, 0]],
+        "square": [[1, 1], [-1, 1], [-1, -1], [1, -1], [0, 0]],
+        "triangle": [[0, 0], [6, 0], [0, 6], [3, 0], [2, 2]],  # whole numbers, so that midpoint and centroid are exact
+        "collinear": np.outer([-2, -1, 0, 1, 2], [1, 0.5]),
+        "duplicate": [[1, 0], [1, 0], [0, 1], [-1, -1]],
+        "opposite": np.vstack([np.eye(3), -np.eye(3)]),
+        "target": [[0.3, 0.2, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01]],
+        "queries": 20 * np.eye(2, 10),
+    }
+    if name in small:
+        return small[name]
+    if name in (made := {"hexagon": _hexagon, "simplex": _simplex, "weights": _halving}):
+        return made[name]()
+    return _drawn(name)
+
+
+def _drawn(name: str) -> Float:
+    seed, shape = {
+        "gaussian": (1, (200, 16)),
+        "unit": (2, (200, 16)),
+        "crowded": (3, (200, 2)),
+        "keys": (287, (12, 3)),
+    }[name]
+    normal = np.random.default_rng(seed).standard_normal(shape)
+    if name == "keys":
+        return np.round(normal, 1) + 0.0  # one decimal, to read and to type; no -0
+    return _unit(normal) if name == "unit" else normal
 
 
 def _hexagon() -> Float:
@@ -78,13 +86,27 @@ def _hexagon() -> Float:
     return np.array([[1, 0], [0.5, half], [-0.5, half], [-1, 0], [-0.5, -half], [0.5, -half]])
 
 
-def _simplex(count: int) -> Float:
+def _simplex(count: int = 5) -> Float:
     """``count`` points at distance 1 from one another: each one the centroid of the earlier, lifted."""
     points = np.zeros((count, count - 1))
     for i in range(1, count):
         points[i] = points[:i].mean(axis=0)
         points[i, i - 1] = np.sqrt(1 - ((points[i] - points[0]) ** 2).sum())
     return points
+
+
+def _halving() -> Float:
+    """U diag(1, 1/2, 1/4, ...) V^T with U and V from Gram-Schmidt: no kernel of a machine decides a digit."""
+    left, right = (_orthonormal(np.random.default_rng(seed).standard_normal((n, 12))) for seed, n in ((4, 16), (5, 12)))
+    return np.round(sum(2.0**-k * np.multiply.outer(left[:, k], right[:, k]) for k in range(12)), 6)
+
+
+def _orthonormal(columns: Float) -> Float:
+    for k in range(columns.shape[1]):
+        for j in range(k):
+            columns[:, k] -= (columns[:, k] * columns[:, j]).sum() * columns[:, j]
+        columns[:, k] /= np.sqrt((columns[:, k] ** 2).sum())
+    return columns
 
 
 def _unit(vectors: Float) -> Float:

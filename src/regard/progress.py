@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+STOPPING = "Ctrl-C stops it, and the same command goes on later"  # said before minutes of work that is kept
+
 
 class Progress(Protocol):
     """Told how far the work is: ``done`` of ``total``; an exception it raises stops the work."""

@@ -27,6 +27,10 @@ class Result:
         """False where the honest answer is "no" (infeasible, refuted, broken); exit code 1 on the command line."""
         return True
 
+    def details(self) -> str:
+        """What stands behind the answer, for whoever wants to see the arithmetic: `--details` on the command line."""
+        return ""
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain Python values, ready for JSON; private fields are left out."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]

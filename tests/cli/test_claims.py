@@ -71,6 +71,47 @@ def test_everything_checked(regard) -> None:
     assert "27 claims, each by its first reading: 21 HOLDS, 3 REFUTED, 1 EXPLAINED, 2 MEASURED." in out
 
 
+def test_by_problem_set(regard, tmp_path: Path) -> None:
+    code, out, _ = regard("cse151b-hw4")
+    assert code == 0
+    assert out.startswith("cse151b-hw4: UCSD CSE 151B/251B, Homework 4 (June 2025)\n  1A.i ")
+    code, out, _ = regard("cse151b-hw4", "1B.ii")
+    assert code == 0
+    assert "\n\none-head-swings\n" in out
+    assert out.count("[ ]") == 4
+    said = json.loads(regard("cs224n", "1-4", "--json")[1])
+    assert (said["set"], said["term"]) == ("cs224n-w25-a4", "winter 2025")
+    assert [one["label"] for one in said["questions"]] == ["1-4i", "1-4ii"]
+    assert set(said["questions"][0]["checklist"][0]) == {"text", "points"}  # keys come with --proof
+    assert regard("attention", "svd", "a")[1].startswith("attention-position-svd, SVD (a): ")
+
+
+def test_the_exit_code_is_that_of_the_set(regard) -> None:
+    assert regard("cs224n-w25-a4", "1-4ii", "--check")[0] == 1
+    code, out, _ = regard("self-attention-written", "d.ii", "--check")
+    assert code == 0
+    assert "two-heads-steady: HOLDS for self-attention-written" in out
+    code, out, _ = regard("cs224n", "1-4ii", "--check", "--json")
+    assert code == 1
+    assert json.loads(out)["questions"][0]["claims"][0]["asked"] == "cs224n-w25-a4"
+    code, out, _ = regard("cs224n", "1-4ii", "--check", "--proof")
+    assert code == 1
+    assert "two-heads-steady, proof" in out
+    assert "k_a.mu_a < 0 in 7.9 % of the draws at every T" in out
+    assert regard("sequence", "figure", "--check", "--set", "d=2")[0] == 1
+
+
+def test_a_question_of_a_set_has_a_template_and_a_picture(regard, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = regard("cse151b-hw4", "1A.ii", "--template", "mine.py")
+    assert code == 0
+    assert "regard claims copying-condition --answer mine.py:margin" in out
+    assert regard("cse151b-hw4", "1A.ii", "--template")[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copying_condition.py", "mine.py"]
+    assert regard("cse151b-hw4", "1A.ii", "--plot", "x.svg")[0] == 0
+    assert (tmp_path / "x.svg").exists()
+
+
 def test_picture(regard, tmp_path: Path) -> None:
     picture = tmp_path / "bisector.png"
     assert regard("the-bisector", "--plot", str(picture))[0] == 0
@@ -85,6 +126,14 @@ def test_picture(regard, tmp_path: Path) -> None:
         (["the-bisector", "--set", "k=1"], "the-bisector has no parameter 'k'; it has n, eps."),
         (["the-bisector", "--set", "n"], "--set 'n' must be a name and a number, as in --set n=1000."),
         (["the-bisector", "--set", "n="], "must be a name and a number"),
+        (["cse151-hw4"], "There is no claim 'cse151-hw4'; did you mean cse151b-hw4?"),
+        (["cse151b-hw4", "1C"], "cse151b-hw4 has no question '1C'; did you mean 1B.i or 1A.i? It has 1A.i, 1A.ii"),
+        (["cs", "1"], "'cs' begins the names of cs224n-w25-a4 and cse151b-hw4: write more of the one you mean."),
+        (["cse", "1A", "--template"], "--template is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),
+        (["cse", "1A", "--set", "n=3"], "--set is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),
+        (["cs224n", "1-5", "--answer", "x.py:f"], "cs224n-w25-a4, 1-5 asks for words"),
+        (["the-bisector", "1B"], "'1B' is one word too many; after a claim comes only the file that --template writes"),
+        ([""], "There is no claim ''"),
         (["--proof"], "--proof, --plot and --set are about one claim"),
         (["--check", "--set", "n=3"], "are about one claim"),
         (["the-bisector", "--plot", "x.doc"], "the name must end in .svg, .png or .pdf"),

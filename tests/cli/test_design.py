@@ -328,7 +328,7 @@ def test_several_answers_are_rechecked_from_one_file(regard, tmp_path):
     ],
 )
 def test_what_was_false_or_refused_once(regard, words, exit_code, said):
-    code, out, _ = regard("design", *words)
+    code, out, _ = regard("design", *words, "--details")
     assert code == exit_code
     assert said in out
     code, out, _ = regard("design", *words, "--json")

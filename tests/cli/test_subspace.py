@@ -42,11 +42,26 @@ def test_rows_and_json(regard) -> None:
     assert json.loads(out)["matrix"] == [[1, -1], [0, 0]]
 
 
+def test_one_row_is_one_vector_unless_it_is_said_otherwise(regard) -> None:
+    code, out, err = regard("extract", "1,0,0", "0,1,0")
+    assert code == 0
+    assert "read A as 1 vector of 3 numbers and B as 1 vector of 3 numbers, one per row (--columns if" in err
+    assert out.startswith("Yes: M recovers v_a from v_a + v_b.")
+    code, out, err = regard("extract", "--columns", "1,0,0", "0,1,0")
+    assert code == 1
+    assert "A spans 1 and B spans 1 of 1 dimensions" in out
+    assert err == ""
+    code, _, err = regard("extract", "1,0; 0,1", "0,1; 1,0")  # square: columns, as in the coursework
+    assert code == 1
+    assert "one per column" in err
+
+
 def test_no_is_exit_code_1_and_writes_nothing(regard, tmp_path: Path) -> None:
     code, out, err = regard("extract", "1,0; 0,1", "1; 1", "--out", str(tmp_path / "M.npy"))
     assert code == 1
     assert "No: the spans share 1 dimension(s)" in out
-    assert err == "note: the answer is no, so there is nothing to write or draw\n"
+    assert err.endswith("note: the answer is no, so there is nothing to write or draw\n")
+    assert "read A as 2 vectors of 2 numbers and B as 1 vector of 2 numbers, one per column (--rows if" in err
     assert not list(tmp_path.iterdir())
 
 

@@ -158,3 +158,85 @@ def test_help_needs_no_torch():
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "--set" in done.stdout
+
+
+OWN = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self, source_words, target_words):
+        super().__init__()
+        self.table = nn.Embedding(source_words, target_words)
+    def forward(self, ids):
+        return self.table(ids)
+
+def load(source_words, target_words):
+    return Own(source_words, target_words)
+
+def smaller(source_words, target_words):
+    return Own(source_words, target_words - 1)
+"""
+COURSE = ["--set", "minimum_frequency=1", "--set", "longest=6"]
+
+
+def test_a_model_of_ones_own_from_the_file_to_the_report(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "own.py").write_text(OWN)
+    own = ["--model", "own.py:Own"]
+    code, out, _ = regard(monkeypatch, capsys, "train", "toy.toml", *own, "--out", "runs/own")
+    assert code == 0
+    assert "try  regard translator score runs/own --model own.py:Own" in out
+    assert regard(monkeypatch, capsys, "score", "runs/own", *own, "--split", "validation")[0] == 0
+    assert regard(monkeypatch, capsys, "translate", "runs/own", "der hund", *own)[0] == 0
+    assert regard(monkeypatch, capsys, "report", "runs/own", *own, "--out", "own.html")[0] == 0
+    code, _, err = regard(monkeypatch, capsys, "score", "runs/own")
+    assert code == 2
+    assert "opening it runs their code: say --model own.py:Own if you trust that file" in err
+
+
+def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "own.py").write_text(OWN)
+    there = ["--data", place / "toy", *COURSE]
+    code, out, err = regard(monkeypatch, capsys, "score", "--model", "own.py:load", *there, "--json")
+    assert code == 0
+    assert json.loads(out)["perplexity"]["pairs"] == 13
+    assert "own.py:load is scored on the test pairs of toy, with 11 source and 11 target words" in err
+    code, _, err = regard(monkeypatch, capsys, "score", "--model", "own.py:smaller", *there)
+    assert code == 2
+    assert "one for each of the 11 target words" in err
+    assert regard(monkeypatch, capsys, "tokens", *there, "--split", "test", "--out", "t.jsonl")[0] == 0
+    rows = [json.loads(line) for line in (place / "t.jsonl").read_text().splitlines()][1:]
+    for row in rows:
+        row["log_probabilities"] = [-1] * len(row["target"])
+    (place / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for where in (there, [place / "run"]):
+        code, out, _ = regard(monkeypatch, capsys, "score", *where, "--log-probabilities", "mine.jsonl")
+        assert code == 0
+        assert "Perplexity 2.72 counting <sos>, 2.72 without it" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["score"], "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."),
+        (["score", "run", "--data", "x"], "run has settings and data of its own; leave --data, --source, --target"),
+        (["score", "--model", "a.py:b", "--log-probabilities", "x"], "is a file in the place of a model"),
+        (["score", "--model", "gone.py:b"], "gone.py:b: there is no file 'gone.py'"),
+        (["score", "run", "--split", "dev"], "There is no split 'dev'; give test, validation or train."),
+        (["train", "--model", "own"], "'own' must name a file and a function in it"),
+        (["train", "--set", "model.kind=own"], "model.kind own is a model of yours: name it with --model FILE.py:NAME"),
+        (
+            ["train", "--model", "own.py:Own", "--set", "embedding.source=word2vec:train"],
+            "embedding.source is 'word2vec:train', which is not for a model of your own",
+        ),
+        (["compare", "toy.toml", "--with", "learned", "--model", "own.py:Own"], "--model is for run folders"),
+    ],
+)
+def test_what_an_own_model_cannot_be_asked(run, place, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(place)
+    (place / "own.py").write_text(OWN)
+    code, out, err = regard(monkeypatch, capsys, *words)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -142,7 +142,7 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r.pop("date"), "record lacks or does not know date"),
         (lambda r: r.update(extra=1), "record lacks or does not know extra"),
         (lambda r: r.update(date="today"), "'today' is not a date such as 2026-11-15"),
-        (lambda r: r.update(name="best"), "a record is called defaults, embeddings, tuned, not 'best'"),
+        (lambda r: r.update(name="best"), "a record is called defaults, described, embeddings, tuned, not 'best'"),
         (lambda r: r.update(runs=[], comparison=None, study=None), "it has no run, no comparison and no study"),
         (lambda r: r.update(runs=[7]), "run is no table but int"),
         (lambda r: r["runs"][0].update(curve=[]), r"curve must be numbers of 1 or more, not \[\]"),
@@ -219,7 +219,7 @@ def test_what_cannot_be_recorded(folders: Path) -> None:
     with pytest.raises(InputError, match="one comparison and one study at most"):
         record.from_folders("embeddings", [folders / "vectors"] * 2)
     for words in ([], ["defaults"], ["mine", str(folders / "one")]):
-        with pytest.raises(InputError, match=r"Give a name \(defaults, embeddings, tuned\) and the folders"):
+        with pytest.raises(InputError, match=r"Give a name \(defaults, described, embeddings, tuned\) and the folders"):
             record.main(words)
 
 
@@ -264,7 +264,8 @@ def test_the_claims_are_complete(name: str, tmp_path: Path) -> None:
 
 def test_what_is_not_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     having(monkeypatch)
-    for name, reading in (("translator", 0), ("translator", 1), ("translator-trained", 0), ("translator-trained", 2)):
+    trained = [("translator-trained", i) for i in range(4)]
+    for name, reading in [("translator", 0), ("translator", 1), *trained]:
         verdict = claims[name].check().verdicts[reading]
         assert verdict.status is Status.UNDECIDED
         assert "Not measured yet" in verdict.because
@@ -280,7 +281,7 @@ def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = a_record(name="tuned", runs=[wide], study=study, comparison=comparison)
     embeddings = a_record(name="embeddings", runs=[], comparison=comparison)
     having(monkeypatch, defaults=a_record(), embeddings=embeddings, tuned=tuned)
-    compared, said = claims["translator"].check().verdicts[1], claims["translator-trained"].check().verdicts[2]
+    compared, said = claims["translator"].check().verdicts[1], claims["translator-trained"].check().verdicts[3]
     assert (compared.status, said.status) == (Status.MEASURED, Status.MEASURED)
     assert "glove is better than learned by 2.00" in compared.because
     assert "The defaults have 2.00." in said.because
@@ -291,6 +292,27 @@ def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "With seeds the search never saw: " in said.because
     assert "2.00 after epoch 2 (seed 3) with model.width: 256." in said.because
     assert "<svg" in claims["translator"].check()._repr_html_()
+
+
+def test_as_described_says_what_each_correction_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, padding = "embedding.start: 'normal', 'short'", "model.kind: 'reads-padding', 'encoder'"
+    runs = [
+        a_run(changes=[start, padding], curve=[9.0, 4.0, 5.0], seed=0),
+        a_run(changes=[start, padding], curve=[9.0, 6.0, 5.0], seed=1),
+        a_run(changes=[padding], curve=[9.0, 3.5, 4.0], seed=0),
+        a_run(changes=[start], curve=[9.0, 3.75, 4.0], seed=0),
+    ]
+    given = a_record(name="described", runs=[dataclasses.asdict(run) for run in runs])
+    having(monkeypatch, described=given, defaults=a_record())
+    said = translator_trained.as_described().because
+    for part in (
+        "as described: 4.50, the mean of 2 seeds (4.00 after epoch 2, 5.00 after epoch 3)",
+        "word vectors started short: 3.50 after epoch 2 (seed 0)",
+        "padding hidden: 3.75 after epoch 2 (seed 0)",
+        "both corrected, our defaults: 2.00 after epoch 2 (seed 3)",
+    ):
+        assert part in said
+    assert translator_trained.corrected(a_run(changes=[])) == "both corrected"
 
 
 def test_more_epochs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,22 +33,23 @@ def true(answer, keys):
 def test_a_never_states_the_ceiling_and_not_only_what_the_copies_prove():
     keys = np.array([[0.0], [0], [1], [2], [3], [-1], [-2], [-3]])
     never = true(design.copy(keys, 0, eps=0.01), keys)
-    assert "No query does: none gets more than 0.125 on that key, however long." in str(never)
+    assert "No query does: none gets more than 0.125 on that key, however long." in never.details()
     assert never.bound == design.ceiling(keys, 0).ceiling == 0.125
 
 
 def test_a_divergence_has_a_least_value_and_no_most():
     never = true(design.match(SQUARE, [0.5, 0, 0, 0.5], kl=0.01), SQUARE)
-    assert "the divergence is at least 0.69314718 whatever the query" in str(never)
+    assert "the divergence is at least 0.69314718 whatever the query" in never.details()
     assert never.bound == pytest.approx(math.log(2), abs=1e-9)
     within = true(design.match(SQUARE, [0.5, 0, 0, 0.5], max_norm=2.0), SQUARE)
-    assert "No query of norm 2 or less gets below KL divergence 0.693147" in str(within)
+    assert "No query of norm 2 or less gets below KL divergence 0.693147" in within.details()
 
 
 def test_a_demand_is_printed_with_all_its_digits():
     found = true(design.copy([[0.0], [1], [2]], 0, eps=1.0000001), [[0.0], [1], [2]])
-    assert "with attention at least 1/(1+1.0000001)" in str(found)
-    assert "attention 0.499999975 on that key" in str(found)
+    assert "with attention at least 1/(1+1.0000001)" in found.details()
+    assert "attention 0.499999975 on that key" in found.details()
+    assert "gives key 0 at least 0.4999 of the attention (asked: 1/(1+1.0000001))" in str(found)  # and never 0.5
     assert "eps 1.0000001, scale 1" in str(design.verify(found.certificate, np.array([[0.0], [1], [2]])))
 
 
@@ -67,10 +68,10 @@ def test_numbers_are_rounded_to_the_side_that_stays_true(x):
 def test_a_third_is_approached_and_never_reached():
     copied = true(design.copy(LINE, 0, eps=2.0), LINE)
     assert not copied.reachable
-    assert "No query does: 1/3 on that key is approached and never reached." in str(copied)
+    assert "No query does: 1/3 on that key is approached and never reached." in copied.details()
     shared = true(design.share(LINE, [0, 1], eps=1.0), LINE)
     assert not shared.reachable
-    assert "No query does: 1/3 on the least of them is approached and never reached." in str(shared)
+    assert "No query does: 1/3 on the least of them is approached and never reached." in shared.details()
     for more in (1e-3, 1e-9, 1e-15):  # a hair more is allowed: some query does it
         assert true(design.copy(LINE, 0, eps=2.0 + more), LINE).reachable
         assert true(design.share(LINE, [0, 1], eps=1.0 + more), LINE).reachable
@@ -94,7 +95,7 @@ def test_equality_proves_nothing_where_no_key_is_left_out():
 
 def test_copies_are_approached_too():
     keys = np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]])
-    assert "1/3 on that key is approached and never reached" in str(true(design.copy(keys, 0, eps=2.0), keys))
+    assert "1/3 on that key is approached and never reached" in true(design.copy(keys, 0, eps=2.0), keys).details()
 
 
 # keys that float64 cannot decide ------------------------------------------------------------------------------------

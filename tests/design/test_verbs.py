@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import oracles
 from regard import design
+from regard.design.wording import at_most
 from regard.errors import CouldNotFindOut, InputError
+from regard.examples import example
 
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SQUARE = np.array([[1.0, 1], [-1, 1], [-1, -1], [1, -1], [0, 0]])
@@ -103,7 +105,7 @@ def test_the_centre_of_a_square_is_never_copied():
     assert found.bound == pytest.approx(0.2, abs=1e-12)
     assert found.bound >= 0.2 * (1 - 1e-15)
     assert strict(found, SQUARE)
-    assert "No query does: none gets more than 0.2 on that key, however long." in str(found)
+    assert "No query does: none gets more than 0.2 on that key, however long." in found.details()
     assert design.copy(SQUARE, 4, eps=4.0).norm == 0.0
 
 
@@ -185,21 +187,46 @@ def test_the_textbook_stands_beside_the_shortest():
     found = design.copy(np.eye(10), 7, eps=0.01)
     assert found.textbook.norm == pytest.approx(math.log(900))
     assert "The textbook query" in str(found)
-    assert f"{found.textbook.norm:.4g}; the shortest has {found.norm:.4g}" in str(found)
+    assert f"{found.textbook.norm:.4g}; the shortest has {at_most(found.norm, 4)}" in str(found)
     assert "query" not in found.to_dict()["textbook"]
     assert design.copy(2 * np.eye(10), 7, eps=0.01).textbook is None
 
 
 def test_what_a_result_says():
     found = design.copy(np.eye(3), 1, eps=0.02)
-    text = str(found)
+    text = found.details()
     assert "Copy key 1 with attention at least 1/(1+0.02) (keys are counted from 0)." in text
     assert "No shorter query does: proved down to norm 3.76" in text
     assert "Certificate rechecked" in text
-    assert "within KL 0.1" in str(design.match(np.eye(3), [0.8, 0.1, 0.1], kl=0.1))
-    assert "as well as a query of norm 2 can" in str(design.share(np.eye(3), [0, 2], max_norm=2.0))
+    assert "within KL 0.1" in design.match(np.eye(3), [0.8, 0.1, 0.1], kl=0.1).details()
+    assert "as well as a query of norm 2 can" in design.share(np.eye(3), [0, 2], max_norm=2.0).details()
     assert "zero query" in str(design.share(np.eye(3), [0, 1], eps=1.5))
     assert json.loads(found.to_json())["certificate"] == json.loads(json.dumps(found.certificate.to_dict()))
+
+
+def test_the_answer_comes_first_in_four_digits_that_stay_true():
+    found = design.copy([[1, 0], [0, 1], [1, 1]], 2, eps=0.01)
+    assert str(found).startswith(
+        "A query of norm 7.493 gives key 2 at least 0.99 of the attention (asked: 1/(1+0.01)). No shorter query does: "
+        "proved down to norm 7.492.\n"
+    )
+    assert "ulp" not in str(found)
+    assert "rechecked in rounding-bounded float64" in found.details()
+    nearly = design.copy(np.eye(2), 0, max_norm=1e-7)  # 0.500000035 on key 0
+    assert "at least 0.5 of the attention; no query of that norm gives more than 0.5001" in str(nearly)
+    target = design.match(np.eye(3), [0.7, 0.2, 0.1], kl=0.06)
+    assert "comes within KL 0.06 of the target (lower is better) (asked: KL 0.06)" in str(target)
+
+
+def test_a_table_of_ceilings_shows_the_ten_lowest():
+    table = design.ceilings(example("crowded")[:30])
+    shown, whole = str(table).splitlines(), table.details().splitlines()
+    assert len(shown) == 13
+    assert "... and 20 more keys with ceilings as high or higher: --all-rows shows them." in shown
+    assert len(whole) == 32
+    lowest = sorted(row.ceiling for row in table.rows)[:10]
+    for line, least in zip(shown[1:11], lowest, strict=True):
+        assert least <= float(line.split()[1]) < least + 1e-3
 
 
 # what is refused ----------------------------------------------------------------------------------------------------

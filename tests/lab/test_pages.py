@@ -407,6 +407,54 @@ def test_claims_by_keyboard_and_by_link(tab, lab):
     tab.wrong.clear()  # the browser itself notes the status 400 in its console
 
 
+def test_claims_by_problem_set(tab, lab):
+    opened(tab, lab, "claims")
+    assert tab.locator("#choose-question").is_hidden()
+    tab.select_option("#choose-of", "self-attention-written")
+    settled(tab)
+    assert "of=self-attention-written" in tab.url
+    assert tab.locator("#choose-question option").count() == 14  # 13 questions, and all of them
+    tab.select_option("#choose-question", "(d)ii")
+    settled(tab)
+    assert "claim=two-heads-steady" in tab.url
+    assert tab.locator("#choose-claim option").all_text_contents() == ["two-heads-steady"]
+    assert tab.locator(".checklist li").count() == 4
+    tab.check(".checklist input >> nth=0")
+    tab.click("#check")
+    settled(tab)
+    assert "two-heads-steady: HOLDS for self-attention-written" in tab.text_content("#say")
+    assert tab.is_checked(".checklist input >> nth=0")
+    assert tab.locator(".by-set tr").count() == 3
+    assert "self-attention-written(d)iiwithout the negative drawsHOLDS" in tab.text_content(".by-set")
+    assert lines(tab, "shell").startswith("regard claims self-attention-written dii --check")
+    assert '.for_set("self-attention-written")' in lines(tab, "python")
+    tab.select_option("#choose-of", "cs224n-w25-a4")
+    settled(tab)
+    assert "claim=two-heads-steady" in tab.url  # it is in this set too, so it stays
+    tab.click("#check")
+    settled(tab)
+    assert "two-heads-steady: REFUTED for cs224n-w25-a4" in tab.text_content("#say")
+    tab.select_option("#choose-of", "")
+    settled(tab)
+    assert tab.locator(".checklist li").count() == 0
+    assert tab.locator("#choose-claim option").count() == 27
+
+
+def test_an_address_names_a_question_as_people_write_it():
+    found = claims_page.answer(State({"of": "cse", "question": "1b"}, start=claims_page.PAGE.start))
+    assert found.state["of"] == "cse151b-hw4"
+    assert found.state["claim"] == "small-noise-keeps-the-average"
+    assert list(found.picture["topics"]) == ["1B.i", "1B.ii"]
+    assert found.shell.startswith("regard claims cse151b-hw4 1B.i --plot")
+    hint = State({"of": "cse", "question": "1b.i", "claim": "never-exactly-the-average"}, start=claims_page.PAGE.start)
+    assert claims_page.answer(hint).shell.startswith("regard claims never-exactly-the-average --plot")
+    assert claims_page.answer(hint).state["question"] == "1B.i"
+    with pytest.raises(InputError, match="cse151b-hw4 has no question '9'"):
+        claims_page.answer(State({"of": "cse", "question": "9"}, start=claims_page.PAGE.start))
+    with pytest.raises(InputError, match="There is no problem set 'nothing'"):
+        claims_page.answer(State({"of": "nothing"}, start=claims_page.PAGE.start))
+
+
 def test_a_picture_has_no_style_of_its_own_and_the_pages_colours():
     svg = drawn(lambda figure: claims["one-head-swings"].draw(figure, **claims["one-head-swings"].chosen()))
     assert not re.search("style|<metadata|<!DOCTYPE", svg)

@@ -283,7 +283,7 @@ def test_unknown_layers_and_heads(encoder, words, tmp_path):
 def test_other_refusals(encoder, words, tmp_path):
     with raises("The model must be a torch.nn.Module, but a function came."):
         capture(lambda x: x, words)
-    with raises("keep may name q, k and v, not 'w'."):
+    with raises("keep may name q, k, v, w_q, w_k, w_v and w_o, not 'w'."):
         capture(encoder, words, keep=("w",))
     with pytest.raises(InputError, match=r"the name must end in \.safetensors\.$"):
         capture(encoder, words, stream=tmp_path / "x.npy")

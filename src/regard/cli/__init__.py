@@ -12,7 +12,23 @@ from typing import Any
 
 import typer
 
-from regard.cli import claims, demo, design, lab, lowrank, model, noise, positions, subspace, symmetry, translator
+from regard.cli import (
+    assignment,
+    claims,
+    demo,
+    design,
+    example,
+    grade,
+    lab,
+    lowrank,
+    model,
+    noise,
+    positions,
+    subspace,
+    symmetry,
+    translator,
+)
+from regard.cli.output import Group
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
 
@@ -23,9 +39,11 @@ _debug = False
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, wherever this version of typer keeps it
 
 app = typer.Typer(
+    cls=Group,
     name="regard",
     help="A laboratory for attention: design queries, study them, and check what you are told.\n\n"
     'Try: regard design copy --keys "1,0; 0,1; 1,1" 2 --eps 0.01\n\n'
+    "Files to try the rest with: regard example\n\n"
     "Keys are counted from 0. Every verb takes --json. Exit codes: 0 yes or done, 1 answered no, "
     "2 bad input, 3 could not find out, 4 a fault of ours.",
     no_args_is_help=True,
@@ -39,7 +57,10 @@ app.add_typer(subspace.app, name="subspace")
 app.add_typer(noise.app, name="noise")
 app.add_typer(model.app, name="model")
 app.command(name="claims")(claims.claims)
+app.add_typer(assignment.app, name="assignment")
+app.command(name="grade")(grade.grade)
 app.command(name="demo")(demo.demo)
+app.command(name="example")(example.example)
 app.command(name="lab")(lab.lab)
 app.command(name="positions")(positions.positions)
 app.command(name="lowrank")(lowrank.lowrank)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Details, Progress, note, show
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.coursework.claim import Claim
+    from regard.coursework.finding import Found
 
 
 def claims(
-    name: Annotated[str | None, typer.Argument(help="A claim; without one, all of them.")] = None,
-    file: Annotated[str | None, typer.Argument(help="With --template, the file to write.", show_default=False)] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CLAIM | SET [QUESTION]] [FILE]",
+            help="A claim, or a problem set and a question of it; without one, all claims. With --template, the file.",
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Decide every reading of it: HOLDS, REFUTED, ...")] = False,
     proof: Annotated[bool, typer.Option("--proof", help="The proof, with this instance's numbers.")] = False,
     set_: Annotated[
@@ -34,6 +43,7 @@ def claims(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Of the instances that an answer is checked on.")] = 0,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the code of an answer may run.")] = 10.0,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """What the coursework states, whether it holds, and why.
@@ -41,6 +51,10 @@ def claims(
     Without a name: every claim, and with --check a table of every verdict (exit code 0; some ten seconds).
 
     Example: regard claims average-within-budget --check --set n=1000 --set eps=0.01
+
+    By problem set: regard claims cse151b-hw4 lists its questions, regard claims cse151b-hw4 1B.ii opens one, with what
+    a complete written answer contains (with --proof, what each item should come to). Beginnings are enough: cs224n 1-4.
+    --check decides by the premises of that set.
 
     Your own answer: --template FILE writes the function to fill in, --answer FILE.py:NAME runs it, in a process of
     its own, on fresh instances and against an adversary: it holds so far (exit code 0; no proof), or a counterexample
@@ -52,18 +66,18 @@ def claims(
     Your own Transformer: regard claims translator --answer my.py:NAME checks a model, or a part of one, part by part.
     --hint says where it is wrong, --hint --hint says what is wrong.
 
-    Exit code 0: the statement's own (first) reading holds, is not refuted, or is explained; 1: it is refuted.
+    Exit code 0: the statement's own (first) reading, or that of the set which was asked for, holds, is not refuted, or
+    is explained; 1: it is refuted.
     """
-    from regard.coursework.catalogue import claims as catalogue
-
-    given = _parameters(set_ or [])
-    if name is None:
-        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json)
-    claim = catalogue[name or ""]
-    _refuse_mixtures(file, template, answer, others=check or proof or plot is not None, jail=jail)
+    given, words = _parameters(set_ or []), list(words or [])
+    if not words:
+        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
+    _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
+    found, file = _found(words, template=template)
     if template:
-        show(claim.template(file), as_json=as_json)
+        show(_one(found, "--template").template(file), as_json=as_json)
     if answer is not None:
+        claim = _one(found, "--answer")
         if hint and not claim.asks_for_code:
             raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
         progress = _started(answer, jail=jail)
@@ -71,17 +85,46 @@ def claims(
             answer, seed=seed, limit=limit, jail=jail, hints=hint, progress=progress, sizes=given
         )
         show(checked, as_json=as_json)
-    claim.chosen(**given)  # bad parameters are refused before anything is written
-    if plot is not None:
-        claim.plot(plot, **given)
+    if plot is not None or given:  # bad parameters are refused before anything is written
+        claim = _one(found, "--plot" if plot is not None else "--set")
+        claim.chosen(**given)
+        if plot is not None:
+            claim.plot(plot, **given)
     if check and proof:
-        show(claim.answered(**given), as_json=as_json)
+        show(found.answered(**given), as_json=as_json)
     if check:
-        show(claim.check(**given), as_json=as_json)
-    show(claim.proof(**given) if proof else claim, as_json=as_json)
+        show(found.check(**given), as_json=as_json)
+    show(found.proof(**given) if proof else found, as_json=as_json)
 
 
-def _all(check: bool, *, alone: bool, as_json: bool) -> None:
+def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | None]:
+    """What the words name, a claim or questions of a set, and with --template the file that they end with."""
+    from regard.coursework.catalogue import claims as catalogue
+    from regard.coursework.sources import find_set, sets_beginning
+
+    first, *rest = words
+    if first not in catalogue and sets_beginning(first):
+        file = rest.pop() if template and rest and rest[-1].endswith(".py") else None
+        return catalogue.of(find_set(first).name, " ".join(rest) if rest else None), file
+    file = rest.pop(0) if template and rest else None
+    claim = catalogue.named(first)
+    if rest:
+        raise InputError(
+            f"{rest[0]!r} is one word too many; after a claim comes only the file that --template writes, and after "
+            "a problem set a question, as in regard claims cse151b-hw4 1B.ii."
+        )
+    return claim, file
+
+
+def _one(found: Claim | Found, option: str) -> Claim:
+    """The one claim that an option is about."""
+    from regard.coursework.finding import Found
+
+    checkable = option in ("--template", "--answer")
+    return found.the_claim(option, checkable=checkable) if isinstance(found, Found) else found
+
+
+def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
     from regard.coursework.catalogue import claims as catalogue
 
     if not alone:
@@ -89,7 +132,8 @@ def _all(check: bool, *, alone: bool, as_json: bool) -> None:
             "--proof, --plot and --set are about one claim, as are --template and --answer: name it, as in "
             "regard claims average-of-two."
         )
-    show(catalogue.check(progress=Progress("claims")) if check else catalogue.listing(), as_json=as_json)
+    found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
+    show(found, as_json=as_json, details=details)
 
 
 def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:
@@ -108,9 +152,7 @@ def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:
     return report
 
 
-def _refuse_mixtures(file: str | None, template: bool, answer: str | None, *, others: bool, jail: bool) -> None:
-    if file is not None and not template:
-        raise InputError(f"{file!r} is one word too many; a second name is the file that --template writes.")
+def _refuse_mixtures(template: bool, answer: str | None, *, others: bool, jail: bool) -> None:
     if template + (answer is not None) + others > 1:
         raise InputError("--template, --answer and the verdicts (--check, --proof, --plot) are asked one at a time.")
     if jail and answer is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli import winnable
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Details, Group, Progress, note, show
 from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.design import Ceiling, Ceilings, Design, Designs
 
 app = typer.Typer(
+    cls=Group,
     help="Queries that copy, share or match, the shortest ones, with certificates; or the proof that none exists.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -45,6 +46,7 @@ def copy(
     allowed: Allowed = None,
     out: Out = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The shortest query that gives one key attention 1/(1+eps) or more; several keys are answered together.
@@ -65,7 +67,14 @@ def copy(
             raise typer.BadParameter("several keys are copied together with --eps only; ask for --max-norm one by one.")
         _refuse_files(out, plot)
         _show_several(design.copy_many(array, indices, eps=eps, **options), as_json)
-    _answer(lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
+    _answer(
+        lambda: design.copy(array, indices[0], eps=eps, max_norm=max_norm, **options),
+        array,
+        out,
+        plot,
+        as_json,
+        details,
+    )
 
 
 @app.command()
@@ -78,6 +87,7 @@ def share(
     allowed: Allowed = None,
     out: Out = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The shortest query that gives each of s keys at least 1/(s+eps) of the attention.
@@ -93,7 +103,9 @@ def share(
 
     eps = 0.01 if eps is None and max_norm is None else eps
     array, options, indices = _read(words, keys, scale, allowed, "share")
-    _answer(lambda: design.share(array, indices, eps=eps, max_norm=max_norm, **options), array, out, plot, as_json)
+    _answer(
+        lambda: design.share(array, indices, eps=eps, max_norm=max_norm, **options), array, out, plot, as_json, details
+    )
 
 
 @app.command()
@@ -108,6 +120,7 @@ def match(
     allowed: Allowed = None,
     out: Out = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The shortest query whose weights come within a KL divergence of a target distribution.
@@ -130,7 +143,14 @@ def match(
     target = load_array(rest[0], what="target", ndim=1)
     for message in target.notes:
         note(message)
-    _answer(lambda: design.match(array, target.array, kl=kl, max_norm=max_norm, **options), array, out, plot, as_json)
+    _answer(
+        lambda: design.match(array, target.array, kl=kl, max_norm=max_norm, **options),
+        array,
+        out,
+        plot,
+        as_json,
+        details,
+    )
 
 
 @app.command()
@@ -139,12 +159,14 @@ def ceiling(
         list[str] | None, typer.Argument(metavar="KEYS [INDEX...]", help=KEYS_HELP + " Then keys, from 0.")
     ] = None,
     keys: Keys = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every key, as a table.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every key: a table of the ten lowest.")] = False,
+    every_row: Annotated[bool, typer.Option("--all-rows", help="Every key: a table of all of them.")] = False,
     max_norm: Annotated[float | None, typer.Option(help="Also the ceiling for queries up to this norm.")] = None,
     scale: Scale = "1",
     allowed: Allowed = None,
     out: Out = None,
     plot: Plot = None,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """The most attention a key can ever get, with the proof, and a query that comes within 1e-6 of it.
@@ -155,15 +177,16 @@ def ceiling(
     """
     from regard import design
 
+    everything = everything or every_row
     array, options, indices = _read(words, keys, scale, allowed, "ceiling", least=0 if everything else 1)
     if everything and indices:
-        raise typer.BadParameter("--all is every key; leave the numbers out, or leave --all out.")
+        raise typer.BadParameter("--all and --all-rows are every key; leave the numbers out, or leave them out.")
     if everything or len(indices) > 1:
         _refuse_files(out, plot)
         chosen = None if everything else indices
         table = design.ceilings(array, chosen, max_norm=max_norm, progress=Progress("ceilings"), **options)
-        _show_several(table, as_json)
-    _answer(lambda: design.ceiling(array, indices[0], max_norm=max_norm, **options), array, out, plot, as_json)
+        _show_several(table, as_json, whole=every_row or not everything or details)
+    _answer(lambda: design.ceiling(array, indices[0], max_norm=max_norm, **options), array, out, plot, as_json, details)
 
 
 @app.command()
@@ -250,12 +273,11 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
     return loaded.array, options
 
 
-def _show_several(answers: Designs | Ceilings, as_json: bool) -> None:
+def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = False) -> None:
     """A table; one row that is missing makes the exit code 3, and costs the others nothing."""
-    if answers.unanswered:
-        typer.echo(answers.to_json() if as_json else str(answers))
-        raise typer.Exit(3)
-    show(answers, as_json=as_json)
+    said = (whole and answers.details()) or str(answers)
+    typer.echo(answers.to_json() if as_json else said)
+    raise typer.Exit(3 if answers.unanswered else 0 if answers.answer else 1)
 
 
 def _refuse_files(*paths: str | None) -> None:
@@ -263,7 +285,9 @@ def _refuse_files(*paths: str | None) -> None:
         raise typer.BadParameter("--out and --plot are for one key at a time; several keys go to --json.")
 
 
-def _answer(ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plot: str | None, as_json: bool) -> None:
+def _answer(
+    ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plot: str | None, as_json: bool, details: bool
+) -> None:
     """Ask, write what was asked for, and print."""
     from regard.arrays import check_target
     from regard.design import pictures
@@ -280,4 +304,4 @@ def _answer(ask: Callable[[], Design | Ceiling], keys: Any, out: str | None, plo
     if plot is not None:
         pictures.draw(answer, keys, plot)
         note(f"picture written to {plot}")
-    show(answer, as_json=as_json)
+    show(answer, as_json=as_json, details=details)

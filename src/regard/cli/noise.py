@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, note, show
+from regard.cli.output import AsJson, Group, Progress, check_plot, note, show
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
 
 app = typer.Typer(
+    cls=Group,
     help="Random keys: what noise does to attention, computed rather than only sampled. Keys are counted from 0.\n\n"
     "Try: regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20",
     no_args_is_help=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,15 +14,42 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a paragraph.")]
 
 
-def show(result: Result, *, as_json: bool) -> NoReturn:
+Details = Annotated[bool, typer.Option("--details", help="Also every digit, and the arithmetic of the proof.")]
+
+
+class Group(typer.core.TyperGroup):
+    """A group whose list of commands shows each one's first sentence whole, wrapped and not cut."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.short_help:
+                command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
+        super().format_commands(ctx, formatter)
+
+
+def show(result: Result, *, as_json: bool, details: bool = False) -> NoReturn:
     """Print a result and leave with 0 (yes, done) or 1 (answered no)."""
     typer.echo(result.to_json() if as_json else str(result))
+    if details and not as_json and (more := result.details()):
+        typer.echo(f"\n{more}")
     raise typer.Exit(0 if result.answer else 1)
 
 
 def note(message: str) -> None:
     """Something worth knowing that is not part of the answer."""
     print(f"note: {message}", file=sys.stderr)
+
+
+def write_new(path: str, text: str, *endings: str) -> None:
+    """Write a text file that begins somebody's work; one that is there is never overwritten."""
+    from regard.arrays import check_target
+    from regard.errors import InputError
+    from regard.files import write_file
+
+    if check_target(path, endings).exists():
+        raise InputError(f"{path!r} is there already and is left as it is; name another file.")
+    write_file(path, text.encode())
 
 
 def check_plot(*paths: str | None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.output import AsJson, note, show
+from regard.cli.output import AsJson, Group, note, show
 
-app = typer.Typer(help="Vectors out of sums of vectors.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+app = typer.Typer(cls=Group, help="Vectors out of sums of vectors.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
@@ -18,9 +22,12 @@ def _group() -> None:
 
 @app.command()
 def extract(
-    a: Annotated[str, typer.Argument(metavar="A", help="Basis of the part to recover, one vector per column.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Basis of the part to remove, one vector per column.")],
-    rows: Annotated[bool, typer.Option("--rows", help="The basis vectors are the rows of A and B.")] = False,
+    a: Annotated[str, typer.Argument(metavar="A", help="Vectors that span the part to recover.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Vectors that span the part to remove.")],
+    rows: Annotated[
+        bool | None,
+        typer.Option("--rows/--columns", help="Where the vectors stand; left out, columns, unless there are too many."),
+    ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Count singular values and angles up to this as zero, for measured data.")
     ] = None,
@@ -39,7 +46,8 @@ def extract(
 
     regard subspace extract "1; 0" "1; 1" --out M.npy
 
-    The same with vectors as rows: regard subspace extract --rows "1,0" "1,1"
+    Vectors are columns, as in the coursework; one row of several numbers is understood as a vector, and --rows reads
+    any A and B row by row: regard subspace extract "1,0" "1,1"
     """
     from regard.arrays import WRITTEN, check_target, load_array, save_array
     from regard.pictures import ENDINGS
@@ -53,8 +61,12 @@ def extract(
         loaded = load_array(spec, what=name)
         for message in loaded.notes:
             note(message)
-        bases.append(loaded.array.T if rows else loaded.array)
+        bases.append(loaded.array)
+    by_rows = _stand_in_rows(bases) if rows is None else rows
+    bases = [array.T if by_rows else array for array in bases]
     result = find(bases[0], bases[1], tolerance=tolerance)
+    if rows is None and (by_rows or not result.exists):  # a "no" may come from reading them the wrong way round
+        note(_how_read(bases, by_rows=by_rows))
     if result.matrix is None and (out or plot):
         note("the answer is no, so there is nothing to write or draw")
     if result.matrix is not None and plot:
@@ -62,3 +74,18 @@ def extract(
     if result.matrix is not None and out:
         save_array(out, result.matrix)
     show(result, as_json=as_json)
+
+
+def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:
+    """Whether A and B only make sense row by row: as columns both would have more vectors than dimensions."""
+    return all(array.shape[1] > array.shape[0] for array in bases)
+
+
+def _how_read(bases: list[NDArray[np.float64]], *, by_rows: bool) -> str:
+    counted = " and ".join(
+        f"{name} as {array.shape[1]} vector{'s' * (array.shape[1] != 1)} of {array.shape[0]} "
+        f"number{'s' * (array.shape[0] != 1)}"
+        for name, array in zip("AB", bases, strict=True)
+    )
+    other = "--columns if they are columns" if by_rows else "--rows if they are rows"
+    return f"read {counted}, one per {'row' if by_rows else 'column'} ({other})"

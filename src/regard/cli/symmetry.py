@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.cli.output import AsJson, Progress, check_plot, show, write_new
+from regard.errors import InputError
 
 
 def symmetry(
-    map: Annotated[str, typer.Argument(help="FILE.py:NAME, a function or torch module. The file is run.")],
+    map: Annotated[
+        str | None,
+        typer.Argument(help="FILE.py:NAME, a function or torch module. The file is run.", show_default=False),
+    ] = None,
     length: Annotated[int, typer.Option(help="Rows of the input.")] = 128,
     dim: Annotated[int, typer.Option(help="Columns of the input.")] = 16,
     dtype: Annotated[str, typer.Option(help="Type of the input: float64 or float32.")] = "float64",
@@ -20,13 +24,18 @@ def symmetry(
     trials: Annotated[int, typer.Option(help="Permutations to try.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the input and the permutations.")] = 0,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")] = None,
+    template: Annotated[
+        str | None, typer.Option(metavar="FILE.py", help="Write a file with a map to begin from, and leave.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Is a map order-blind, how far from it, which swap of two rows shows it best.
 
     This imports FILE.py and runs the code in it: only name files you trust.
 
-    Example, with def block(X): return X + numpy.arange(len(X))[:, None] in my_map.py:
+    Example, a file to begin from, whose block adds its number to every row:
+
+    regard symmetry --template my_map.py
 
     regard symmetry my_map.py:block --length 128
 
@@ -37,6 +46,10 @@ def symmetry(
     from regard.symmetry import load_map
     from regard.symmetry import symmetry as study
 
+    if template is not None:
+        _write_template(template)
+    if map is None:
+        raise InputError("Which map? Name it, as in my_map.py:block; regard symmetry --template my_map.py writes one.")
     check_plot(plot)  # before the map, whose file is run
     result = study(
         load_map(map),
@@ -52,3 +65,11 @@ def symmetry(
     if plot is not None:
         result.plot(plot)
     show(result, as_json=as_json)
+
+
+def _write_template(path: str) -> NoReturn:
+    from regard.symmetry.maps import TEMPLATE
+
+    write_new(path, TEMPLATE, ".py")
+    typer.echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
+    raise typer.Exit()

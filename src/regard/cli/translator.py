@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, note, show
+from regard.cli.output import AsJson, Group, Progress, note, show
+from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
+from regard.cli.training_watch import TrainingWatch
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
     from regard.translator.models.run import Run
-    from regard.translator.runs.log import Epoch
     from regard.translator.runs.settings import Settings
-    from regard.translator.training.loop import Step
 
 app = typer.Typer(
+    cls=Group,
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
     "Try: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
     "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",
@@ -42,12 +42,16 @@ Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or l
 @app.command()
 def train(
     config: Annotated[
-        str, typer.Argument(help="A settings file, or a built-in one: builtin, coursework, good, ctc.")
+        str,
+        typer.Argument(
+            help="A settings file, or a built-in one: builtin, coursework, coursework-as-described, good, ctc."
+        ),
     ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from: the ending of its files.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME of the settings.")] = None,
+    model: OwnModel = None,
     changes: Changes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,10 +63,16 @@ def train(
 
     Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
 
+    A model of your own, which maps ids (N, T) to scores (N, T, target words), with the same data, loop and report:
+
+    regard translator train coursework --model my.py:TransformerTranslator --data multi30k --out runs/mine
+
     Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
     """
+    kind = [] if model is None else ["model.kind=own"]
     try:
-        settings = _settings(config, changes or [], data=data, source=source, target=target)
+        settings = _settings(config, [*(changes or []), *kind], data=data, source=source, target=target)
+        code = own_code(model)
     except InputError:
         _said_by_the_first()
         raise
@@ -72,9 +82,9 @@ def train(
 
     command = shlex.join(["regard", *sys.argv[1:]])
     with joined() as team:
-        watch, say = (_Watch(), note) if team.leads else (None, None)
+        watch, say = (TrainingWatch(), note) if team.leads else (None, None)
         try:
-            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team)
+            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
         except KeyboardInterrupt:
             if team.leads:
                 note("stopped; the same command goes on from the last checkpoint.")
@@ -85,11 +95,21 @@ def train(
 
 @app.command()
 def score(
-    run: RunFolder,
+    run: Annotated[Path | None, typer.Argument(help="A folder that train wrote.", show_default=False)] = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
     ] = None,
+    split: Split = "test",
+    model: OwnModel = None,
+    log_probabilities: Annotated[
+        Path | None,
+        typer.Option(help="A file with the log-probabilities of the tokens instead of a model; see tokens --help."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Without a run folder: as for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    changes: Changes = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
@@ -100,12 +120,53 @@ def score(
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
     regard translator score runs/good --beam 5
+
+    A model of your own, with its own weights, on the same tokens as ours (words and lengths of the coursework; others
+    with --set), or log-probabilities that it wrote:
+
+    regard translator score --model my.py:load --data multi30k --split validation
+
+    regard translator score --log-probabilities mine.jsonl --data multi30k --split validation
     """
     from regard.translator.scoring.scores import score as judged
 
-    opened = _opened(run, weights)
-    pairs = _pairs(test, opened.settings)
+    settings = _without_run(run, model or log_probabilities, changes, data=data, source=source, target=target)
+    if log_probabilities is not None:
+        if model is not None or test is not None:
+            raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
+        show(judged_file(log_probabilities, run, settings, split), as_json=as_json)
+    if run is not None:
+        opened = _opened(run, weights, model)
+        pairs = _pairs(test, opened.settings, split)
+    else:
+        opened, pairs = opened_model(str(model), settings, split)
+        pairs = pairs if test is None else _pairs(test, opened.settings, split)
     show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
+
+
+@app.command()
+def tokens(
+    config: Annotated[
+        str, typer.Argument(help="The settings that choose pairs and words, as for train.")
+    ] = "coursework",
+    split: Annotated[str, typer.Option(help="Which pairs: train, validation or test.")] = "validation",
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokens.jsonl"),
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the token ids of a split, and what they mean, for a model that lives elsewhere.
+
+    regard translator tokens --data multi30k --split validation --out validation.jsonl
+
+    One JSON object on each line: first the words of both languages, then for each pair the ids of its source and its
+    target. Give each of these lines "log_probabilities" (one natural logarithm for each target id) and, for BLEU, a
+    "translation", and score the file: regard translator score --log-probabilities FILE --data multi30k
+    """
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    show(written_tokens(out, settings, split), as_json=as_json)
 
 
 @app.command()
@@ -118,6 +179,7 @@ def translate(
         ),
     ] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
+    model: OwnModel = None,
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
@@ -130,7 +192,7 @@ def translate(
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
     sentences = _sentences(text)
-    opened = _opened(run, weights)
+    opened = _opened(run, weights, model)
     found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
@@ -159,49 +221,13 @@ def export(
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
-def _opened(folder: Path, weights: str) -> Run:
+def _opened(folder: Path, weights: str, model: str | None = None) -> Run:
     from regard.translator.models.run import load_run
 
-    run = load_run(folder, weights=weights)
+    run = load_run(folder, weights=weights, own=own_code(model))
     for line in run.notes:
         note(line)
     return run
-
-
-class _Watch:
-    """A line on standard error: every half second on a terminal, now and then elsewhere; every epoch always."""
-
-    def __init__(self) -> None:
-        self.terminal, self.shown = sys.stderr.isatty(), time.monotonic()
-
-    def __call__(self, event: Step | Epoch) -> None:
-        from regard.translator.training.loop import Step
-
-        if isinstance(event, Step):
-            self._step(event)
-        else:
-            self._say(
-                f"epoch {event.epoch}: validation perplexity {event.perplexity:.2f} counting <sos>, "
-                f"{event.perplexity_without_sos:.2f} without; training loss {event.training_loss:.3f}; "
-                f"{event.cpu_seconds:.0f} CPU-seconds so far",
-                "\n",
-            )
-
-    def _step(self, event: Step) -> None:
-        from regard.progress import duration
-
-        now = time.monotonic()
-        if now - self.shown < (0.5 if self.terminal else 20):
-            return
-        self.shown = now
-        self._say(
-            f"epoch {event.epoch} of {event.epochs}, step {event.step:,} of {event.steps:,}, loss {event.loss:.3f}, "
-            f"{event.rate:,.0f} target tokens per CPU-second, about {duration(event.seconds_left)} left",
-            "\r" if self.terminal else "\n",
-        )
-
-    def _say(self, line: str, end: str) -> None:
-        print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
 
 
 def _said_by_the_first() -> None:
@@ -228,17 +254,31 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
 
 
-def _pairs(test: tuple[Path, Path] | None, settings: Settings) -> Pairs:
+def _without_run(
+    run: Path | None, other: str | Path | None, changes: list[str] | None, **named: str | None
+) -> Settings:
+    """What is scored without a run folder: the coursework's settings with these; refused where a run has its own."""
+    if run is None and other is None:
+        raise InputError(
+            "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."
+        )
+    if run is not None and (changes or any(value is not None for value in named.values())):
+        raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
+    return _settings("coursework", changes or [], **named)
+
+
+def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
     from regard.translator.data.corpus import Pairs, clean, read_pairs
+    from regard.translator.training.own_runs import split_pairs
     from regard.translator.training.preparation import load_data
 
     if test is not None:
         found = read_pairs(*test)
         return Pairs([clean(s) for s in found.source], [clean(t) for t in found.target])
-    pairs = load_data(settings).test
-    if pairs is None:
-        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE.")
-    return pairs
+    corpus = load_data(settings)
+    if split == "test" and corpus.test is None:
+        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE, or --split validation.")
+    return split_pairs(corpus, split)[0]
 
 
 def _sentences(text: str | None) -> list[str]:
@@ -272,8 +312,12 @@ def _standard_input() -> list[str]:
 @app.command()
 def compare(
     what: Annotated[
-        list[str], typer.Argument(help="A settings file (or builtin, coursework, good, ctc); or finished run folders.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="A settings file (or builtin, coursework, good, ctc); or run folders; default: those in runs.",
+            show_default=False,
+        ),
+    ] = None,
     embeddings: Annotated[
         list[str] | None,
         typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
@@ -281,6 +325,7 @@ def compare(
     seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
     resamples: Annotated[int, typer.Option(help="Draws of the bootstrap between run folders.")] = 1000,
     beam: Beam = 1,
+    model: OwnModel = None,
     data: Annotated[str | None, typer.Option(help="As for train.")] = None,
     source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
     target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
@@ -301,13 +346,18 @@ def compare(
     from regard.translator.studies.comparison import compare_runs
     from regard.translator.studies.variants import split_variants
 
+    what = what or _finished_runs()
     if len(what) > 1 or Path(what[0]).is_dir():
         if changes or any(option is not None for option in (embeddings, data, source, target, out)):
             raise InputError(
                 "Run folders are compared as they are; --with, --data, --source, --target, --out and --set are for "
                 "training."
             )
-        show(compare_runs([Path(folder) for folder in what], beam=beam, samples=resamples, say=note), as_json=as_json)
+        own = own_code(model)
+        found = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
+        show(found, as_json=as_json)
+    if model is not None:
+        raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
     if not embeddings:
         raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
     if beam != 1:
@@ -316,12 +366,69 @@ def compare(
     folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
     variants = [variant for text in embeddings for variant in split_variants(text)]
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(contest(settings, variants, folder, seeds=seeds, watch=_Watch(), say=note, command=command), as_json=as_json)
+    show(
+        contest(settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command),
+        as_json=as_json,
+    )
+
+
+def _finished_runs() -> list[str]:
+    """The finished runs in the folder runs, where there are two or more: what a bare `compare` is about."""
+    from regard.translator.runs.records import is_finished
+
+    found = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
+    if len(found) < 2:
+        there = f"only {found[0]}" if found else "none"
+        raise InputError(
+            f"A comparison needs two finished runs, and in the folder runs there is {there}. To train two and compare "
+            "them, some minutes: regard translator compare builtin --with learned,positions=none --seeds 1"
+        )
+    return found
+
+
+def _everything_in_runs() -> list[Path]:
+    """The runs, comparisons and studies in the folder runs that have results: what a bare `report` is about."""
+    folders = [folder for folder in sorted(Path("runs").glob("*")) if folder.is_dir()]
+    found = [folder for folder in folders if _has_results(folder)]
+    if not found:
+        raise InputError(
+            "There is nothing to report on: the folder runs has no finished run. Make one, some minutes: "
+            "regard translator train"
+        )
+    if len(found) < len(folders):
+        note(f"left out, since nothing in them is finished: {', '.join(str(f) for f in folders if f not in found)}")
+    return found
+
+
+def _has_results(folder: Path) -> bool:
+    from regard.translator.runs.records import is_finished
+    from regard.translator.studies.comparison_record import PLAN, read_comparison
+    from regard.translator.studies.search_record import STUDY, read_study
+
+    try:
+        if (folder / PLAN).is_file():
+            read_comparison(folder)
+        elif (folder / STUDY).is_file():
+            read_study(folder)
+        else:
+            return is_finished(folder)
+    except InputError:  # begun, and not one result yet
+        return False
+    return True
+
+
+NO_SEARCH = (
+    "A search trains one model after another, so say which and how many: regard translator tune builtin --trials 4 "
+    "(some ten minutes), or the coursework's, regard translator tune coursework --data DIR --trials 40 (some hours). "
+    "Either says first how long it will take, and goes on where Ctrl-C stopped it."
+)
 
 
 @app.command()
 def tune(
-    config: Annotated[str, typer.Argument(help="The settings to start from, as for train.")] = "coursework",
+    config: Annotated[
+        str | None, typer.Argument(help="The settings to start from, as for train.", show_default=False)
+    ] = None,
     trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
     space: Annotated[
         str | None,
@@ -353,6 +460,8 @@ def tune(
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
     """
+    if config is None:
+        raise InputError(NO_SEARCH)
     from regard.translator.studies.tuning import tune as search
 
     settings = _settings(config, changes or [], data=data, source=source, target=target)
@@ -360,25 +469,50 @@ def tune(
     command = shlex.join(["regard", *sys.argv[1:]])
     found = search(
         settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
-        storage=storage, watch=_Watch(), say=note, command=command,
+        storage=storage, watch=TrainingWatch(), say=note, command=command,
     )  # fmt: skip
     show(found, as_json=as_json)
 
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Folders that train, compare or tune wrote.")],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    replace: Annotated[bool, typer.Option("--replace", help="Write over a page that is there.")] = False,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders that train, compare or tune wrote; default: all in runs.", show_default=False),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; default report.html or report.pdf.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="html (a page) or pdf; default: by the ending of --out, else html.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The title.")] = "Translator report",
+    author: Annotated[str, typer.Option(help="Whose report it is; a line under the title.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
+    model: OwnModel = None,
     as_json: AsJson = False,
 ) -> None:
-    """One offline HTML page about runs, comparisons and studies: curves, tables, translations, attention, settings.
+    """A report about runs, comparisons and studies: curves, tables, translations, attention, settings.
 
     regard translator report runs/* --out report.html
 
-    The page asks nothing of the network and prints cleanly to PDF.
+    regard translator report runs/* --format pdf --title "Homework 4" --author "Ada Lovelace"
+
+    The page is one file that asks nothing of the network. The PDF says the same on numbered sheets of A4; it needs
+    pip install 'regard[plots]'.
     """
     from regard.translator.reports import report as write
 
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(write(folders, out, replace=replace, say=note, command=command), as_json=as_json)
+    own = own_code(model)
+    file = out if out is not None else Path(f"report.{format or 'html'}")
+    found = write(
+        folders or _everything_in_runs(),
+        file,
+        replace=replace,
+        say=note,
+        command=command,
+        own=own,
+        format=format,
+        title=title,
+        author=author,
+    )
+    show(found, as_json=as_json)

@@ -10,8 +10,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from regard.coursework import checklists
 from regard.coursework.claim import TOPICS, Claim
-from regard.coursework.verdict import WIDTH, Table
+from regard.coursework.finding import Asked, Found
+from regard.coursework.sources import SETS, find_set, sets_beginning
+from regard.coursework.verdict import WIDTH, Table, wrapped
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
@@ -30,7 +33,8 @@ class Listing(Result):
         for topic in dict.fromkeys(claim.topic for claim in self.claims):
             lines += [f"{topic}:"]
             lines += [_line(claim) for claim in self.claims if claim.topic == topic]
-        return "\n".join([*lines, "", "Next: regard claims NAME, or regard claims --check for all verdicts."])
+        by_set = wrapped(f"By problem set: regard claims SET, with SET one of {', '.join(SETS)}.")
+        return "\n".join([*lines, "", "Next: regard claims NAME, or regard claims --check for all verdicts.", by_set])
 
     def to_dict(self) -> dict[str, Any]:
         return {"claims": [claim.to_dict() for claim in self.claims]}
@@ -50,9 +54,7 @@ class Claims(Mapping[str, Claim]):
 
     def __getitem__(self, name: str) -> Claim:
         if name not in self._modules():
-            near = difflib.get_close_matches(str(name), self._modules(), n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else "regard claims lists them all."
-            raise InputError(f"There is no claim {name!r}; {hint}")
+            raise InputError(f"There is no claim {str(name)[:60]!r}; {self._hint(str(name))}")
         claim: Claim = import_module(f"{PACKAGE}.{self._modules()[name]}").CLAIM
         return claim
 
@@ -72,6 +74,38 @@ class Claims(Mapping[str, Claim]):
         """Every claim with its statement."""
         return Listing(claims=self._sorted())
 
+    def named(self, name: str) -> Claim:
+        """The claim with this name, or the only one whose name begins so.
+
+        >>> claims.named("average-w").name
+        'average-within-budget'
+        """
+        found = [name] if name in self else [one for one in self._modules() if name and one.startswith(name.lower())]
+        if len(found) > 1:
+            raise InputError(
+                f"{name!r} begins the names of {', '.join(sorted(found))}: write more of the one you mean."
+            )
+        return self[found[0] if found else name]
+
+    def of(self, set: str, question: str | None = None) -> Found:
+        """The questions of a set, or those whose label is or begins with ``question``, with the claims behind them.
+
+        >>> print(claims.of("cse151b-hw4", "1b ii").questions[0].claims[0].name)
+        one-head-swings
+        """
+        chosen = find_set(set)
+        labels = chosen.labels if question is None else chosen.find(question)
+        asked = [
+            Asked(
+                set=chosen.name,
+                label=label,
+                claims=self._answering(chosen.name, label),
+                checklist=checklists.of(chosen.name, label),
+            )
+            for label in labels
+        ]
+        return Found(set=chosen, questions=tuple(asked))
+
     def check(self, *, progress: Progress | None = None) -> Table:
         """Check all of them, each with its default parameters."""
         rows = []
@@ -80,6 +114,20 @@ class Claims(Mapping[str, Claim]):
                 progress(done, len(self))
             rows.append(claim.check())
         return Table(rows=tuple(rows))
+
+    def _answering(self, name: str, label: str) -> tuple[Claim, ...]:
+        """The claims of one question; what the set says in passing (a hint) comes last."""
+        found = [(claim, source) for claim in self._sorted() for source in claim.sources if source.name == name]
+        here = [(source.aside, claim) for claim, source in found if label in source.labels]
+        return tuple(claim for _, claim in sorted(here, key=lambda pair: pair[0]))
+
+    def _hint(self, name: str) -> str:
+        """What was meant, probably: a claim that looks alike, a problem set, or one that looks alike."""
+        if sets_beginning(name):
+            return f"that is a problem set: regard claims {name}, or claims.of({name!r}) from Python."
+        known = [*self._modules(), *SETS]
+        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
+        return f"did you mean {near[0]}?" if near else "regard claims lists them all."
 
     def _modules(self) -> dict[str, str]:
         found = iter_modules(import_module(PACKAGE).__path__)

@@ -55,12 +55,28 @@ class Claim(Result):
         def draw(figure: Any) -> None:
             self.draw(figure, **chosen)
 
-        return Checked(claim=self.name, parameters=chosen, judged=tuple(judged), _draw=draw)
+        return Checked(claim=self.name, parameters=chosen, judged=tuple(judged), sources=self.sources, _draw=draw)
 
     def proof(self, /, **parameters: float) -> Proof:
         """The proof, with the numbers of this instance."""
         chosen = self.chosen(**parameters)
         return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
+
+    def source_in(self, name: str) -> Source | None:
+        """Its place in the set of this name, or None where that has it not."""
+        return next((source for source in self.sources if source.name == name), None)
+
+    @property
+    def checkable(self) -> bool:
+        """Whether a reader can have an answer of their own checked."""
+        return self.question is not None or self.asks_for_code
+
+    @property
+    def function(self) -> str:
+        """The name of what a reader writes, in the template: a function or a class; empty where words are asked for."""
+        if self.asks_for_code:
+            return "TransformerTranslator"
+        return self.question.function if self.question is not None else ""
 
     def answered(self, /, **parameters: float) -> Answered:
         """The verdicts and the proof together."""
@@ -136,7 +152,7 @@ class Claim(Result):
 
     def __str__(self) -> str:
         lines = [self.name, wrapped(self.statement, indent=2), wrapped(self.formula, indent=6)]
-        lines += ["  Where:", *(wrapped(f"{source} ({SETS[source.name]})", indent=4) for source in self.sources)]
+        lines += ["  Where:", *(wrapped(f"{source}: {SETS[source.name]}", indent=4, hang=2) for source in self.sources)]
         lines += ["  Read as:", *(wrapped(f"{r.name}: {r.statement}", indent=4, hang=2) for r in self.readings)]
         if self.parameters:
             lines += ["  Parameters:"]
@@ -155,7 +171,9 @@ class Claim(Result):
             "topic": self.topic,
             "statement": self.statement,
             "formula": self.formula,
-            "sources": [{"set": s.name, "question": s.question} for s in self.sources],
+            "sources": [
+                {"set": s.name, "question": s.where, "questions": list(s.labels), "note": s.note} for s in self.sources
+            ],
             "readings": [{"name": r.name, "statement": r.statement} for r in self.readings],
             "parameters": [
                 {"name": p.name, "default": p.default, "meaning": p.meaning, "rule": p.rule()} for p in self.parameters
@@ -184,6 +202,10 @@ class Answered(Result):
 
     checked: Checked
     proof: Proof
+
+    def for_set(self, name: str) -> Answered:
+        """The same, decided by the premise of this set."""
+        return Answered(checked=self.checked.for_set(name), proof=self.proof)
 
     @property
     def answer(self) -> bool:

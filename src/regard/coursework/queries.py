@@ -23,7 +23,7 @@ EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.999), reach
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
 
 ENCLOSED = (
-    "Every weight was enclosed in rigorous balls, for the very floats that you returned, with 1e-9 eps + 1e-12 "
+    "Every weight was computed with error bounds, for the very floats that you returned, with 1e-9 eps + 1e-12 "
     "allowed for rounding: exact for each instance, and no proof for the others."
 )
 SHORTEST = "its norm is {} that of the shortest query (regard.design, certified)"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from regard.coursework.sources import Source, find_set
+from regard.errors import InputError
 from regard.results import Result
 
 WIDTH = 100
@@ -120,11 +123,17 @@ class Judged(Result):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checked(Result):
-    """A claim, checked: a verdict for each reading. The first reading is the statement's own and decides."""
+    """A claim, checked: a verdict for each reading.
+
+    The first reading is the statement's own and decides, unless a set was asked for whose premise is another reading:
+    :meth:`for_set`.
+    """
 
     claim: str
     parameters: dict[str, float]
     judged: tuple[Judged, ...]
+    sources: tuple[Source, ...] = ()
+    asked: str = ""  # the name of the set whose premise decides
     _draw: Callable[[Any], None] = field(repr=False)
 
     @property
@@ -134,8 +143,31 @@ class Checked(Result):
 
     @property
     def status(self) -> Status:
-        """The verdict on the statement's own reading."""
-        return self.verdicts[0].status
+        """The verdict on the statement's own reading, or on that of the set which was asked for."""
+        return self.deciding.verdict.status
+
+    @property
+    def deciding(self) -> Judged:
+        """The reading that decides, with its verdict."""
+        mine = [source for source in self.sources if source.name == self.asked]
+        return self.by_source(mine[0]) if mine else self.judged[0]
+
+    def by_source(self, source: Source) -> Judged:
+        """The reading that has this source's premise, with its verdict."""
+        return next((one for one in self.judged if one.reading == source.reading), self.judged[0])
+
+    def for_set(self, name: str) -> Checked:
+        """The same verdicts, decided by the premise of this set."""
+        asked = find_set(name).name
+        known = list(dict.fromkeys(source.name for source in self.sources))
+        if asked not in known:
+            raise InputError(f"{self.claim} is in {', '.join(known)}, not in {asked}.")
+        return replace(self, asked=asked)
+
+    @property
+    def premises_differ(self) -> bool:
+        """Whether the sets state it under different premises, each with a verdict of its own."""
+        return len({self.by_source(source).reading for source in self.sources}) > 1
 
     @property
     def answer(self) -> bool:
@@ -143,11 +175,39 @@ class Checked(Result):
 
     def __str__(self) -> str:
         where = f" (with {settings(self.parameters)})" if self.parameters else ""
-        return "\n\n".join([f"{self.claim}: {self.status.value}{where}", *map(str, self.judged)])
+        whose = f" for {self.asked}" if self.asked else ""
+        head = [f"{self.claim}: {self.status.value}{whose}{where}"]
+        if self.premises_differ:
+            head.append("\n".join(["  The sets' premises differ:", *self._by_set()]))
+        return "\n\n".join([*head, *map(str, self.judged)])
+
+    def _by_set(self) -> list[str]:
+        """A line for each source: its verdict, the set, the question, and the reading that has its premise."""
+        rows = [(self.by_source(one), f"{one.name}, {one.where}") for one in self.sources]
+        widest = max(len(place) for _, place in rows)
+        return [
+            wrapped(f"{judged.verdict.status.value:<12} {place:<{widest}}  {judged.reading}", indent=4, hang=13)
+            for judged, place in rows
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         judged = [one.to_dict() for one in self.judged]
-        return {"claim": self.claim, "status": self.status.value, "parameters": self.parameters, "readings": judged}
+        sets = [
+            {
+                "set": one.name,
+                "questions": list(one.labels),
+                "reading": read.reading,
+                "status": read.verdict.status.value,
+            }
+            for one, read in ((one, self.by_source(one)) for one in self.sources)
+        ]
+        said = {"claim": self.claim, "status": self.status.value, "asked": self.asked, "sets": sets}
+        return {**said, "parameters": self.parameters, "readings": judged}
+
+    def by_set(self) -> str:
+        """The verdict for each problem set, where their premises differ."""
+        each = ((one, self.by_source(one).verdict.status.value) for one in self.sources)
+        return "; ".join(f"{status} for {one.name}, {one.where}" for one, status in each)
 
     def figure(self) -> Any:
         """The claim's picture, for these parameters."""
@@ -165,13 +225,35 @@ class Table(Result):
     rows: tuple[Checked, ...]
 
     def __str__(self) -> str:
+        lines = [self._brief(row) for row in self.rows]
+        count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
+        summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
+        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."]) + (
+            "\nWhy, reading by reading: regard claims NAME --check, or regard claims --check --details."
+        )
+
+    def details(self) -> str:
+        """Every reading with what supports it, or with its counterexample."""
         lines = []
         for row in self.rows:
             lines.append(row.claim)
             lines += [self._line(judged) for judged in row.judged]
-        count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
-        summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
-        return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."])
+            if row.premises_differ:
+                lines.append(wrapped(f"{'by set':<12} {row.by_set()}", indent=2, hang=13))
+        return "\n".join(lines)
+
+    @staticmethod
+    def _brief(row: Checked) -> str:
+        """One line: the verdict on the statement's own reading, and the other readings that end otherwise."""
+        others = [j for j in row.judged[1:] if j.verdict.status is not row.status]
+        start = f"{row.status.value:<12} {row.claim:<30}"
+        if len({row.by_source(one).verdict.status for one in row.sources}) > 1:
+            return wrapped(f"{start} {row.by_set()}", hang=len(start) + 1)
+        line = f"{start} {'; '.join(f'{j.verdict.status.value} if read as {j.reading!r}' for j in others)}".rstrip()
+        if len(line) <= WIDTH:
+            return line
+        count = Counter(j.verdict.status.value for j in others)
+        return f"{start} other readings: {', '.join(f'{number} {status}' for status, number in count.items())}"
 
     @staticmethod
     def _line(judged: Judged) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from regard.design.certificate import Certificate
 from regard.design.textbook import Textbook
 from regard.design.verification import Verification
-from regard.design.wording import at_least, at_most, fraction, in_full
+from regard.design.wording import DIGITS, SHOWN, at_least, at_most, fraction, in_full
 from regard.results import Result
 
 Array = NDArray[np.float64]
 
 PROOF = "The proof is in the certificate."
+CHECKED = "Proved, and rechecked by separate code (--details shows how). Keys are counted from 0."
+LOWEST = 10  # rows of a table of ceilings that are shown unasked
 MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 
 
@@ -64,9 +66,17 @@ class Design(Result):
         return said
 
     def __str__(self) -> str:
+        said = in_short(self)
+        if not self.reachable:
+            return "\n".join([said, CHECKED])
+        query = f"The query: {_short(self.query, exact=isinstance(self.certificate.query, tuple), digits=4)}"
+        return "\n".join([said, *self._beside(), query, CHECKED])
+
+    def details(self) -> str:
+        """Every digit, the gap, and in which arithmetic the certificate was rechecked."""
         if not self.reachable:
             return "\n".join([_demand(self), self._never(), _checked(self.verification)])
-        lines = [_demand(self), self._what_it_does(), self._how_good(), *self._beside()]
+        lines = [_demand(self), self._what_it_does(), self._how_good()]
         exact = isinstance(self.certificate.query, tuple)
         return "\n".join([*lines, f"query: {_short(self.query, exact=exact)}", _checked(self.verification)])
 
@@ -88,9 +98,9 @@ class Design(Result):
             return f"No query does: {most} {_where(self.verb)} is approached and never reached. {PROOF}"
         return f"No query does: none gets more than {self._most()} {_where(self.verb)}, however long. {PROOF}"
 
-    def _most(self) -> str:
+    def _most(self, digits: int = DIGITS) -> str:
         """The bound on the attention, rounded up; exactly where it is known exactly."""
-        return _upper(self.bound or 0.0, self.verification)
+        return _upper(self.bound or 0.0, self.verification, digits)
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
@@ -115,7 +125,7 @@ class Design(Result):
             return []
         return [
             f"The textbook query, {self.textbook.name}, has norm {self.textbook.norm:.4g}; "
-            f"the shortest has {self.norm:.4g}."
+            f"the shortest has {at_most(self.norm, SHOWN)}."
         ]
 
 
@@ -175,7 +185,16 @@ class Ceiling(Result):
     _keys: Array | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
+        said = [f"Key {self.key} (keys are counted from 0) can get at most {self._most(SHOWN)} of the attention."]
+        return "\n".join([*said, *self._why(), *self._how_near(SHOWN), CHECKED.partition(" Keys")[0]])
+
+    def details(self) -> str:
+        """Every digit, and in which arithmetic the certificate was rechecked."""
         lines = [f"Key {self.key} (keys are counted from 0) can get at most {self._most()} of the attention."]
+        return "\n".join([*lines, *self._how_near(DIGITS), _checked(self.verification)])
+
+    def _why(self) -> list[str]:
+        lines = []
         if self.copies:
             lines.append(f"There {_are(self.copies)} of it among the others, and equal keys always get equal weight.")
         if self.inside:
@@ -186,10 +205,15 @@ class Ceiling(Result):
             )
         elif not self.copies:
             lines.append("It is a corner of the keys' convex hull: some direction puts it strictly first.")
+        return lines
+
+    def _how_near(self, digits: int) -> list[str]:
+        lines = []
         if self.norm == 0:
             lines.append("The zero query, which spreads attention evenly, comes to that.")
         elif self.query is not None and self.norm is not None:
-            lines.append(f"A query of norm {self.norm:.6g} reaches {at_least(self.reached)}.")
+            norm = at_most(self.norm, min(digits, 6))
+            lines.append(f"A query of norm {norm} reaches {at_least(self.reached, digits)}.")
             if isinstance(self.certificate.query, tuple):
                 lines.append("Floats are too coarse for it: the certificate has it as exact rationals.")
         else:
@@ -197,13 +221,13 @@ class Ceiling(Result):
                 "The direction that does it is exact (whole numbers in the certificate): floats are too coarse for it."
             )
         if self.budget_norm is not None and self.budget_ceiling is not None:
-            most = at_most(self.budget_ceiling)
+            most = at_most(self.budget_ceiling, digits)
             lines.append(f"With queries of norm up to {in_full(self.budget_norm)} the most is {most}.")
-        return "\n".join([*lines, _checked(self.verification)])
+        return lines
 
-    def _most(self) -> str:
+    def _most(self, digits: int = DIGITS) -> str:
         """The ceiling, rounded up; exactly where it is known exactly."""
-        return _upper(self.ceiling, self.verification)
+        return _upper(self.ceiling, self.verification, digits)
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"certificate": self.certificate.to_dict()}
@@ -227,16 +251,73 @@ class Ceilings(Result):
         return {"ceilings": [row.to_dict() for row in self.rows], "unanswered": unanswered}
 
     def __str__(self) -> str:
+        lowest = sorted(self.rows, key=lambda row: (row.ceiling, row.key))[:LOWEST]
+        left = len(self.rows) - len(lowest)
+        more = [f"... and {left} more keys with ceilings as high or higher: --all-rows shows them."] if left else []
+        return "\n".join([*self._table(lowest, SHOWN), *more, *self._last()])
+
+    def details(self) -> str:
+        """Every key, in the order of the keys."""
+        return "\n".join([*self._table(self.rows, DIGITS), *self._last()])
+
+    def _table(self, rows: Sequence[Ceiling], digits: int) -> list[str]:
         lines = [f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}"]
-        if any(row.budget_norm is not None for row in self.rows):
+        if any(row.budget_norm is not None for row in rows):
             lines[0] += f"  {'within norm':>11}  {'at most':>11}"
-        for row in self.rows:
-            shown = f"{row.key:>6}  {row._most():>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
+        for row in rows:
+            shown = f"{row.key:>6}  {row._most(digits):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
             if row.budget_norm is not None and row.budget_ceiling is not None:
-                shown += f"  {row.budget_norm:>11.4g}  {at_most(row.budget_ceiling, 6):>11}"
+                shown += f"  {row.budget_norm:>11.4g}  {at_most(row.budget_ceiling, min(digits, 6)):>11}"
             lines.append(shown)
-        lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
-        return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
+        return lines
+
+    def _last(self) -> list[str]:
+        lines = [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
+        return [*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."]
+
+
+def in_short(design: Design) -> str:
+    """The answer in a sentence or two, four digits each, rounded to the side on which it stays true."""
+    whom, asked = _whom(design), _asked(design)
+    if not design.reachable:
+        return _in_short_never(design, whom, asked)
+    reached = at_least((design.attention or 0.0) * (1 if design.norm == 0 else 1 - 1e-15), SHOWN)
+    got = f"gives {whom} at least {reached} of the attention"
+    if design.verb == "match":
+        got = f"comes within KL {at_most(design.attention or 0.0, SHOWN)} of the target (lower is better)"
+    if design.max_norm is not None:
+        most = f"no query of that norm gives more than {design._most(SHOWN)}"
+        if design.verb == "match":
+            most = f"no query of that norm comes nearer than KL {at_least(design.bound or 0.0, SHOWN)}"
+        return f"The best query of norm at most {in_full(design.max_norm)} {got}; {most} (proved)."
+    if design.norm == 0:
+        return f"The zero query, which spreads attention evenly, {got}; asked: {asked}."
+    least = at_least(design.lower_bound or 0.0, SHOWN)
+    norm = at_most(design.norm or 0.0, SHOWN)
+    return f"A query of norm {norm} {got} (asked: {asked}). No shorter query does: proved down to norm {least}."
+
+
+def _in_short_never(design: Design, whom: str, asked: str) -> str:
+    if design.verb == "match":
+        least = at_least(design.bound or 0.0, SHOWN)
+        return f"No query does: none comes nearer to the target than KL {least} (lower is better; asked: {asked})."
+    one_in = design.verification.one_in
+    wanted = None if design.eps is None else Fraction(design.eps) + (1 if design.verb == "copy" else len(design.chosen))
+    if one_in is not None and wanted == one_in:
+        return f"No query does: for {whom} {fraction(Fraction(1, one_in))} is approached and never reached."
+    return f"No query does: none gives {whom} more than {design._most(SHOWN)}, however long (asked: {asked})."
+
+
+def _whom(design: Design) -> str:
+    if design.verb == "copy":
+        return f"key {design.chosen[0]}"
+    return f"each of the keys {', '.join(map(str, design.chosen))}"
+
+
+def _asked(design: Design) -> str:
+    if design.verb == "match":
+        return f"KL {in_full(design.kl or 0.0)}"
+    return f"1/({1 if design.verb == 'copy' else len(design.chosen)}+{in_full(design.eps or 0.0)})"
 
 
 def drawable(keys: Array) -> Array | None:
@@ -262,9 +343,9 @@ def _demand(design: Design) -> str:
     return f"{who} {want} (keys are counted from 0)."
 
 
-def _upper(bound: float, verification: Verification) -> str:
+def _upper(bound: float, verification: Verification, digits: int = DIGITS) -> str:
     one_in = verification.one_in
-    return at_most(bound) if one_in is None else fraction(Fraction(1, one_in))
+    return at_most(bound, digits) if one_in is None else fraction(Fraction(1, one_in))
 
 
 def _where(verb: str) -> str:
@@ -279,11 +360,10 @@ def _are(count: int) -> str:
     return "is one copy" if count == 1 else f"are {count} copies"
 
 
-def _short(query: Array | None, *, exact: bool) -> str:
+def _short(query: Array | None, *, exact: bool, digits: int = 6) -> str:
     if query is None:
         return "none"
+    shown = ", ".join(f"{x:.{digits}g}" for x in query[:8])
     if exact:
-        shown = ", ".join(f"{x:.6g}" for x in query[:8])
         return f"[{shown}{', ...' if len(query) > 8 else ''}], rounded: only its exact digits do it, which --json has"
-    shown = ", ".join(f"{x:.6g}" for x in query[:8])
-    return f"[{shown}{', ...' if len(query) > 8 else ''}] ({len(query)} numbers; --json has them all)"
+    return f"[{shown}{', ...' if len(query) > 8 else ''}] ({len(query)} numbers; --json has every digit)"

@@ -19,7 +19,6 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
 
@@ -89,6 +88,8 @@ class _Path:
 
         False where the path has become too stiff for that, or no constraint has any slope.
         """
+        from scipy.linalg import cho_factor, cho_solve
+
         now, d = self.now, self.points.shape[1]
         if not self.penalty < STIFFEST:
             return False
@@ -150,6 +151,7 @@ class _Path:
 
 def _non_negative(gram: Array, right: Array) -> Array:
     """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A, as non-negative least squares."""
+    from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import nnls
 
     size = np.sqrt(np.maximum(np.diag(gram), 1e-14 * np.trace(gram)))

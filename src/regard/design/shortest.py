@@ -22,13 +22,13 @@ from math import inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
 SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
 STIFFEST = 1e26  # the multiplier beyond which curvature is noise
+SMALL = 8  # dimensions up to which loading SciPy takes longer than it saves
 HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 query proves anything
 
 
@@ -212,6 +212,16 @@ def rebuilt_inverse(rows: Array, weights: Array, mean: Array, multiplier: float,
     centred *= np.sqrt(share * multiplier)[:, None]
     hessian = centred.T @ centred
     hessian.flat[:: d + 1] += 1.0
+    return _inverse(hessian)
+
+
+def _inverse(hessian: Array) -> Array:
+    """The inverse of I plus a positive semidefinite matrix; the matrix is overwritten."""
+    if len(hessian) <= SMALL:
+        values, vectors = np.linalg.eigh(hessian)
+        return np.asarray((vectors / np.maximum(values, 1.0)) @ vectors.T)  # below 1 is rounding
+    from scipy.linalg.lapack import dpotrf, dpotri
+
     factor, _ = dpotrf(hessian, lower=1, overwrite_a=1)
     inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
     inverse = np.tril(inverse)

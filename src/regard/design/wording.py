@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 DIGITS = 9
+SHOWN = 4  # of an answer in plain words; the rest is in the details
 
 
 def in_full(x: float) -> str:

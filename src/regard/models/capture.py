@@ -24,12 +24,13 @@ from regard.models.capture_file import CaptureFile, facts_of
 from regard.models.given import call as call_by_name
 from regard.models.given import original
 from regard.models.missed import missed_modules
+from regard.models.projections import MAPS
 from regard.models.recording import Recorder, Wanted
 from regard.models.records import Capture, Tokens
 from regard.models.watching import OurFault, begins
 
 Run = Callable[[nn.Module, Any], Any]
-KEPT = ("q", "k", "v")
+KEPT = ("q", "k", "v", *MAPS)
 
 
 def capture(  # noqa: PLR0913 - a verb's options, each with a default
@@ -50,7 +51,8 @@ def capture(  # noqa: PLR0913 - a verb's options, each with a default
 
     ``inputs``: a tensor, a tuple of arguments or a dictionary of named ones. ``layers`` are numbers in the order in
     which the layers run, or names of modules (also beginnings of names); ``heads`` are numbers; None is all. ``keep``
-    may name "q", "k" and "v". ``stream`` is a .safetensors file to which the weights go while the model runs. ``run``
+    may name "q", "k" and "v", and the maps that made them or read the output: "w_q", "w_k", "w_v" and "w_o".
+    ``stream`` is a .safetensors file to which the weights go while the model runs. ``run``
     is what is done instead of one forward, for instance ``lambda model, inputs: model.generate(**inputs)``. The
     model's mode (train or eval) and torch's gradient mode are left as they are.
 
@@ -69,6 +71,7 @@ def capture(  # noqa: PLR0913 - a verb's options, each with a default
         recorder = Recorder(model, wanted, file)
         with recorder:
             output = run_model(model, inputs, run)
+        recorder.finish()
         notes = []
         if is_compiled(model):
             output, note = compiled_output(model, inputs, run, output)
@@ -125,7 +128,7 @@ def _refuse(model: object, keep: Sequence[str]) -> None:
     if not isinstance(model, nn.Module):
         raise InputError(f"The model must be a torch.nn.Module, but a {type(model).__name__} came.")
     if wrong := [what for what in keep if what not in KEPT]:
-        raise InputError(f"keep may name q, k and v, not {wrong[0]!r}.")
+        raise InputError(f"keep may name {', '.join(KEPT[:-1])} and {KEPT[-1]}, not {wrong[0]!r}.")
 
 
 def _refuse_nothing(recorder: Recorder, missed: Sequence[Any], label: str) -> None:

@@ -69,12 +69,12 @@ class Comparison(Result):
         about = f"(largest number {self.scale:.2g}; {self.arithmetic})"
         if self.equal:
             return (
-                f"{self.mine} and {self.theirs} are equal on this input: they differ by {self.size:.2g}, and rounding "
-                f"explains {self.rounding:.1g} {about}. One input is no proof."
+                f"{self.mine} and {self.theirs} are equal on this input: they differ by {self.size:.2g}, where "
+                f"rounding makes {self.rounding:.1g} at most {about}. One input is no proof."
             )
         return (
-            f"{self.mine} and {self.theirs} are not equal: they differ by {self.size:.2g}, and rounding explains "
-            f"{self.rounding:.1g} {about}."
+            f"{self.mine} and {self.theirs} are not equal: they differ by {self.size:.2g}, where rounding makes "
+            f"{self.rounding:.1g} at most {about}."
         )
 
     def _weights(self) -> str:

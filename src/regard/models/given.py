@@ -36,7 +36,8 @@ class Given:
     """A module, inputs that it runs on, and what they mean.
 
     ``inputs`` go by the names of forward's parameters ("0", "1", ... where forward takes ``*args``). ``streams`` are
-    the rows of tokens among them: one for an encoder or a decoder, two for both. ``tokens`` are the words of a text.
+    the rows of tokens among them: one for an encoder or a decoder, two for both. ``tokens`` are the words of a text,
+    ``target_tokens`` those that a decoder has written.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Given:
     batch_first: bool = True
     tokenizer: Any = None
     tokens: list[list[str]] | None = None
+    target_tokens: list[list[str]] | None = None
     assumed: tuple[str, ...] = ()
 
     def run(self) -> Any:
@@ -79,10 +81,10 @@ def give(
         found = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
         if inputs is not None:
             found = replace(found, inputs=bound(module, inputs, label))
+    elif inputs is None and ours.is_ours(module):
+        found = ours.derive(module, label, text=text, run=tokenizer)
     elif text is not None:
         raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
-    elif inputs is None and ours.is_ours(module):
-        found = ours.derive(module, label)
     else:
         found = _from_example(module, inputs, label, polarity)
     return claimed(replace(found, tokenizer=found.tokenizer or tokenizer), causal=causal)
@@ -119,7 +121,7 @@ def load(
         module, tokenizer = huggingface.load(spec.removeprefix(HUGGING_FACE), tokenizer_needed=text is not None)
     elif Path(spec).is_dir():
         if ours.is_run(Path(spec)):
-            module = ours.load(Path(spec))
+            module, tokenizer = ours.load(Path(spec))
         else:
             module, tokenizer = huggingface.load_folder(Path(spec), tokenizer_needed=text is not None)
     else:

@@ -5,7 +5,7 @@
 | ``outputs.attentions`` of Hugging Face | one array (batch, heads, queries, keys) for every layer |
 | the same from ``generate`` | a tuple for every step |
 | an array (layers, heads, T, T) or (layers, batch, heads, T, T) | itself |
-| a TransformerLens cache | its ``blocks.N.attn.hook_pattern`` entries |
+| a TransformerLens cache | its ``blocks.N.attn.hook_pattern`` entries, and q, k and v where it has them |
 
 NumPy arrays, lists and torch tensors of any float type are taken; torch is not imported.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def from_arrays(weights: Any, *, tokens: Sequence[Any] | None = None, name: str 
     )
     if not records:
         raise InputError("There are no attention weights here: the sequence is empty.")
-    words = _tokens(tokens, records[0])
+    words = words_of(tokens, records[0])
     return Capture(records=records, tokens=words, name=name, notes=("given as arrays, so nothing could be checked",))
 
 
@@ -77,7 +78,49 @@ def _from_cache(cache: Any) -> Layers:
             "The cache has no entry blocks.N.attn.hook_pattern; run the model with the patterns cached "
             "(run_with_cache does so unless names_filter leaves them out)."
         )
-    return [(number, str(key).removesuffix(".hook_pattern"), cache[key]) for number, key in sorted(found)]
+    return [
+        (number, str(key).removesuffix(".hook_pattern"), _with_vectors(cache, str(key)))
+        for number, key in sorted(found)
+    ]
+
+
+def is_cache(arrays: Any) -> bool:
+    """Whether names are those of a TransformerLens cache."""
+    return any(_PATTERN.fullmatch(str(key)) for key in arrays)
+
+
+def _with_vectors(cache: Any, key: str) -> Any:
+    """The pattern, with the queries, keys and values beside it where the cache has them (batch, places, heads, width).
+
+    Rotated queries and keys, where there are any, are the ones that made the scores.
+    """
+    begin = key.removesuffix("hook_pattern")
+    names = {"q": ("hook_rot_q", "hook_q"), "k": ("hook_rot_k", "hook_k"), "v": ("hook_v",)}
+    there = {what: next((begin + n for n in some if begin + n in cache), None) for what, some in names.items()}
+    return Vectors(cache[key], {what: cache[name] for what, name in there.items() if name is not None})
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Weights of a layer, and q, k and v beside them."""
+
+    weights: Any
+    beside: dict[str, Any]
+
+    def arrays(self, layer: int, shape: tuple[int, ...]) -> dict[str, Any]:
+        """q, k and v as records have them: batch, heads, places, width; heads that share keys repeat them."""
+        found = {}
+        for what, given in self.beside.items():
+            array = _array(given, f"{what} of layer {layer}")
+            array = array[None] if array.ndim == 3 else array
+            places = shape[2] if what == "q" else shape[3]
+            if array.ndim != 4 or array.shape[:2] != (shape[0], places) or shape[1] % max(array.shape[2], 1):
+                raise InputError(
+                    f"{what} of layer {layer} must have the axes (batch, places, heads, width) of its pattern, but the "
+                    f"shape is {np.shape(array)}."
+                )
+            found[what] = np.repeat(array.transpose(0, 2, 1, 3), shape[1] // array.shape[2], axis=1)
+        return found
 
 
 def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
@@ -86,7 +129,8 @@ def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
             f"Layer {layer} is None: a fused kernel ran and gave no weights; load the model with "
             "attn_implementation='eager', or capture it with regard.models.capture, which needs no change."
         )
-    array = _array(given, f"Layer {layer}")
+    vectors = given if isinstance(given, Vectors) else Vectors(given, {})
+    array = _array(vectors.weights, f"Layer {layer}")
     array = array[None] if array.ndim == 3 else array
     if array.ndim != 4 or array.size == 0:
         raise InputError(
@@ -98,7 +142,7 @@ def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
         raise InputError(f"Layer {layer} holds {array[place]} at {place}; weights must be finite numbers.")
     return AttentionRecord(
         index=layer, step=step, call=step, module=module, kernel="given", weights=array,
-        heads=tuple(range(array.shape[1])), notes=_remarks(array),
+        heads=tuple(range(array.shape[1])), notes=_remarks(array), **vectors.arrays(layer, array.shape),
     )  # fmt: skip
 
 
@@ -109,7 +153,8 @@ def _remarks(array: Float32) -> tuple[str, ...]:
     return (*notes, f"rows do not sum to 1: {sums.min():.3g} to {sums.max():.3g}") if off > _SUMS else notes
 
 
-def _tokens(tokens: Sequence[Any] | None, record: AttentionRecord) -> Tokens | None:
+def words_of(tokens: Sequence[Any] | None, record: AttentionRecord) -> Tokens | None:
+    """One list of words, or one for every example, checked against a record."""
     if tokens is None:
         return None
     flat = all(isinstance(token, str) for token in tokens)

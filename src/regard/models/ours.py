@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from regard.errors import InputError
 from regard.models.roles import Stream
 
 if TYPE_CHECKING:
     from regard.models.given import Given
+    from regard.translator.models.run import Run
 
 BATCH, LENGTH, TARGET = 3, 17, 13
 
@@ -21,11 +23,12 @@ def is_run(folder: Path) -> bool:
     return (folder / "run.json").is_file() and (folder / "settings.toml").is_file()
 
 
-def load(folder: Path) -> nn.Module:
-    """The model of a run, with its best weights."""
+def load(folder: Path) -> tuple[nn.Module, Run]:
+    """The model of a run, with its best weights, and the run itself, which knows the words."""
     from regard.translator.models.run import load_run
 
-    return load_run(folder).model
+    run = load_run(folder)
+    return run.model, run
 
 
 def is_ours(module: nn.Module) -> bool:
@@ -33,7 +36,7 @@ def is_ours(module: nn.Module) -> bool:
     return type(module).__module__.startswith("regard.translator.")
 
 
-def derive(module: nn.Module, label: str) -> Given:
+def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any = None) -> Given:
     """Ids for one of our translators; it knows padding by its id, and markers stand at both ends in training only."""
     from regard.models.given import Given, parameter_names
     from regard.translator.data.vocabulary import EOS, PAD, SOS
@@ -51,10 +54,38 @@ def derive(module: nn.Module, label: str) -> Given:
     if "target" in names:
         inputs["target"] = torch.randint(4, max(words, 5), (BATCH, min(TARGET, longest)), generator=generator)
         streams.append(Stream(name="target", vocabulary=words, causal=True, **shared))  # type: ignore[arg-type]
+    words_of: dict[str, Any] = {}
+    if text is not None:
+        inputs, words_of = _worded(text, run, inputs, label)
     return Given(
         name=label,
         module=module,
         inputs=inputs,
         streams=tuple(streams),
+        **words_of,
         assumed=(f"padding is known by its id, {PAD}",),
     )
+
+
+def _worded(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
+    """The ids of a sentence, and as the target what the run itself writes for it; the words of both."""
+    from regard.translator.data.vocabulary import PAD, SOS
+    from regard.translator.decoding.greedy import encode_sources
+
+    if run is None:
+        raise InputError(f"{label} came without its words; give its run folder, or leave the text out.")
+    if not text.strip():
+        raise InputError("The text is empty; give a few words.")
+    (ids,), _ = encode_sources([text], run.source, longest=run.settings.data.longest, cut=False)
+    if run.settings.model.kind in ("encoder", "reads-padding"):  # they read as many places as there can be
+        ids = [*ids, *[PAD] * (run.model.places - len(ids))]
+    source = torch.tensor([ids])
+    read = [[run.source.words[i] for i in ids]]
+    if "target" not in drawn:
+        return {"source": source}, {"tokens": read}
+    run.model.eval()
+    with torch.no_grad():
+        ((written, _),) = run.model.translate(source)
+    said = [SOS, *written]
+    words = {"tokens": read, "target_tokens": [[run.target.words[i] for i in said]]}
+    return {"source": source, "target": torch.tensor([said])}, words

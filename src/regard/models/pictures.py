@@ -12,6 +12,7 @@ from regard.pictures import figure as new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.models.head_report import Heads
     from regard.models.patching import Effects
 
 
@@ -26,6 +27,25 @@ def sketch_effects(result: Effects) -> Figure:
     axes.set_yticklabels([str(layer) for layer in result.layers])
     figure.suptitle(_folded(f"{result.name}: {result.what}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
     figure.colorbar(drawn, ax=axes, label="effect")
+    return figure
+
+
+def sketch_measure(result: Heads, measure: str, title: str) -> Figure:
+    """A heat map of one measure, light for little and dark for much; where it has signs, purple and orange."""
+    values = result.measures[measure]
+    rows, columns = values.shape
+    figure = new_figure(max(4.2, 1.8 + 0.42 * columns), max(2.4, 1.5 + 0.36 * rows))
+    axes = figure.subplots()
+    shown = np.where(np.isfinite(values), values, np.nan)
+    limit = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    least, colours = (-limit, "PuOr_r") if np.nanmin(shown, initial=0.0) < 0 else (0.0, "cividis_r")
+    drawn = axes.imshow(shown, cmap=colours, vmin=least, vmax=limit, aspect="auto")
+    axes.set(xlabel="head", ylabel="layer", xticks=range(columns), yticks=range(rows))
+    if len({*result.numbers}) == 1:
+        axes.set_xticklabels([str(number) for number in result.numbers[0]])
+    axes.set_yticklabels([str(layer) for layer in result.layers])
+    figure.suptitle(_folded(f"{result.name}: {title}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
+    figure.colorbar(drawn, ax=axes, label=measure)
     return figure
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
 from regard.models.edit import was_edited
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
+from regard.models.projections import MAPS, HeadMap, LinearMaps, maps_before, read_by
 from regard.models.records import AttentionRecord, Float32
 from regard.models.watching import Watch, begins
 
@@ -47,10 +49,11 @@ class Recorder(Watch):
     """Makes a record of every wanted call."""
 
     def __init__(self, model: nn.Module, wanted: Wanted, file: CaptureFile | None) -> None:
-        super().__init__(model, keep_pairs="q" in wanted.keep or "k" in wanted.keep)
+        super().__init__(model, keep_pairs=bool({"q", "k", "w_q", "w_k"} & set(wanted.keep)))
         self.wanted, self.file = wanted, file
         self.records: list[AttentionRecord] = []
         self.emitted: set[str] = set()
+        self.maps = MapFinder(tuple(name for name in wanted.keep if name in MAPS))
 
     def seen(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
@@ -63,6 +66,7 @@ class Recorder(Watch):
             weights, used = self._weights(call, heads, checks)
             if was_edited(first_tensor(result)):
                 call.notes.append("edited: these are the weights that the layer had computed itself")
+            self.maps.before(len(self.records), call)
             self.records.append(
                 AttentionRecord(
                     index=index, module=module, call=times, step=max(0, self.stack.runs - 1), kernel=call.kernel,
@@ -73,6 +77,27 @@ class Recorder(Watch):
                 )
             )  # fmt: skip
         return result
+
+    def new_run(self) -> None:
+        super().new_run()
+        self.maps.linear.new_run()
+
+    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        self.maps.after(name, args, kwargs, result)
+        return result
+
+    def finish(self) -> None:
+        """Put the maps that were found into their records, or into the file."""
+        for number, record in enumerate(self.records):
+            maps = self.maps.found[number]
+            found: dict[str, Any] = {name: _numpy(each.matrix[list(record.heads)]) for name, each in maps.items()}
+            hidden = [name for name in self.maps.wanted if name not in found]
+            notes = (*record.notes, f"{' and '.join(hidden)} could not be found") if hidden else record.notes
+            if self.file is not None:
+                for name, matrix in found.items():
+                    self.file.put(f"{number}.{name}", matrix)
+                found = {}
+            self.records[number] = replace(record, notes=notes, **found)
 
     def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
         """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
@@ -95,8 +120,8 @@ class Recorder(Watch):
     def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Float32 | None]:
         part = Part(slice(0, call.batch), heads, slice(0, call.queries))
         asked = {"q": call.queries_of, "k": call.keys_of, "v": call.values}
-        found = {what: _numpy(asked[what](part)) for what in self.wanted.keep}
-        if hidden := [what for what in self.wanted.keep if found[what] is None]:
+        found = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
+        if hidden := [what for what, array in found.items() if array is None]:
             call.notes.append(f"{' and '.join(hidden)} could not be seen")
         if self.file is not None:
             for what, array in found.items():
@@ -104,6 +129,32 @@ class Recorder(Watch):
                     self.file.put(f"{len(self.records)}.{what}", array)
             found = dict.fromkeys(found)
         return found
+
+
+class MapFinder:
+    """Finds the maps around each call: those that made q, k and v before it, the one that reads its output after."""
+
+    def __init__(self, wanted: tuple[str, ...]) -> None:
+        self.wanted, self.linear = wanted, LinearMaps()
+        self.found: dict[int, dict[str, HeadMap]] = {}
+        self.open: dict[int, Tensor] = {}  # outputs of the heads that no map has read yet
+
+    def before(self, number: int, call: AttentionCall) -> None:
+        made = maps_before(call, self.linear) if self.wanted else {}
+        self.found[number] = {name: each for name, each in made.items() if name in self.wanted}
+        if "w_o" in self.wanted and "w_o" not in made:
+            self.open = {number: call.output(call.whole)}  # an output that nobody read before the next is not read
+
+    def after(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> None:
+        if not self.wanted:
+            return
+        latest = self.linear.take(name, args, kwargs, result)
+        if latest is None:
+            return
+        for number, output in [*self.open.items()]:
+            if (found := read_by(output, latest)) is not None:
+                self.found[number]["w_o"] = found
+                del self.open[number]
 
 
 class Sink:

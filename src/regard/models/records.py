@@ -38,7 +38,9 @@ class AttentionRecord:
     kernel's own output, and ``tolerance`` what rounding in the kernel's number type explains. ``verified`` is the
     answer of the identity probe, None where it was not asked for. ``q``, ``k`` and ``v`` (batch x heads x places x
     width, keys and values repeated for heads that share them) are there where they were asked for and could be seen;
-    scores are ``scale`` q k^T, and a mask or a bias on top of it, where ``scale`` is known.
+    scores are ``scale`` q k^T, and a mask or a bias on top of it, where ``scale`` is known. ``w_q``, ``w_k``, ``w_v``
+    (heads x model's width x head's width) are the maps that made them, before rotary positions, and ``w_o`` (heads x
+    head's width x model's width) the one that reads the head's output; there where asked for and found.
     """
 
     index: int
@@ -58,6 +60,10 @@ class AttentionRecord:
     q: Float32 | None = None
     k: Float32 | None = None
     v: Float32 | None = None
+    w_q: Float32 | None = None
+    w_k: Float32 | None = None
+    w_v: Float32 | None = None
+    w_o: Float32 | None = None
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -100,7 +106,7 @@ class AttentionRecord:
 # The fields of a record that are not arrays, in the order in which they are written down.
 FACTS = ("index", "step", "call", "module", "kernel", "heads", "residual", "tolerance", "verified", "notes",
          "scale")  # fmt: skip
-ARRAYS = ("weights", "used", "allowed", "q", "k", "v")
+ARRAYS = ("weights", "used", "allowed", "q", "k", "v", "w_q", "w_k", "w_v", "w_o")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,11 +65,19 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Take note of a call, or return another result for it."""
         raise NotImplementedError
 
+    def new_run(self) -> None:
+        """The model begins to run, perhaps again: calls are counted from the start."""
+        self.sites.new_run()
+
+    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        """Take note of an operator that is no attention call, or return another result for it."""
+        return result
+
     def __enter__(self) -> Watch:
         if self._depth == 0:
             self._around = contextlib.ExitStack()
             self._around.enter_context(self.stack)
-            self.stack.on_run = self.sites.new_run
+            self.stack.on_run = self.new_run
             if any(name in sys.modules for name in _EAGER):
                 self._around.enter_context(torch.compiler.set_stance("force_eager"))
                 self._around.enter_context(warnings.catch_warnings())
@@ -106,11 +114,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if call is not None:
                 return self.seen(call, result)
             self.marks.follow(name, args, kwargs, result)
+            return self.passed(name, args, kwargs, result)
         except RegardError:
             raise
         except Exception as error:  # ours, in the middle of somebody's model: it must not look like theirs
             raise OurFault(f"{name} in {self.stack.name or 'the model'} was not understood: {error}") from error
-        return result
 
     def _call(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result

@@ -141,7 +141,7 @@ def check_way(format: str, through: str, library: str) -> None:
 def implementation(through: str, library: str) -> str:
     """Who computes sine and cosine, with the version: another one may give another first pair."""
     if through == "real" or library == "reference":
-        return "correctly rounded (whole-number phases, rigorous balls where rounding is in doubt)"
+        return "correctly rounded (where float64 leaves a doubt, with as many digits as it takes)"
     return f"numpy {np.__version__}" if library == "numpy" else f"torch {_torch().__version__}"
 
 

@@ -68,7 +68,7 @@ class Extraction(Result):
             if self.tolerance is None
             else f"Decided in float64: what is below {self.tolerance:.3g} counts as zero, which is not a proof."
         )
-        return " ".join([spans, self._yes() if self.exists else self._no(), how])
+        return " ".join([self._yes() if self.exists else self._no(), spans, how])
 
     def _yes(self) -> str:
         formula = " It is A A^T, the coursework's." if self.coursework else ""
@@ -89,7 +89,7 @@ class Extraction(Result):
         vector = np.array2string(self.witness.vector, precision=6, threshold=8, edgeitems=3)
         return (
             f"No: the spans share {self.common} dimension(s), among them {vector}, which M would have to send both to "
-            f"itself and to 0 (A x = B y up to {self.witness.residual:.2g})."
+            f"itself and to 0."
         )
 
     def figure(self) -> Any:

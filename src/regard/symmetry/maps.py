@@ -16,6 +16,23 @@ from regard.errors import InputError
 
 Map = Callable[[Array], Array]
 DTYPES = ("float64", "float32")
+TEMPLATE = '''\
+"""Maps to test for order-blindness: each takes one array X, a row per token, and returns a row for each."""
+
+import numpy as np
+
+
+def block(X):
+    """A map that sees order: it adds its number to every row. Write your own layer in its place."""
+    return X + np.arange(len(X))[:, None]
+
+
+def attention(X):
+    """Self-attention without positions: order-blind, which the test will not refute."""
+    scores = X @ X.T / np.sqrt(X.shape[1])
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ X
+'''
 
 
 def load_map(spec: str) -> Any:
@@ -23,18 +40,23 @@ def load_map(spec: str) -> Any:
 
     >>> load_map("missing.py:block")
     Traceback (most recent call last):
-    regard.errors.InputError: missing.py:block: there is no file 'missing.py'; give the path of a Python file.
+    regard.errors.InputError: missing.py:block: there is no file 'missing.py'; regard symmetry --template ...
     """
+    return load_named(spec)[1]
+
+
+def load_named(spec: str) -> tuple[Any, Any]:
+    """The module of ``file.py:name``, and the object of that name in it."""
     path, colon, name = spec.rpartition(":")
     if not colon or not path.endswith(".py") or not name.isidentifier():
         raise InputError(f"{spec!r} must name a file and a function in it, as in my_map.py:block.")
     if not Path(path).is_file():
-        raise InputError(f"{spec}: there is no file {path!r}; give the path of a Python file.")
+        raise InputError(f"{spec}: there is no file {path!r}; regard symmetry --template {path} writes one.")
     module = _run(path)
     if not hasattr(module, name):
         known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
         raise InputError(f"{spec}: {path} has no {name!r}; it has {', '.join(known) or 'nothing to call'}.")
-    return getattr(module, name)
+    return module, getattr(module, name)
 
 
 def _run(path: str) -> Any:
@@ -42,6 +64,7 @@ def _run(path: str) -> Any:
     if spec is None or spec.loader is None:
         raise InputError(f"{path} cannot be imported as Python; give a .py file.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their own module up while they are made
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # so that it can import its neighbours
     try:
         spec.loader.exec_module(module)

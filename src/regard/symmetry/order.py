@@ -5,8 +5,8 @@ softmax(P A P^T) = P softmax(A) P^T, ReLU(PA) = P ReLU(A), P 1 = 1. Once positio
 
     g(PX) = P f(X + P^T Phi)        always;
     g(PX) = P g(X) for all X        if P Phi = Phi, that is, P moves rows only among equal positions;
-                                    and only if, when W_Q W_K^T is not 0, and W_V and the feed-forward
-                                    network are one-to-one.
+                                    and only if, when W_Q W_K^T is not 0 and the square W_V, W_1 and W_2 are
+                                    invertible (:mod:`regard.symmetry.order_witnesses` shows it on an input).
 
 Without such a condition more may survive: with W_Q W_K^T = 0 every row is the mean of all values, and g is
 order-blind whatever Phi is. The proof is in docs/symmetry.md.

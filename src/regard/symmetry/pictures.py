@@ -23,7 +23,7 @@ def sketch(result: Symmetry, gaps: dict[str, NDArray[np.float64]]) -> Figure:
     lowest = result.tolerance / 1e3
     for (label, values), colour, marker in zip(gaps.items(), (BLUE, VERMILION), ("o", "^"), strict=False):
         axes.plot(np.maximum(values, lowest), marker, color=colour, ms=4, alpha=0.8, label=label)
-    axes.axhline(result.tolerance, color="black", ls="--", lw=1, label="what rounding explains")
+    axes.axhline(result.tolerance, color="black", ls="--", lw=1, label="what rounding alone can make")
     axes.set(yscale="log", xlabel="row of the output (from 0)", ylabel="largest difference in the row")
     verdict = "not refuted" if result.order_blind else "broken"
     law = "map(PX) = P map(X)" if result.kind == "equivariant" else "map(PX) = map(X)"

@@ -19,6 +19,8 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.queries import EPS, N, orthonormal, shares
 from regard.coursework.question import Instance, Ruling, Size, bounded, near, sized, worst
 from regard.errors import InputError
+from regard.models.diagnosis.mistakes import FORMULAS
+from regard.models.diagnosis.reference import sinusoids
 
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator-trained"}
 CODE = {"translator"}  # a whole model, checked in tests/coursework/transformer
@@ -40,7 +42,7 @@ def layer(X, W_Q, W_K, W_V, W_1, b_1, W_2, b_2):
 
 def sinusoidal(length, dim):
     angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, dim, 2) / dim)
-    return np.hstack([np.sin(angle), np.cos(angle)])
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(length, dim)
 
 
 def truncated(A, k, kept=None):
@@ -193,6 +195,31 @@ WRONG = [
         "positions 0 and 1",
         {"dim": 2, "length": 2},
     ),
+    (
+        "positions-are-distinct",
+        lambda length, dim: sinusoids("i/d", length, dim),
+        "at position 1, column 2 (counted from 0) the formula has 0.00999983; yours has 0.0998334. Yours is exactly "
+        "the exponent i/d in the sinusoidal table",
+        {"dim": 4, "length": 2},
+    ),
+    (
+        "positions-are-distinct",
+        lambda length, dim: sinusoids("interleaved", length + 1, dim)[1:],
+        "Yours is exactly positions counted from 1",
+        {"dim": 2, "length": 2},
+    ),
+    (
+        "positions-are-distinct",
+        lambda length, dim: sinusoids("halves", length, dim).astype(np.float32),
+        "Yours is exactly sinusoidal positions, sines in the first half",
+        {"dim": 4, "length": 2},
+    ),
+    (
+        "positions-are-distinct",
+        lambda length, dim: np.arange(1, length * dim + 1).reshape(length, dim),
+        "yours has 1",
+        {},
+    ),
     ("singular-energy", lambda A: np.linalg.norm(A), "yours is", {}),
     ("singular-tail", lambda norm, k: norm / k, "above your 0.5", {"k": 2, "norm": 1}),
     ("singular-tail", lambda norm, k: norm / math.sqrt(min(k, 10)) if k <= 10 else 0.0, "above your 0", {"k": 11}),
@@ -208,6 +235,28 @@ def test_every_claim_but_those_that_ask_for_words_takes_an_answer() -> None:
     assert {name for name in claims if claims[name].question is not None} == set(RIGHT)
     assert {name for name in claims if claims[name].question is None} == WORDS | CODE
     assert {name for name, *_ in WRONG} == set(RIGHT)
+
+
+@pytest.mark.parametrize("slip", [one for one in FORMULAS if one.value != "interleaved"], ids=lambda slip: slip.name)
+def test_every_known_slip_in_a_table_of_positions_is_named(slip) -> None:
+    found = claims["positions-are-distinct"].check_answer(lambda length, dim: sinusoids(slip.value, length, dim))
+    assert not found.answer
+    assert slip.said in " ".join(str(found).split())
+
+
+@pytest.mark.parametrize("form", [np.float64, np.float32])
+def test_a_right_table_is_right_in_its_own_format(form) -> None:
+    def table(length, dim):
+        angle = np.arange(length, dtype=form)[:, None] * np.exp(
+            np.arange(0, dim, 2, dtype=form) * form(-math.log(10000.0) / dim)
+        )
+        made = np.empty((length, dim), dtype=form)
+        made[:, 0::2], made[:, 1::2] = np.sin(angle), np.cos(angle)
+        return made
+
+    found = claims["positions-are-distinct"].check_answer(table)
+    assert found.answer, str(found)
+    assert "compared with the formula" in str(found).replace("\n", " ")
 
 
 def test_the_page_lists_what_is_asked() -> None:

@@ -204,7 +204,7 @@ def test_unknown_specs(spec: str) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"There is no file .* with GloVe vectors"):
         initial_vectors(f"glove:{tmp_path / 'none'}", vocabulary(), SENTENCES, seed=0)
 
 
@@ -410,3 +410,43 @@ def test_positions_by_name(kind: str) -> None:
     assert bool(added.any()) == (kind in ("learned", "sinusoidal"))
     with pytest.raises(InputError, match="There are no positions 'absolute'; give one of learned, sinusoidal"):
         positions_module("absolute", 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("glove:glove.6B.100d.txt", "There is no file 'glove.6B.100d.txt' with GloVe vectors: glove.6B.100d.txt is in"),
+        ("word2vec:google.bin", "There is no file 'google.bin' with word2vec vectors: python -m gensim.downloader -d"),
+        ("word2vec:" + "x" * 999, "with word2vec vectors"),
+        (
+            "bert:bert-base",
+            "There is no folder 'bert-base' with BERT vectors: bert:hf:google-bert/bert-base-multilingual",
+        ),
+    ],
+)
+def test_a_name_that_is_no_file_says_where_to_get_one(tmp_path, monkeypatch, spec: str, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        initial_vectors(spec, vocabulary(), SENTENCES, seed=0)
+    assert message in str(caught.value)
+
+
+def test_a_checkpoint_of_the_hub_is_fetched_and_read(tmp_path, monkeypatch) -> None:
+    huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
+    asked = []
+
+    def download(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, revision))
+        assert "model.safetensors" in allow_patterns
+        if name == "no/where":
+            raise OSError("no network\nand more")
+        return str(tmp_path / "kept")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    with pytest.raises(InputError, match=r"kept has no model\.safetensors"):
+        initial_vectors("bert:hf:some/bert@abc", vocabulary(), SENTENCES, seed=0)
+    assert asked == [("some/bert", "abc")]
+    with pytest.raises(
+        InputError, match=r"'no/where' of the .* hub could not be fetched \(OSError: no network\); check"
+    ):
+        initial_vectors("bert:hf:no/where", vocabulary(), SENTENCES, seed=0)

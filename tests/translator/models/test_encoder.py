@@ -158,6 +158,18 @@ def test_the_padding_reader_is_the_encoder_that_takes_padding_for_words():
     assert (encoder(batch.source) - literal).abs().max() > 1e-3  # and that is another function
 
 
+def test_a_normal_start_is_torchs_own_and_a_short_one_is_short():
+    """Tokens, padding and places of unit spread, as nn.Embedding has them; short: rows of length 1, padding 0."""
+    normal, short = small("embedding.start=normal", "width=1009"), small("width=1009")
+    for model, token, place in [(normal, 1.0, 1.0), (short, 1009**-0.5, 0.1)]:
+        rows, places = model.embedding.tokens.weight.detach(), model.embedding.positions.weight.detach()
+        # The spread of n normal numbers is off by less than 6 / sqrt(2 n) of itself but once in 500 million.
+        for found, wanted in [(rows[1:], token), (places, place)]:
+            assert abs(float(found.std()) / wanted - 1) < 6 / (2 * found.numel()) ** 0.5
+    assert not short.embedding.tokens.weight[PAD].any()
+    assert abs(float(normal.embedding.tokens.weight[PAD].detach().std()) - 1) < 6 / (2 * 1009) ** 0.5
+
+
 def test_without_positions_blank_places_all_say_the_same():
     model = small("positions=none")
     scores = model(torch.tensor([[2, 7, 9, 3]]))

@@ -30,6 +30,17 @@ def test_the_defaults_are_the_courseworks_facts():
     assert (s.embedding.source, s.embedding.positions, s.training.schedule) == ("learned", "learned", "constant")
 
 
+def test_as_described_differs_in_two_settings_and_its_head_names_them():
+    described = load_settings("coursework-as-described")
+    assert described.differences(Settings()) == [
+        "embedding.start: 'normal', 'short'",
+        "model.kind: 'reads-padding', 'encoder'",
+    ]
+    text = builtin_configs()["coursework-as-described"]
+    assert text.endswith(described.to_toml())
+    assert "embedding.start and\n# model.kind" in text[: text.index("[data]")]
+
+
 @pytest.mark.parametrize("name", sorted(builtin_configs()))
 def test_every_built_in_configuration_loads(name):
     assert load_settings(name).data.source == "de"
@@ -77,7 +88,7 @@ def test_all_mistakes_at_once(tmp_path):
         "model.width must be a whole number, not 'wide'.",
         "model.heads must be 1 or more, not 0.",
         "model.dropout must be 0.996 or less, not 1.0.",
-        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, not 'decoder'.",
+        "model.kind must be one of encoder, reads-padding, encoder-decoder, ctc, own, not 'decoder'.",
         "model.layers must be a whole number, not True.",
         "training.learning_rate must be above 0, not 0.0.",
         "training.seed must be 2147483647 or less, not 2147483648.",
@@ -117,6 +128,11 @@ def test_all_mistakes_at_once(tmp_path):
             ["model.kind=ctc", "decoder_layers=1", "tied=true", "joint=true", "embedding.target=glove:x"],
             "model.tied has one matrix, but embedding.source is 'learned' and embedding.target 'glove:x'; make them",
         ),
+        (
+            ["model.kind=ctc", "decoder_layers=1", "embedding.start=normal"],
+            "embedding.start normal is for the one-layer kinds; model.kind ctc starts short.",
+        ),
+        (["embedding.start=long"], "embedding.start must be one of short, normal, not 'long'."),
         (["average=1"], "training.average must be below 1, not 1.0."),
     ],
 )

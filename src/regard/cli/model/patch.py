@@ -93,7 +93,7 @@ def logit(given: Given, token: str, over: str | None) -> Metric:
     """A token's logit in the first example, less another's, at the mask or else at the last place."""
     from regard.errors import InputError
 
-    if given.tokenizer is None or given.tokens is None:
+    if given.tokens is None or not hasattr(given.tokenizer, "mask_token_id"):  # our runs have words, and no such ids
         raise InputError("--token needs a model with a tokenizer, and --text.")
     ids = given.inputs["input_ids"][0].tolist()
     mask = given.tokenizer.mask_token_id

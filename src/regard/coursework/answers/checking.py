@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,10 @@ def check_answer(
         raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
     name = getattr(function, "__name__", type(function).__name__)
     refuse_misfit(inside.misfit(function, len(question.arguments)), name, question.function, tuple(question.arguments))
-    return Check(claim, question, name, _caller(function, clock), sizes, clock, int(seed), progress).run()
+    return Check(claim, question, name, caller(function, clock), sizes, clock, int(seed), progress).run()
 
 
-def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
+def caller(function: Callable[..., Any], clock: Clock) -> Caller:
     """A function of this process, called with copies; it cannot be stopped from outside."""
     path = getattr(getattr(function, "__code__", None), "co_filename", "")
 
@@ -80,6 +81,16 @@ def _caller(function: Callable[..., Any], clock: Clock) -> Caller:
         return {"array": inside.unpacked(reply["array"])} if "array" in reply else reply
 
     return call
+
+
+class Stage(StrEnum):
+    """What kind of instance it is; from the plainest to those that somebody searched for."""
+
+    PLAIN = "plain"  # unit vectors, numbers in order
+    RANDOM = "random"
+    TRAPS = "traps"  # hard on purpose: the claim knows what is often forgotten
+    ENDS = "ends"  # both ends of what each size may be
+    ADVERSARY = "adversary"
 
 
 @dataclass(eq=False)
@@ -104,10 +115,10 @@ class Check:
         tried = self._fresh()
         fresh, failed = len(tried), next((one for one in tried if one.ruling.fails), None)
         if failed is None:
-            failed = self._adversary(tried)
+            failed = self.adversary(tried)
         pressed = self.asked - fresh
         if failed is not None:
-            failed = self._shrunk(failed)
+            failed = self.shrunk(failed)
         elif self.clock.stopped:
             raise self._too_little(fresh, pressed)
         return AnswerChecked(
@@ -118,8 +129,8 @@ class Check:
             pressed=pressed,
             limit=self.clock.limit,
             decided=self.question.decided,
-            counterexample=None if failed is None else self._counterexample(failed),
-            distance=self._distance(tried) if failed is None else None,
+            counterexample=None if failed is None else self.counterexample(failed),
+            distance=self.distance(tried) if failed is None else None,
         )
 
     def _too_little(self, fresh: int, pressed: int) -> TooLittleChecked:
@@ -171,30 +182,36 @@ class Check:
 
     def _fresh(self) -> list[Tried]:
         tried: list[Tried] = []
-        for instance in self._instances():
+        for _, instance in self.instances():
             tried.append(self.judged(instance))
             if tried[-1].ruling.fails or len(tried) >= FRESH or self.clock.spent(0.6):
                 break
         return tried
 
-    def _instances(self) -> Iterator[Instance]:
+    def instances(self) -> Iterator[tuple[Stage, Instance]]:
         """The smallest first; then random settings; then both ends of every size; then random settings for ever."""
         first = next(self.question.settings(self.sizes))
-        yield self._made("plain", first)
-        yield from self.question.trapped(first)
+        yield Stage.PLAIN, self._made("plain", first)
+        yield from ((Stage.TRAPS, trap) for trap in self.question.trapped(first))
         yield from itertools.islice(self._random(), BEFORE_THE_ENDS)
         for setting in self.question.extremes(self.sizes, self.rng):
-            yield self._made("normal", setting)
+            yield Stage.ENDS, self._made("normal", setting)
         yield from self._random()
 
-    def _random(self) -> Iterator[Instance]:
+    def smallest(self, count: int) -> Iterator[Instance]:
+        """The plainest instances of the smallest settings."""
+        for setting in itertools.islice(self.question.settings(self.sizes), count):
+            yield self._made("plain", setting)
+
+    def _random(self) -> Iterator[tuple[Stage, Instance]]:
         """Random settings, a third of them plain, each with its traps."""
         while True:
             setting = {size.name: size.drawn(self.rng) for size in self.sizes}
             if not self.question.fits(**setting):
                 continue
-            yield self._made("plain" if self.rng.random() < 1 / 3 else "normal", setting)
-            yield from self.question.trapped(setting)
+            plain = self.rng.random() < 1 / 3
+            yield (Stage.PLAIN if plain else Stage.RANDOM), self._made("plain" if plain else "normal", setting)
+            yield from ((Stage.TRAPS, trap) for trap in self.question.trapped(setting))
 
     def _made(self, kind: str, setting: Setting) -> Instance:
         return self.question.made(self._latent(kind, side(setting)), setting)
@@ -206,10 +223,11 @@ class Check:
             return self.rng.integers(-2, 3, (side, side)).astype(np.float64)
         return np.round(self.rng.standard_normal((side, side)), 1 if kind == "short" else 3)
 
-    def _adversary(self, tried: list[Tried]) -> Tried | None:
+    def adversary(self, tried: list[Tried], *, moves: int | None = None) -> Tried | None:
+        """The first failure that the adversary finds from the tightest of these; None where it finds none."""
         tight = sorted((one for one in tried if one.instance.latent is not None), key=lambda one: one.ruling.room)
         for start in tight[:PRESSED]:
-            found = press(start, self._trial, sizes=self.sizes, rng=self.rng, moves=MOVES)
+            found = press(start, self._trial, sizes=self.sizes, rng=self.rng, moves=MOVES if moves is None else moves)
             if found.ruling.fails:
                 return found
         return None
@@ -223,7 +241,8 @@ class Check:
             latent = grown
         return self.judged(self.question.made(latent, setting))
 
-    def _shrunk(self, failed: Tried) -> Tried:
+    def shrunk(self, failed: Tried) -> Tried:
+        """The smallest instance found at which it fails too."""
         # A function that fails at one instance may raise at another: what has failed is reported then.
         with contextlib.suppress(InputError):
             failed = smallest(failed, self._smaller(failed), self.judged)
@@ -268,7 +287,8 @@ class Check:
 
     # saying what was found
 
-    def _counterexample(self, failed: Tried) -> Counterexample:
+    def counterexample(self, failed: Tried) -> Counterexample:
+        """The failure, told so that it can be pasted."""
         again = failed.instance.again is not None
         return Counterexample(
             said=failed.ruling.said,
@@ -281,7 +301,7 @@ class Check:
             file=self.name.rpartition(":")[0],
         )
 
-    def _distance(self, tried: list[Tried]) -> Distance | None:
+    def distance(self, tried: list[Tried]) -> Distance | None:
         """The answer against the best possible, on some of the instances."""
         if self.question.best is None:
             return None

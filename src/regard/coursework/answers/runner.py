@@ -36,19 +36,36 @@ STARTED_WITHIN = 120.0  # seconds for an interpreter to start and to import NumP
 WORDS = {"kind": str, "takes": str, "strange": str, "unconfined": str, "missing": list, "confined": list, "large": list}
 
 
+class TookTooLong(InputError):  # noqa: N818 - an outcome, not a mistake
+    """The code was stopped by the clock: that says nothing about whether it is right."""
+
+
+class NotStarted(InputError):  # noqa: N818
+    """The process or its jail could not be had: a fault of this machine, never of the code, which was not run."""
+
+
 class Runner:
     """A function of a file, running in another process; ``call`` asks it once.
 
-    Whatever it does wrong is an InputError of one sentence. Use it in a ``with`` statement.
+    Whatever it does wrong is an InputError of one sentence. Use it in a ``with`` statement. ``code`` is the text of a
+    file that lies nowhere (it came out of an archive or a notebook); then ``spec`` is only its name, and it has no
+    neighbours to import.
     """
 
     def __init__(
-        self, spec: str, *, function: str, arguments: tuple[str, ...], clock: Clock, jail: bool | Tier = False
+        self,
+        spec: str,
+        *,
+        function: str,
+        arguments: tuple[str, ...],
+        clock: Clock,
+        jail: bool | Tier = False,
+        code: bytes | None = None,
     ) -> None:
-        self.path, self.function = parted(spec, function)
+        self.path, self.function = parted(spec, function, there=code is None)
         self.name = f"{self.path}:{self.function}"
-        self.arguments, self.clock = arguments, clock
-        self.source, self.tier = source(self.path), chosen(jail)
+        self.arguments, self.clock, self.alone = arguments, clock, code is not None
+        self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
@@ -96,7 +113,7 @@ class Runner:
             "confinement": start.confinement,
             "packages": start.packages,
             "path": self.path if plain else os.path.basename(self.path),  # the names of your folders stay outside
-            "folder": os.path.dirname(os.path.abspath(self.path)) if plain else None,
+            "folder": os.path.dirname(os.path.abspath(self.path)) if plain and not self.alone else None,
             "function": self.function,
             "count": len(self.arguments),
             "source": base64.b64encode(self.source).decode("ascii"),
@@ -104,7 +121,7 @@ class Runner:
         confined = self._reply(_line(task), doing="starting", seconds=STARTED_WITHIN)
         if "confined" not in confined:
             why = confined.get("unconfined", "it did not say why")
-            raise InputError(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
+            raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
         memory = ["a limit on all memory"] if self.group is not None and self.group.held else []
         self.held = (*confined["confined"], *memory)
         with self.clock.running():
@@ -153,7 +170,9 @@ class Runner:
     def _too_slow(self, doing: str, seconds: float) -> InputError:
         if self.lines.total > 20_000:  # it has done little else
             return self._flood()
-        return InputError(
+        if doing == "starting":
+            return NotStarted(f"Python did not start within {seconds:.3g} s; nothing was run: try again.")
+        return TookTooLong(
             f"{self.name} was stopped: {doing} took more than {seconds:.3g} s; end the loop, make it quicker, or "
             "give it more time with --limit SECONDS."
         )
@@ -176,7 +195,7 @@ class Runner:
             return self._meddled()
         code = self.process.returncode
         if doing == "starting":
-            return InputError(
+            return NotStarted(
                 f"Python could not be started {self.confined}: {self.printed or f'it left with code {code}'}."
             )
         if exceeded:
@@ -280,8 +299,10 @@ def source(path: str) -> bytes:
     return found
 
 
-def parted(spec: str, function: str) -> tuple[str, str]:
+def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
     """The file and the function that ``my.py:query`` names; without a name, the function that is asked for.
+
+    ``there``: the file must exist.
 
     >>> parted("my.py", "query")
     Traceback (most recent call last):
@@ -290,7 +311,7 @@ def parted(spec: str, function: str) -> tuple[str, str]:
     path, name = (spec, function) if spec.endswith(".py") else (spec.rpartition(":")[0], spec.rpartition(":")[2])
     if not path.endswith(".py") or not name.isidentifier():
         raise InputError(f"{spec!r} must name a Python file and a function in it, as in my.py:{function}.")
-    if not Path(path).is_file():
+    if there and not Path(path).is_file():
         raise InputError(f"{path}: there is no such file; give the path of a Python file.")
     return path, name
 

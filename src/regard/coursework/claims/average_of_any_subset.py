@@ -169,7 +169,7 @@ CLAIM = Claim(
     topic="attention",
     statement="The same idea extends to any subset of the values: some query averages them.",
     formula="for every S there is q with alpha_i >= 1/(|S| + eps) for every i in S",
-    sources=(Source("self-attention-written", "(c), first sentences"),),
+    sources=(Source("self-attention-written", "(c)", note="its first sentences"),),
     parameters=(
         number_of_keys(),
         Parameter(name="s", default=3, meaning="how many keys the subset has", whole=True, least=1, most=10**9),

@@ -161,8 +161,8 @@ CLAIM = Claim(
     formula="q = T (k_a + k_b):  ||c - (v_a + v_b)/2|| <= R/(2+R) D,  R = (n-2) e^-T,  "
     "D the largest distance of another value from (v_a + v_b)/2",
     sources=(
-        Source("sequence-models-hw3", "question 3(b)"),
-        Source("cs224n-w25-a4", "question 1-2"),
+        Source("sequence-models-hw3", "3(b)"),
+        Source("cs224n-w25-a4", "1-2"),
         Source("self-attention-written", "(b)ii"),
     ),
     parameters=(

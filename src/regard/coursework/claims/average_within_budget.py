@@ -192,7 +192,7 @@ CLAIM = Claim(
     statement="Orthonormal keys: some q of norm at most 2 sqrt(2) ln(n/eps) gives keys 0 and 1 at least 1/(2+eps) "
     "each.",
     formula="there is q, ||q|| <= 2 sqrt(2) ln(n/eps):  alpha_0, alpha_1 >= 1/(2+eps)",
-    sources=(Source("attention-position-svd", "Attention (b); its keys 1 and 2 are our 0 and 1"),),
+    sources=(Source("attention-position-svd", "Attention (b)", note="its keys 1 and 2 are our 0 and 1"),),
     parameters=(
         number_of_keys(),
         Parameter(name="eps", default=0.01, meaning="how much the rest may get", least=1e-200, most=1e9),

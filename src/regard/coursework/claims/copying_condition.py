@@ -163,7 +163,7 @@ QUESTION = Question(
     sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
     make=number_and_slack,
     judge=always_enough,
-    decided="The worst case, all other scores exactly the margin behind, was enclosed in rigorous balls, with eps "
+    decided="The worst case, all other scores exactly the margin behind, was computed with error bounds, with eps "
     "taken 1 + 1e-9 times as large: exact for each n and eps.",
     measure="it is {} the smallest margin that is always enough (proved)",
     best=smallest_margin,
@@ -175,8 +175,8 @@ CLAIM = Claim(
     statement="Attention puts almost all its mass on key j exactly when s_j exceeds every other score by enough.",
     formula="alpha_j >= 1/(1+eps)  <=>  s_j - max_(i != j) s_i is large enough; how large?",
     sources=(
-        Source("sequence-models-hw3", "question 3(a)i"),
-        Source("cs224n-w25-a4", "question 1-1"),
+        Source("sequence-models-hw3", "3(a)i"),
+        Source("cs224n-w25-a4", "1-1"),
         Source("self-attention-written", "(a)ii"),
         Source("cse151b-hw4", "1A.ii"),
     ),

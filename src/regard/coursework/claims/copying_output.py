@@ -148,10 +148,10 @@ CLAIM = Claim(
     statement="When almost all the mass is on key j, the output c is close to v_j; say how close.",
     formula="alpha_j >= 1/(1+eps)  =>  ||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||",
     sources=(
-        Source("sequence-models-hw3", "question 3(a)ii"),
-        Source("cs224n-w25-a4", "question 1-1"),
-        Source("self-attention-written", "(a)iii-iv"),
-        Source("cse151b-hw4", "1A.iii-iv"),
+        Source("sequence-models-hw3", "3(a)ii"),
+        Source("cs224n-w25-a4", "1-1"),
+        Source("self-attention-written", "(a)iii", also="(a)iv"),
+        Source("cse151b-hw4", "1A.iii", also="1A.iv"),
     ),
     parameters=(
         number_of_keys(),

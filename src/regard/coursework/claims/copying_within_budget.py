@@ -208,7 +208,7 @@ CLAIM = Claim(
     statement="Unit keys, every other key at distance at least 1 from key 0: some q of norm at most 2 ln(n/eps) gives "
     "key 0 the weight 1/(1+eps).",
     formula="||k_i|| = 1, ||k_i - k_0|| >= 1, 0 < eps < 1  =>  there is q, ||q|| <= 2 ln(n/eps), alpha_0 >= 1/(1+eps)",
-    sources=(Source("attention-position-svd", "Attention (a); its key 1 is our key 0"),),
+    sources=(Source("attention-position-svd", "Attention (a)", note="its key 1 is our key 0"),),
     parameters=(
         number_of_keys(least=1),
         slack(),

@@ -61,7 +61,7 @@ CLAIM = Claim(
     topic="noise",
     statement="Why several heads overcome one head's weakness.",
     formula="one head: s_a = s_b, an equation; a head each: s_a >> s_l, an inequality",
-    sources=(Source("cs224n-w25-a4", "question 1-5"),),
+    sources=(Source("cs224n-w25-a4", "1-5"),),
     parameters=noise_parameters(iso=0.01),
     readings=(Reading(name="in words", statement="Say why, with numbers.", check=why),),
     prove=prove,

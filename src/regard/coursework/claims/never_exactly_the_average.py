@@ -192,7 +192,10 @@ CLAIM = Claim(
     topic="attention",
     statement='"The softmax never exactly averages the two vectors."',
     formula="c != (v_a + v_b)/2 for every q",
-    sources=(Source("self-attention-written", "footnote 2"), Source("cse151b-hw4", "the hint")),
+    sources=(
+        Source("self-attention-written", "Footnote 2"),
+        Source("cse151b-hw4", "1B.i", note="its hint", aside=True),
+    ),
     parameters=(number_of_keys(default=3),),
     readings=(
         Reading(

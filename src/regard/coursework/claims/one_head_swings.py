@@ -214,7 +214,7 @@ CLAIM = Claim(
     "v_b.",
     formula="q = T (mu_a + mu_b), k_a ~ N(mu_a, a I + spread mu_a mu_a^T): the law and the variance of c?",
     sources=(
-        Source("cs224n-w25-a4", "question 1-3ii"),
+        Source("cs224n-w25-a4", "1-3ii"),
         Source("self-attention-written", "(c)ii"),
         Source("cse151b-hw4", "1B.ii"),
     ),

@@ -190,8 +190,8 @@ CLAIM = Claim(
     formula="Z(P X) = P Z(X) for every permutation P;  softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A), P "
     "1 = 1",
     sources=(
-        Source("sequence-models-hw3", "question 4(a)"),
-        Source("cs224n-w25-a4", "question 2-1i"),
+        Source("sequence-models-hw3", "4(a)"),
+        Source("cs224n-w25-a4", "2-1i"),
         Source("attention-position-svd", "Position (a)"),
     ),
     parameters=(

@@ -83,7 +83,7 @@ CLAIM = Claim(
     topic="order",
     statement='"the dog bit the man" and "the man bit the dog" give the same outputs, reordered.',
     formula="Z(P X) = P Z(X) with P X the other sentence",
-    sources=(Source("sequence-models-hw3", "question 4(a)"), Source("cs224n-w25-a4", "question 2-1ii")),
+    sources=(Source("sequence-models-hw3", "4(a)"), Source("cs224n-w25-a4", "2-1ii")),
     parameters=(
         Parameter(name="dim", default=8, meaning="dimension of the word vectors", even=True, least=2, most=512),
         Parameter(name="seed", default=0, meaning="of the word vectors and weights", whole=True, least=0, most=10**6),

@@ -8,10 +8,12 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Instance, Question, Ruling, sized
+from regard.coursework.question import Instance, Question, Ruling, sized, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
+
+UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
 
 
 def at_every_length(*, dim: int, length: int) -> Verdict:
@@ -45,6 +47,17 @@ def needs_a_condition(*, dim: int, length: int) -> Verdict:
         f"dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
         region="in number formats, where a condition on the length is needed (next reading)",
         correction="Phi_t != Phi_t' for all whole t != t', without any condition on the length.",
+    )
+
+
+def under_a_condition(*, dim: int, length: int) -> Verdict:
+    decided = at_every_length(dim=dim, length=length)
+    if decided.status is not Status.HOLDS:
+        return not_refuted(1, "The real vectors could not be shown to differ.")
+    return holds(
+        "proof: a special case of every length",
+        f"What holds at every length holds up to any bound. {decided.because.partition('. ')[2]}",
+        region="whatever the bound is: the condition does no harm and is not needed, as another reading shows",
     )
 
 
@@ -118,7 +131,49 @@ def how_many(latent: Any, *, dim: int, length: int) -> Instance:
     return Instance(given={"length": length, "dim": dim})
 
 
-def all_different(instance: Instance, rows: Any) -> Ruling:
+def right_and_different(instance: Instance, rows: Any) -> Ruling:
+    """No two rows equal, and every entry that of the formula; where it is not, which known table it is instead."""
+    return worst(all_different(rows), by_the_formula(rows))
+
+
+def by_the_formula(rows: Any) -> Ruling:
+    from regard.positions import sinusoidal
+
+    length, dim = rows.shape
+    slack, right = _slack(rows), sinusoidal(length, dim)
+    over = np.abs(rows - right) - slack
+    if (over <= 0).all():
+        return Ruling(room=1.0, said="")
+    t, column = (int(at) for at in np.unravel_index(int((over > 0).argmax()), over.shape))
+    said = (
+        f"at position {t}, column {column} (counted from 0) the formula has {right[t, column]:.6g}; yours has "
+        f"{rows[t, column]:.6g}"
+    )
+    return Ruling(room=-float(over.max()), said=f"{said}{_named(rows, slack)}")
+
+
+def _slack(rows: Any) -> Any:
+    """What rounding explains, row by row: a few units of the narrowest number format that holds all entries, t times as
+    many for the angle at position t."""
+    with np.errstate(over="ignore"):
+        unit = next(u for form, u in UNITS.items() if np.array_equal(rows.astype(form), rows) or form == "float64")
+    return unit * (4 + 16 * np.arange(len(rows)))[:, None]
+
+
+def _named(rows: Any, slack: Any) -> str:
+    """Which of the known tables it is; several may agree at these sizes."""
+    from regard.models.diagnosis.mistakes import FORMULAS
+    from regard.models.diagnosis.reference import sinusoids
+
+    known = [(one.said, sinusoids(one.value, *rows.shape)) for one in FORMULAS]
+    known.append(("positions counted from 1", sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:]))
+    found = [said for said, table in known if (np.abs(rows - table) <= 2 * slack).all()]
+    if not found:
+        return ""
+    return f". Yours is exactly {' or (the same at these sizes) '.join(dict.fromkeys(found))}"
+
+
+def all_different(rows: Any) -> Ruling:
     from regard.positions import first_equal_rows
 
     size = max(float(np.abs(rows).max()), 1e-300)
@@ -133,9 +188,10 @@ def all_different(instance: Instance, rows: Any) -> Ruling:
 QUESTION = Question(
     function="positions",
     arguments={"length": "how many positions", "dim": "the dimension, an even number"},
-    statement="Positions are all different, at every length.",
-    task="The positions 0, 1, ..., length - 1: sinusoidal ones or your own, no two of them equal.",
-    returns="a length x dim array, a position a row",
+    statement="Sinusoidal positions are all different, at every length.",
+    task="The sinusoidal positions 0, 1, ..., length - 1: columns 2i and 2i + 1 of row t are the sine and the cosine "
+    "of t / 10000^(2i/dim). Every entry is compared, and no two rows may be equal.",
+    returns="a length x dim array, one position per row",
     shape=lambda given: (given["length"], given["dim"]),
     sizes=(
         sized("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
@@ -150,9 +206,10 @@ QUESTION = Question(
     ),
     fits=lambda dim, length: dim * length <= 4e5,
     make=how_many,
-    judge=all_different,
-    decided="Rows were compared bit for bit, and to 1e-12 of the largest number, below which rounding may hide "
-    "that they are equal.",
+    judge=right_and_different,
+    decided="Every entry was compared with the formula in float64, allowing for the rounding of your number format. "
+    "Rows were compared bit for bit, and to 1e-12 of the largest number, below which rounding may hide that they are "
+    "equal.",
 )
 
 CLAIM = Claim(
@@ -162,9 +219,9 @@ CLAIM = Claim(
     "decide.",
     formula="Phi_t != Phi_t' for t != t'",
     sources=(
-        Source("sequence-models-hw3", "question 4(b)ii"),
-        Source("cs224n-w25-a4", "question 2-2ii, with a condition on the length"),
-        Source("attention-position-svd", "Position (b), without one"),
+        Source("sequence-models-hw3", "4(b)ii"),
+        Source("cs224n-w25-a4", "2-2ii", note="with a condition on the length", reading="under a condition"),
+        Source("attention-position-svd", "Position (b)", note="without a condition"),
     ),
     parameters=(
         Parameter(name="dim", default=4, meaning="dimension", even=True, least=2, most=1024),
@@ -191,6 +248,11 @@ CLAIM = Claim(
             name="float32",
             statement="With every number rounded once to float32, no two of the first `length` positions are equal.",
             check=in_float32,
+        ),
+        Reading(
+            name="under a condition",
+            statement="In real numbers, for all t != t' up to a bound on the length, Phi_t and Phi_t' differ.",
+            check=under_a_condition,
         ),
     ),
     prove=prove,

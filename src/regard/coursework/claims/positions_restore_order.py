@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,32 @@ from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refu
 from regard.pictures import BLUE, ORANGE, axes
 
 EXACTLY = (
-    "g(X) = f(X + Phi) satisfies g(P X) = P f(X + P^T Phi) always; g(P X) = P g(X) for all X if P Phi = Phi, and "
-    "only then where "
-    "W_Q W_K^T is not 0, W_V is one-to-one and so is the feed-forward network. Sinusoidal positions are distinct, so "
-    "only P = I is left."
+    "g(X) = f(X + Phi) satisfies g(P X) = P f(X + P^T Phi) always; g(P X) = P g(X) for all X if P Phi = Phi, and only "
+    "then where W_Q W_K^T is not 0 and the square W_V, W_1 and W_2 are invertible. Sinusoidal positions are distinct, "
+    "so only P = I is left."
 )
+
+
+def the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
+    from regard.positions import sinusoidal
+    from regard.symmetry import random_layer
+    from regard.symmetry.order_witnesses import invertible, seen_orders
+
+    layer = random_layer(dim, hidden=dim, seed=seed)
+    if not all(invertible(matrix) for matrix in (layer.W_V, layer.W_1, layer.W_2)):
+        return not_refuted(1, "These weights could not be shown to be invertible; take another seed.")
+    seen = seen_orders(layer, sinusoidal(length, dim))
+    return holds(
+        f"proof; for each of {seen.orders:,} permutations the proof's own input, enclosed",
+        "Far out, where every unit is active, the ReLU is no obstacle: row i of g(PX) - P g(X) tends to a position's "
+        f"change times W_V W_1 W_2. In a layer with random square weights it is at least {seen.least:.3g} for every P, "
+        f"and equal to that limit to {seen.off:.1g} (inputs of length up to {seen.farthest:g}).",
+        region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, whatever the biases: exactly the P with "
+        "P Phi = Phi are left",
+        tightness="none of the four conditions can be left out (the reading 'every layer'). That the feed-forward part "
+        "be one-to-one would be too much: no ReLU layer with square W_1 and W_2 is",
+        least=seen.least,
+    )
 
 
 def _gaps(length: int, dim: int, seed: int, layer: Any, Phi: Any) -> tuple[float, int]:
@@ -43,36 +65,52 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
         return refuted(
             "A permutation survived.",
             counterexample=f"length {length}, dim {dim}, seed {seed}: difference {least:.3g}",
-            region="when positions are distinct and the layer is one-to-one in its values",
+            region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2",
             correction=EXACTLY,
         )
     return holds(
         f"a witness for each of the {tried:,} permutations, far beyond rounding",
         f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {least:.3g} at least.",
-        region="for layers with W_Q W_K^T not 0, W_V and the feed-forward network one-to-one: exactly the P with P "
-        "Phi = Phi are "
-        "left (proved)",
+        region="for this layer, whose feed-forward part is four times as wide as its input; far out such a layer is "
+        "one-to-one wherever the active units' W_1 W_2 is invertible",
     )
 
 
-def for_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
-    from dataclasses import replace
-
-    from regard.positions import sinusoidal
+def _dull_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str, Any]:
+    """Layers that see no order, each with one of the theorem's four conditions left out and the others kept."""
     from regard.symmetry import random_layer
+    from regard.symmetry.order_witnesses import blind_layer
 
-    flat = replace(random_layer(dim, seed=seed), W_Q=np.zeros((dim, dim)))
+    layer, nothing = random_layer(dim, hidden=dim, seed=seed), np.zeros((dim, dim))
+    if length <= dim:  # else the differences of the positions may span everything, and W_V has nowhere to look
+        look_away = {"W_V": blind_layer(Phi), "W_1": blind_layer(Phi, dull="W_1")}
+    else:
+        look_away = {"W_V": replace(layer, W_V=nothing), "W_1": replace(layer, W_1=nothing)}
+    return {"W_Q W_K^T": replace(layer, W_Q=nothing), **look_away, "W_2": replace(layer, W_2=nothing)}
+
+
+def for_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
+    from regard.positions import sinusoidal
+
     rng = np.random.default_rng(seed)
     X, Phi = rng.standard_normal((length, dim)), sinusoidal(length, dim)
     order = np.roll(np.arange(length), 1)  # never the identity
-    gap = float(np.abs(flat(X[order] + Phi) - flat(X + Phi)[order]).max())
+    gap = 0.0
+    for dull in _dull_layers(length, dim, seed, Phi).values():
+        gap = max(gap, float(np.abs(dull(X[order] + Phi) - dull(X + Phi)[order]).max()))
     if gap > 1e-9:
-        return not_refuted(1, f"With W_Q = 0 the two sides still differ, by {gap:.3g}.")
+        return not_refuted(1, f"One of the layers that should see nothing does, by {gap:.3g}.")
+    looks_away = (
+        "W_V, or W_1, a projection that removes the differences of the positions, as W_Q = W_K do (length <= dim), "
+        if length <= dim
+        else "W_V = 0, or W_1 = 0, "
+    )
     return refuted(
-        "With W_Q = 0 all scores are equal, every row of H is the mean of all values, and that mean forgets the order.",
-        counterexample=f"W_Q = 0, any length and dim: g(PX) = P g(X) for every P (here to {gap:.1g}); W_V = 0 does "
-        "it too",
-        region="for layers with W_Q W_K^T not 0, W_V and the feed-forward network one-to-one",
+        "With W_Q = 0 all scores are equal, every row of H is the mean of all values, and that mean forgets the order. "
+        "Each of the other three conditions can be broken alone, too.",
+        counterexample=f"W_Q = 0, any length and dim: g(PX) = P g(X) for every P; likewise {looks_away}or W_2 = 0 "
+        f"(here all to {gap:.1g})",
+        region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2",
         correction=EXACTLY,
     )
 
@@ -102,15 +140,24 @@ f is the layer, f(PY) = P f(Y) by order-blindness, g(X) = f(X + Phi).
 Always: g(PX) = f(PX + Phi) = f(P (X + P^T Phi)) = P f(X + P^T Phi). So if P Phi = Phi, then g(PX) = P g(X) for all
 X. Reordering rows together with their positions changes nothing but the order.
 
-Only then: let g(PX) = P g(X) for all X, that is f(Y + E) = f(Y) for all Y, with E = P^T Phi - Phi. Let the
-feed-forward network and W_V be one-to-one, so the attention averages agree: sum_j a_ij(Y) y_j = sum_j a_ij(Y +
-E)(y_j + e_j) for every i. Let B = W_Q W_K^T be not 0.
+Only then, for the sets' layers: B = W_Q W_K^T not 0, W_V, W_1, W_2 square and invertible, any biases. Let g(PX) = P
+g(X) for all X, that is f(Y + E) = f(Y) for all Y, with E = P^T Phi - Phi. The feed-forward part is not one-to-one: a
+ReLU with no unit active forgets everything. But where in row i all units are active at Y, so h_i W_1 + b_1 > 0, the
+equal outputs give equal ReLUs (W_2 is invertible), so all units are active at Y + E too, and then equal rows h_i (W_1
+is invertible).
 
-Fix a row m, choose another row i and vectors x, y with x B y^T > 0 and, by lengthening y, x B y^T > x B x^T. Let row
-i of Y be t x, row m be t y and the others 0. In row i the score of m leads all others by a multiple of t^2, and by
-almost as much after adding E, which changes scores by a multiple of t only. So a_im -> 1 so fast that the equation
-reads t y + o(1) = t y + e_m + o(1) as t grows: e_m = 0. As m was any row, E = 0, that is P Phi = Phi. (One row alone
-has no P but I.)
+Fix a row m and another row i. The y with all entries of y W_V W_1 positive form an open cone, not empty since W_V W_1
+is invertible, and so not inside the kernel of B: choose y in it with B y^T not 0, and x = d y B^T with d > 0 so small
+that x B y^T > x B x^T. Let row i of Y be t x, row m be t y and the others 0. In row i the score of m leads all others
+by a multiple of t^2, and by almost as much after adding E, which changes scores by a multiple of t only. So a_im -> 1
+faster than any power of t: h_i(Y) = t y W_V + o(1), where all units are active once t is large, and h_i(Y + E) = (t y
++ e_m) W_V + o(1). They are equal, so e_m W_V = 0, and e_m = 0. As m was any row, E = 0, that is P Phi = Phi. (One row
+alone has no P but I.)
+
+None of the four can be left out: W_Q = 0 makes every row of H the mean of all values; W_2 = 0 makes Z constant; and
+if N projects on what is orthogonal to all differences of positions, W_Q = W_K = W_V = N or W_Q = W_K = W_1 = N (the
+rest I) does not see E at all. A wider layer sees order too if, in some direction, its active units have an invertible
+W_1 W_2.
 
 Sinusoidal rows are distinct (positions-are-distinct), so P Phi = Phi only for P = I. Here: {length} rows, {dim}
 dimensions."""
@@ -188,13 +235,19 @@ CLAIM = Claim(
     statement="Adding sinusoidal positions to X ends order-blindness; say exactly what is and is not equivariant "
     "afterwards.",
     formula="g(X) = f(X + Phi):  g(P X) != P g(X) in general",
-    sources=(Source("sequence-models-hw3", "question 4(b)i"), Source("cs224n-w25-a4", "question 2-2i")),
+    sources=(Source("sequence-models-hw3", "4(b)i"), Source("cs224n-w25-a4", "2-2i")),
     parameters=(
         Parameter(name="length", default=5, meaning="how many rows", whole=True, least=2, most=6),
         Parameter(name="dim", default=8, meaning="dimension", even=True, least=2, most=256),
         Parameter(name="seed", default=0, meaning="of the rows and weights", whole=True, least=0, most=10**6),
     ),
     readings=(
+        Reading(
+            name="the sets' layers",
+            statement="For every layer with W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, every P with "
+            "P Phi != Phi breaks g(PX) = P g(X) on some X: of sinusoidal positions only P = I is left.",
+            check=the_sets_layers,
+        ),
         Reading(
             name="some layer and X",
             statement="For a layer with random weights every P != I breaks g(PX) = P g(X) on some X.",

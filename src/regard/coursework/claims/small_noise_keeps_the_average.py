@@ -187,8 +187,8 @@ CLAIM = Claim(
     "two.",
     formula="k_i ~ N(mu_i, a I), q = T (mu_a + mu_b):  c is close to (v_a + v_b)/2; how small must a be against T?",
     sources=(
-        Source("sequence-models-hw3", "question 3(c)"),
-        Source("cs224n-w25-a4", "question 1-3i"),
+        Source("sequence-models-hw3", "3(c)"),
+        Source("cs224n-w25-a4", "1-3i"),
         Source("self-attention-written", "(c)i"),
         Source("cse151b-hw4", "1B.i"),
     ),

@@ -110,9 +110,9 @@ CLAIM = Claim(
     "depict?",
     formula="standard deviation of k_a along mu_a >= ratio times that across it",
     sources=(
-        Source("sequence-models-hw3", "Figure 1, beside isotropic noise"),
-        Source("self-attention-written", "Figure 1, beside a I + (1/2) mu_a mu_a^T"),
-        Source("cse151b-hw4", "Figure 1, beside a I + (1/2) mu_a mu_a^T"),
+        Source("sequence-models-hw3", "Figure 1", note="beside isotropic noise", reading="isotropic"),
+        Source("self-attention-written", "Figure 1", note="beside a I + (1/2) mu_a mu_a^T"),
+        Source("cse151b-hw4", "Figure 1", note="beside a I + (1/2) mu_a mu_a^T"),
     ),
     parameters=(
         Parameter(name="d", default=3, meaning="the dimension of the keys", whole=True, least=2, most=10**6),

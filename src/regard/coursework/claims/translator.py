@@ -188,7 +188,7 @@ CLAIM = Claim(
     statement="A one-layer Transformer encoder turns a source sentence into probabilities of target tokens; its input "
     "is token plus learned position (BERT-style), and pretrained word vectors can take the tokens' place.",
     formula="x_t = E[s_t] + P[t];  p(target_t = w) = softmax(W layer(x)_t + b)_w",
-    sources=(Source("cse151b-hw4", "question 2"),),
+    sources=(Source("cse151b-hw4", "2", also="2A", note="the model, and its embeddings compared"),),
     parameters=(
         Parameter(name="seed", default=0, meaning="of the weights that are compared", whole=True, least=0, most=10**6),
     ),

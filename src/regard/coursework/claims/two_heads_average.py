@@ -176,7 +176,7 @@ CLAIM = Claim(
     topic="noise",
     statement="Noise a I: two different queries whose outputs' mean is close to (v_a + v_b)/2.",
     formula="q_1 = T mu_a, q_2 = T mu_b:  (c_1 + c_2)/2 is close to (v_a + v_b)/2",
-    sources=(Source("cs224n-w25-a4", "question 1-4i"), Source("self-attention-written", "(d)i")),
+    sources=(Source("cs224n-w25-a4", "1-4i"), Source("self-attention-written", "(d)i")),
     parameters=(
         *noise_parameters(iso=0.01),
         Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),

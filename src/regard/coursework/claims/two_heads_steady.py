@@ -209,8 +209,13 @@ CLAIM = Claim(
     "has far less variance than one head's.",
     formula="q_1 = T mu_a, q_2 = T mu_b, k_a ~ N(mu_a, a I + spread mu_a mu_a^T)",
     sources=(
-        Source("cs224n-w25-a4", "question 1-4ii"),
-        Source("self-attention-written", "(d)ii, which lets the reader ignore draws with k_a.q_i < 0"),
+        Source("cs224n-w25-a4", "1-4ii"),
+        Source(
+            "self-attention-written",
+            "(d)ii",
+            note="which lets the reader ignore draws with k_a.q_i < 0",
+            reading="without the negative draws",
+        ),
     ),
     parameters=(
         *noise_parameters(iso=0.01),

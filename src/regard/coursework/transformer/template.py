@@ -28,6 +28,8 @@ A method that is not written yet is no harm: what comes before it is checked. --
 is, --hint --hint says what it is. Your own names and another structure are welcome: any class that maps ids
 (N, T) to scores (N, T, target_words) can be checked. Where the meaning of a constructor's argument cannot be
 guessed from its name, declare it: REGARD = {{"arguments": {{"my_size": "width"}}}}.
+
+Train it when it is right: regard translator train coursework --model FILE.py:{name}
 """
 
 import torch

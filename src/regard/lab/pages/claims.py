@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from regard.coursework.sources import SETS
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.notation import formulas
@@ -13,6 +14,7 @@ from regard.lab.state import State, shortest_text
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
+    from regard.coursework.finding import Found
 
 SHOWN = ("picture", "verdict", "proof")  # each shows what is before it, too
 
@@ -23,17 +25,24 @@ def answer(state: State) -> Answer:
     """A claim, its picture, and the verdict once it is asked for."""
     from regard.coursework.catalogue import claims
 
-    claim = claims[state.text("claim")]
-    given = _given(claim, state.text("set"))
+    found = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
+    claim, moved = _shown(found, state.text("claim"))
+    given = {} if moved else _given(claim, state.text("set"))
     show = state.one_of("show", SHOWN)
     words = {"claim": claim.name, "parameters": given}
     drawn = errands.ask("drawn", **words)
-    verdict = None if show == "picture" else errands.ask("checked", **words, proof=show == "proof")
+    of = found.set.name if found else ""
+    verdict = None if show == "picture" else errands.ask("checked", **words, proof=show == "proof", of=of)
     return Answer(
         picture={
-            "topics": _topics(),
+            "sets": list(SETS),
+            "questions": list(found.set.labels) if found else [],
+            "topics": _topics()
+            if found is None
+            else {one.label: [c.name for c in one.claims] for one in found.questions},
+            "checklists": _checklists(found, claim),
             "statement": claim.statement,
-            "sources": [str(source) for source in claim.sources],
+            "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
             "parameters": _parameters(claim, given),
             "drawn": drawn,
             "verdict": verdict,
@@ -42,10 +51,43 @@ def answer(state: State) -> Answer:
         numbers=_numbers(verdict),
         say=_say(claim, show, verdict),
         formulas=(*formulas(claim.formula), *_chosen(claim, given)),
-        python=_python(claim, given, show),
-        shell=_shell(claim, given, show),
-        state={"set": ",".join(f"{name}={shortest_text(value)}" for name, value in given.items())},
+        python=_python(claim, given, show, of),
+        shell=_shell(claim, given, show, of),
+        state={
+            "set": ",".join(f"{name}={shortest_text(value)}" for name, value in given.items()),
+            "claim": claim.name,
+            "of": of,
+            "question": _label(found, state.text("question")),
+        },
     )
+
+
+def _shown(found: Found | None, name: str) -> tuple[Claim, bool]:
+    """The claim that is shown, and whether the filter moved there: one that it leaves out gives way to its first."""
+    from regard.coursework.catalogue import claims
+
+    if found is None or name in [claim.name for claim in found.claims]:
+        return claims[name], False
+    return found.claims[0], True
+
+
+def _label(found: Found | None, question: str) -> str:
+    """The question of the address by the set's own label; a beginning of several stays as it is."""
+    labels = [one.label for one in found.questions] if found else []
+    return labels[0] if question and len(labels) == 1 else question if found else ""
+
+
+def _checklists(found: Found | None, claim: Claim) -> list[dict[str, Any]]:
+    """What a complete answer contains, for the questions of the set that this claim answers."""
+    asked = [one.checklist for one in found.questions if claim in one.claims] if found else []
+    return [
+        {
+            "question": one.question,
+            "points": one.points,
+            "items": [{"text": item.text, "worth": item.worth} for item in one.items],
+        }
+        for one in asked
+    ]
 
 
 def _given(claim: Claim, text: str) -> dict[str, float]:
@@ -101,12 +143,15 @@ def _say(claim: Claim, show: str, verdict: dict[str, Any] | None) -> tuple[str, 
         return (f"The statement {several}: guess, then check.",)
     if verdict is None:
         return ("Checking …",)
+    if verdict["asked"]:
+        return (f"{claim.name}: {verdict['status']} for {verdict['asked']}, by the reading that has its premise.",)
     return (f"{claim.name}: {verdict['status']}, by its first reading, which is the statement's own.",)
 
 
-def _python(claim: Claim, given: dict[str, float], show: str) -> str:
+def _python(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
     options = [f"{name}={shortest_text(value)}" for name, value in given.items()]
-    verb = {"picture": "claim", "verdict": "claim.check({})", "proof": "claim.answered({})"}[show]
+    whose = f'.for_set("{of}")' if of else ""
+    verb = {"picture": "claim", "verdict": f"claim.check({{}}){whose}", "proof": f"claim.answered({{}}){whose}"}[show]
     return "\n".join(
         [
             "from regard.coursework.catalogue import claims",
@@ -117,10 +162,22 @@ def _python(claim: Claim, given: dict[str, float], show: str) -> str:
     )
 
 
-def _shell(claim: Claim, given: dict[str, float], show: str) -> str:
+def _shell(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
     settings = "".join(f" --set {name}={shortest_text(value)}" for name, value in given.items())
     asked = {"picture": "", "verdict": " --check", "proof": " --check --proof"}[show]
-    return f"regard claims {claim.name}{asked}{settings} --plot {claim.name}.svg"
+    return f"regard claims {_words(claim, of)}{asked}{settings} --plot {claim.name}.svg"
+
+
+def _words(claim: Claim, of: str) -> str:
+    """The set and the question where these name the claim, or else its name."""
+    from regard.coursework.catalogue import claims
+    from regard.coursework.finding import typed
+
+    source = claim.source_in(of)
+    if source is None:
+        return claim.name
+    found = claims.of(of, source.question)
+    return f"{of} {typed(source.question)}" if found.central == (claim,) else claim.name
 
 
 # errands, in a process of their own ----------------------------------------------------------------------------------
@@ -138,18 +195,19 @@ def drawn(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
         return {"svg": "", "why": str(error)}
 
 
-def checked(claim: str, parameters: dict[str, float], proof: bool) -> dict[str, Any]:
-    """The verdicts on a claim's readings and, if asked for, its proof."""
+def checked(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
+    """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
     from regard.coursework.catalogue import claims
 
     found = claims[claim].answered(**parameters) if proof else claims[claim].check(**parameters)
-    return found.to_dict()
+    return (found.for_set(of) if of else found).to_dict()
 
 
 PAGE = Page(
     place=6,
     title="Claims",
-    hint="Choose a claim, guess whether it holds, and check; then change a number until the verdict turns.",
-    start={"claim": "average-within-budget", "set": "", "show": "picture"},
+    hint="Choose a claim, or your problem set and a question of it, guess whether it holds, and check; then change a "
+    "number until the verdict turns.",
+    start={"claim": "average-within-budget", "of": "", "question": "", "set": "", "show": "picture"},
     answer=answer,
 )

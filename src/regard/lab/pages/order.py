@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
+from regard.lab.copy_state import QUEUE
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
 
@@ -64,7 +65,8 @@ class Outputs:
 def answer(state: State) -> Answer:
     """The sentence through the layer, and what is known about the positions."""
     desk = _read(state)
-    _act(desk, state.text("do").split())
+    for deed in state.text("do").split(";")[:QUEUE]:
+        _act(desk, deed.split())
     outputs = _outputs(desk)
     found = _positions(desk.dim, desk.length, desk.format)
     return Answer(
@@ -202,7 +204,7 @@ def _numbers(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[Numb
     numbers = [
         Number(name="difference", label="difference, your order", value=outputs.largest, form=".3g"),
         Number(name="gap", label=f"{TRIALS} orders of random rows", value=outputs.verdict.gap, form=".3g"),
-        Number(name="tolerance", label="rounding explains", value=outputs.verdict.tolerance, form=".2g"),
+        Number(name="tolerance", label="rounding alone can make", value=outputs.verdict.tolerance, form=".2g"),
         Number(name="size", label="size of the outputs", value=outputs.verdict.size, form=".3g"),
     ]
     if not isinstance(found, str) and found.distance is not None:

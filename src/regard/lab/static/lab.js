@@ -17,6 +17,7 @@ const lab = {
   /** Change words of the state and ask anew; `lasting: false` while a hand still moves, so that history keeps the end. */
   set(words, { lasting = true } = {}) {
     this.state = { ...this.state, ...words };
+    if (underway) since = { ...since, ...words };
     ask({ lasting });
   },
 
@@ -25,11 +26,36 @@ const lab = {
     ask({ lasting: !moving, again: true });
   },
 
-  /** Something that Python does to the state, such as "move 2 0.1 0.5". */
-  do(deed, options) {
-    this.set({ do: deed }, options);
+  /**
+   * Something that Python does to the state, such as "move 2 0.1 0.5". Deeds wait in a queue while a question is under
+   * way, and the next question takes them all along, in order: none is ever dropped, however slow the answers.
+   */
+  do(deed, { lasting = true } = {}) {
+    if (deeds.length && overrules(deed, deeds.at(-1))) deeds.pop();
+    deeds.push(deed);
+    ask({ lasting });
+  },
+
+  /** The page as it was before anybody touched it. */
+  reset() {
+    deeds = [];
+    since = {};
+    visit += 1;
+    this.state = { ...page.start };
+    ask({ lasting: true });
   },
 };
+
+let deeds = []; // done by the hand, not yet told to Python
+let since = {}; // words that were set while a question was under way: its answer must not take them back
+let visit = 0; // counts the times that the state came from elsewhere: an older question's answer is not for it
+
+/** A place or a length makes the one before it pointless: "move 2 ..." after "move 2 ...", "norm ..." after "norm ...". */
+function overrules(deed, earlier) {
+  const target = (words) => (words[0] === "norm" ? "norm" : words[0] === "move" && words.length === 4 ? "move " + words[1] : null);
+  const [now, then] = [deed.split(" "), earlier.split(" ")].map(target);
+  return now !== null && now === then;
+}
 
 // The state and the address
 
@@ -50,7 +76,8 @@ let moving = false; // a hand is on something: its first step made an entry in t
 
 /** Take over the state that Python answered with, and put it into the address. */
 function settle(words, { lasting, arriving = false }) {
-  lab.state = { ...lab.state, ...words, ...("do" in page.start ? { do: "" } : {}) };
+  lab.state = { ...lab.state, ...words, ...since, ...("do" in page.start ? { do: "" } : {}) };
+  since = {};
   const place = address(lab.state);
   if (place !== location.pathname + location.search) {
     history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
@@ -58,7 +85,8 @@ function settle(words, { lasting, arriving = false }) {
   moving = !lasting;
 }
 
-// One question is under way at most; while it is, only the latest of the newer ones is kept, so that a drag stays fluid.
+// One question is under way at most; while it is, what the hand does waits and goes along with the next one: a drag stays
+// fluid, and nothing is lost.
 
 let underway = false;
 let waiting = null;
@@ -69,7 +97,7 @@ async function ask(options) {
     waiting = options;
     return;
   }
-  if (!lab.state.do && address(lab.state) === answered && !options.again) {
+  if (!deeds.length && address(lab.state) === answered && !options.again) {
     moving = !options.lasting; // the hand has let go, and nothing is new
     document.body.dataset.busy = "no";
     return;
@@ -88,28 +116,39 @@ async function ask(options) {
   else document.body.dataset.busy = "no";
 }
 
-/** Nothing new was wished for since. */
-const same = (now, then) => address(now) === address(then) && now.do === then.do;
-
 async function exchange(options) {
-  const asked = lab.state;
-  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(asked) });
+  const [asked, told, from] = [lab.state, deeds, visit];
+  deeds = [];
+  const words = told.length ? { ...asked, do: told.join("; ") } : asked;
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(words) });
   const answer = await reply.json();
-  if (!reply.ok) {
-    trouble(answer.error);
-    if (same(lab.state, asked) && asked.do) lab.state = { ...lab.state, do: "" }; // a deed that failed is over
-    return;
-  }
-  if (same(lab.state, asked)) {
-    settle(answer.state, options);
-    answered = address(lab.state);
-  }
+  if (visit !== from) return; // Back, Forward or Reset in the meantime
+  if (!reply.ok) return refused(answer.error, options);
+  const fresh = !Object.keys(since).length && !deeds.length;
+  settle(answer.state, { ...options, lasting: options.lasting && fresh });
+  answered = fresh ? address(lab.state) : "";
   show(answer, await drawn);
+}
+
+/** A link that cannot be read shows the page as it begins, under the sentence that says why; a deed that failed is over. */
+async function refused(sentence, { arriving }) {
+  trouble(sentence);
+  if (!arriving || drawnOnce) return;
+  lab.state = { ...page.start };
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(lab.state) });
+  if (!reply.ok) return;
+  const answer = await reply.json();
+  answered = address(lab.state);
+  show(answer, await drawn);
+  trouble(sentence + " The page is shown as it begins.");
 }
 
 // What every page shows
 
+let drawnOnce = false;
+
 function show(answer, draw) {
+  drawnOnce = true;
   trouble("");
   draw(answer);
   fill(find("numbers"), numberParts(answer.numbers));
@@ -140,6 +179,7 @@ for (const one of listed) {
   const here = one === page ? { "aria-current": "page" } : {};
   find("pages").append(element("a", { href: "/" + one.name, ...here }, one.title));
 }
+find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;
 find("hint").textContent = page.hint;
@@ -165,6 +205,9 @@ dress();
 // Begin: the page's own script and the first answer come at the same time
 
 addEventListener("popstate", () => {
+  deeds = [];
+  since = {};
+  visit += 1;
   lab.state = fromAddress();
   ask({ lasting: true, arriving: true });
 });

@@ -47,20 +47,21 @@ export function numberParts(numbers) {
 export function slider({ name, label, least, most, step, shown = (word) => word }, changed) {
   const input = element("input", { type: "range", id: "slide-" + name, name, min: least, max: most, step });
   const output = element("output", { for: input.id });
-  const tell = () => {
-    output.textContent = shown(input.value);
-    input.setAttribute("aria-valuetext", output.textContent);
+  const tell = (text = shown(input.value)) => {
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
   };
   input.addEventListener("input", () => (tell(), changed(input.value, false)));
   input.addEventListener("change", () => (tell(), changed(input.value, true)));
   const whole = element("div", { class: "slider" }, element("label", { for: input.id }, label), input, output);
   return {
     whole,
-    /** Follow the state, but never pull the knob out of a hand. */
-    set(word) {
+    input,
+    /** Follow the state, but never pull the knob out of a hand. `text`: the true number, where it is no step of the slider's. */
+    set(word, text = shown(word)) {
       if (input.matches(":active")) return;
       input.value = word;
-      tell();
+      tell(text);
     },
   };
 }
@@ -68,13 +69,16 @@ export function slider({ name, label, least, most, step, shown = (word) => word 
 /** A list to choose from; `groups` maps a heading to the words under it. */
 export function choice({ name, label, groups, first }, changed) {
   const select = element("select", { id: "choose-" + name, name });
-  if (first) select.append(element("option", { value: "" }, first));
-  for (const [heading, words] of Object.entries(groups)) {
-    select.append(element("optgroup", { label: heading }, ...words.map((word) => element("option", { value: word }, word))));
-  }
+  const offer = (groups) => {
+    const none = first ? [element("option", { value: "" }, first)] : [];
+    const option = (word) => element("option", { value: word }, word);
+    const group = ([heading, words]) => element("optgroup", { label: heading }, ...words.map(option));
+    select.replaceChildren(...none, ...Object.entries(groups).map(group));
+  };
+  offer(groups);
   select.addEventListener("change", () => changed(select.value));
   const whole = element("div", { class: "choice" }, element("label", { for: select.id }, label), select);
-  return { whole, set: (word) => (select.value = word) };
+  return { whole, offer, set: (word) => (select.value = word) };
 }
 
 /** An entry of a legend, its line drawn as in the chart: a colour (a CSS variable's name) and the chart's dashes. */

@@ -81,7 +81,7 @@ class Gap:
         """Size against rounding."""
         if math.isnan(self.size):
             return f"{self.name} became NaN"
-        return f"{self.name} moved by {self.size:.2g}, and rounding explains {self.rounding:.1g}"
+        return f"{self.name} moved by {self.size:.2g}, where rounding makes {self.rounding:.1g} at most"
 
 
 def view(question: Question, *, rows: list[int] | None = None, places: dict[int, Tensor] | None = None) -> View:

@@ -64,11 +64,11 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
     share = f"{size / scale:.1g} of the largest number" if scale else "0"
     common: dict[str, Any] = {"property": NAME, "check": kind, "size": size, "rounding": rounding}
     if size <= rounding + 8 * torch.finfo(subject.coarsest).eps * scale:
-        sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), which rounding explains."
+        sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), no more than rounding makes."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     return Finding(
         status=Status.FAILED,
-        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}), and rounding explains {rounding:.1g}.",
+        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}); rounding makes {rounding:.1g} at most.",
         culprit=_blame(subject, base),
         cause=_CAUSE,
         cure=_CURE,

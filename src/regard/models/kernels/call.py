@@ -93,6 +93,10 @@ class AttentionCall(ABC):
         """k (batch, heads, keys, width), where the kernel shows it."""
         return None
 
+    def projections(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """w_q, w_k, w_v and w_o (out, in) with their biases, where the operator does the projections itself."""
+        return {}
+
     def error(self, weights: Tensor, part: Part) -> float:
         """max |W V - output| of a part, given the weights that multiplied V."""
         off = weights @ self.values(part) - self.output(part)

@@ -151,7 +151,8 @@ def _find(
     if path.is_file():
         return from_table(path, source, target)
     raise InputError(
-        f"There is no corpus {str(data)!r}: give a folder of paired files, a .tsv file, 'builtin' or 'hf:NAME'."
+        f"There is no corpus {str(data)!r}: give a folder of paired files, a .tsv file, 'builtin' or 'hf:NAME' "
+        "(Multi30k is hf:bentrevett/multi30k, and as files at github.com/multi30k/dataset, data/task1/raw)."
     )
 
 

@@ -29,11 +29,20 @@ Found = dict[str, Vector]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
 _LONGEST_LINE = 1 << 22  # bytes
 _WIDEST = 100_000  # numbers for one word; models have some thousand
+_WHERE = {  # where each kind can be had, for who named what is not there; docs/translator-data.md has the whole table
+    "GloVe": "glove.6B.100d.txt is in glove.6B.zip of nlp.stanford.edu/projects/glove, and python -m gensim.downloader "
+    "-d glove-wiki-gigaword-100 fetches the same",
+    "word2vec": "python -m gensim.downloader -d word2vec-google-news-300 fetches English ones, fasttext.cc has "
+    "cc.de.300.vec.gz for German, and word2vec:train makes them from the training pairs",
+    "BERT": "bert:hf:google-bert/bert-base-multilingual-cased fetches one, or give the folder that "
+    "hf download NAME --local-dir FOLDER wrote",
+}
+_OF_BERT = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
 
 def read_glove(path: str | Path, wanted: set[str]) -> Found:
     """The vectors of the ``wanted`` words in a GloVe text file."""
-    path = Path(path)
+    path = _present(path, "GloVe")
     with open_unpacked(path) as stream:
         first = _first_line(stream)
         header = _header(first, stream)
@@ -42,7 +51,7 @@ def read_glove(path: str | Path, wanted: set[str]) -> Found:
 
 def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
     """The vectors of the ``wanted`` words in a word2vec file; text or binary is told from its first record."""
-    path = Path(path)
+    path = _present(path, "word2vec")
     with open_unpacked(path) as stream:
         header = _header(_first_line(stream), stream)
         if header is None:
@@ -58,10 +67,11 @@ def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
 def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
     """The mean of the input-embedding rows of each word's WordPieces; words that need [UNK] are left out.
 
-    ``folder`` holds ``model.safetensors`` and ``tokenizer.json`` or ``vocab.txt``. A word that starts with ``##`` is
-    taken for one piece that continues a word.
+    ``folder`` holds ``model.safetensors`` and ``tokenizer.json`` or ``vocab.txt``; ``hf:NAME`` or ``hf:NAME@REVISION``
+    is a checkpoint of the Hugging Face hub, fetched once. A word that starts with ``##`` is taken for one piece that
+    continues a word.
     """
-    folder = Path(folder)
+    folder = _fetched(str(folder)) if str(folder).startswith("hf:") else _present(folder, "BERT")
     table = _bert_table(folder)
     pieces, row = _wordpiece(folder)
     found: Found = {}
@@ -76,6 +86,36 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
                 )
             found[word] = table[known].mean(axis=0, dtype=np.float32)
     return found
+
+
+def _present(path: str | Path, kind: str) -> Path:
+    """The path, if something is there; else where vectors of this kind can be had."""
+    path = Path(path)
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # longer than a name can be, or with a null character
+        there = False
+    if not there:
+        what = "folder" if kind == "BERT" else "file"
+        raise InputError(f"There is no {what} {str(path)!r} with {kind} vectors: {_WHERE[kind]}.")
+    return path
+
+
+def _fetched(spec: str) -> Path:
+    """The folder of a checkpoint of the hub, from the cache of this machine or from the network."""
+    require("A checkpoint of the Hugging Face hub", "huggingface_hub", extra="huggingface")
+    import huggingface_hub
+
+    name, _, revision = spec.removeprefix("hf:").partition("@")
+    try:
+        found = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=_OF_BERT)
+    except Exception as error:  # the library raises its own, and those of the network's libraries
+        reason = (str(error).strip().splitlines() or [""])[0][:200]
+        raise InputError(
+            f"The checkpoint {name!r} of the Hugging Face hub could not be fetched ({type(error).__name__}: {reason}); "
+            "check its name and the network, or give the folder of one that is on this machine."
+        ) from error
+    return Path(found)
 
 
 def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> Found:

@@ -285,11 +285,14 @@ class Embedding(nn.Module):
         return self.positions(vectors if self.scale == 1 else vectors * self.scale, first)  # type: ignore[no-any-return]
 
 
-def positions_module(kind: str, length: int, width: int) -> nn.Module:
-    """What is added to the vectors for each kind of positions; nothing for rotary, which acts inside attention."""
+def positions_module(kind: str, length: int, width: int, *, start: str = "short") -> nn.Module:
+    """What is added to the vectors for each kind of positions; nothing for rotary, which acts inside attention.
+
+    Learned ones ``start`` short, so that words come first, or from standard normal numbers.
+    """
     match kind:
         case "learned":
-            return LearnedPositions(length, width)
+            return LearnedPositions(length, width, spread=1.0 if start == "normal" else 0.1)
         case "sinusoidal":
             return SinusoidalPositions(length, width)
         case "rotary" | "none":

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.greedy import TranslationModel, read_off
@@ -284,6 +285,8 @@ def _builder(kind: str) -> Callable[[Settings, Words, Words], TranslationModel]:
         from regard.translator.models.ctc import build_ctc
 
         return build_ctc
+    if kind == "own":
+        raise InputError("model.kind own is a model of yours: name it with --model FILE.py:NAME.")
     return build_encoder
 
 
@@ -292,7 +295,7 @@ def build_encoder(settings: Settings, source: Words, target: Words) -> EncoderTr
     size, places = settings.model, settings.data.longest + 2
     variant = PaddingReader if size.kind == "reads-padding" else EncoderTranslator
     tokens = build_tokens(settings, source)
-    embedding = Embedding(tokens, positions_module(settings.embedding.positions, places, size.width))
+    embedding = Embedding(tokens, build_positions(settings, places))
     layer = EncoderLayer(
         build_attention(settings),
         FeedForward(size.width, size.feed_forward),
@@ -310,9 +313,18 @@ def build_tokens(settings: Settings, words: Words) -> TokenEmbedding:
         kind = FrozenEmbedding if settings.embedding.frozen else TokenEmbedding
         return kind(words.size, width, words.vectors)
     tokens = TokenEmbedding(words.size, width)
-    # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
-    tokens.weight.data.mul_(width**-0.5)
+    if settings.embedding.start == "normal":
+        tokens.weight.data[PAD] = torch.randn(width)  # torch's default knows no padding
+    else:
+        # Rows of length about 1. Standard normal ones (length 11) drown what attention adds, and learn far slower.
+        tokens.weight.data.mul_(width**-0.5)
     return tokens
+
+
+def build_positions(settings: Settings, places: int) -> nn.Module:
+    """What is added to the vectors of the places."""
+    embedding = settings.embedding
+    return positions_module(embedding.positions, places, settings.model.width, start=embedding.start)
 
 
 def build_attention(settings: Settings) -> Attention:
@@ -341,3 +353,4 @@ def seed_dropout(model: nn.Module, seed: int, step: int, rank: int = 0) -> None:
         if isinstance(module, Dropout):
             module.noise.manual_seed(mixed)
             return  # all share one generator
+    torch.manual_seed(mixed)  # somebody's own model draws from torch's

@@ -21,6 +21,7 @@ from regard.translator.decoding.greedy import TranslationModel, Translations, en
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
+from regard.translator.models.own import KIND, OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import unchecked
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file, read_json
@@ -100,7 +101,7 @@ class Run:
 
 def searches(settings: Settings) -> bool:
     """Whether the model of the settings looks for its translations; the others say every place at once."""
-    return settings.model.kind not in ("encoder", "reads-padding")
+    return settings.model.kind not in ("encoder", "reads-padding", KIND)
 
 
 def checked_beam(settings: Settings, beam: int) -> int:
@@ -115,8 +116,12 @@ def checked_beam(settings: Settings, beam: int) -> int:
     return beam
 
 
-def load_run(folder: str | Path, *, weights: str = "best") -> Run:
-    """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights."""
+def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None = None) -> Run:
+    """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights.
+
+    A run of somebody's ``own`` model opens with its code only, which is named by whoever opens it: no folder can make
+    this process run a file.
+    """
     folder = Path(folder)
     if weights not in ("best", "last"):
         raise InputError(f"weights must be best or last, not {weights!r}.")
@@ -129,17 +134,16 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
     path = folder / (BEST if weights == "best" else LAST)
     tensors, header = read_weights(path)
     tensors = averaged(tensors)
-    one_layer = settings.model.kind in ("encoder", "reads-padding")
-    embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
-    output = embedding if settings.model.tied else "model.output.vectors"
-    check_size(settings, len(source), len(target))
-    model = build_model(
-        settings,
-        len(source),
-        len(target),
-        source_vectors=_vectors_like(tensors, embedding, settings.embedding.source),
-        target_vectors=_vectors_like(tensors, output, settings.embedding.target),
-    )
+    notes = [] if header.digest else [unchecked(path)]
+    model: TranslationModel
+    if settings.model.kind == KIND:
+        code = _code_of(folder, about, own, notes)
+        model = build_own(code, settings, len(source), len(target))
+    else:
+        if own is not None:
+            notes.append(f"The run in {folder} is of a model of ours; {own.name} is not used for it.")
+        check_size(settings, len(source), len(target))
+        model = _model_like(tensors, settings, len(source), len(target))
     put_weights(path, model, tensors)
     model.eval()
     return Run(
@@ -150,8 +154,35 @@ def load_run(folder: str | Path, *, weights: str = "best") -> Run:
         model=model,
         facts=header.facts,
         about=about,
-        notes=() if header.digest else (unchecked(path),),
+        notes=tuple(notes),
     )
+
+
+def _model_like(tensors: Mapping[str, Tensor], settings: Settings, source: int, target: int) -> TranslationModel:
+    """A model of ours that these weights fit."""
+    one_layer = settings.model.kind in ("encoder", "reads-padding")
+    embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
+    output = embedding if settings.model.tied else "model.output.vectors"
+    return build_model(
+        settings,
+        source,
+        target,
+        source_vectors=_vectors_like(tensors, embedding, settings.embedding.source),
+        target_vectors=_vectors_like(tensors, output, settings.embedding.target),
+    )
+
+
+def _code_of(folder: Path, about: Mapping[str, Any], own: OwnCode | None, notes: list[str]) -> OwnCode:
+    trained = about.get("code", {})
+    if own is None:
+        name = trained.get("name", "my.py:NAME")
+        raise InputError(
+            f"The run in {folder} is of somebody's own model, and opening it runs their code: say --model {name} if "
+            "you trust that file."
+        )
+    if own.digest != trained.get("sha256"):
+        notes.append(f"{own.path} has changed since {folder} was trained; its weights still fit.")
+    return own
 
 
 def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -165,10 +196,13 @@ def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
         raise InputError(f"{folder / VOCABULARY} is damaged: {error} Restore it from a copy.") from None
 
 
-def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None, *, processes: int = 1) -> bool:
+def holds_unfinished(
+    settings: Settings, folder: Path, fingerprint: str | None, *, processes: int = 1, own: OwnCode | None = None
+) -> bool:
     """Whether ``folder`` has this very run, unfinished; raises if it has anything else.
 
     A run belongs to its number of processes: with another one dropout differs, and without dropout the rounding.
+    A run of somebody's ``own`` model belongs to the file that it began with.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
@@ -185,6 +219,11 @@ def holds_unfinished(settings: Settings, folder: Path, fingerprint: str | None, 
         raise InputError(f"{folder} holds a run on other data than {settings.data.path} has now; give another --out.")
     if is_finished(folder):
         raise InputError(f"The run in {folder} is finished; score it, or give another --out to train again.")
+    if own is not None and about.get("code", {}).get("sha256") != own.digest:
+        raise InputError(
+            f"The run in {folder} was begun with another {own.path}; give another --out, or put the file back as it "
+            "was."
+        )
     if (began := about.get("processes", processes)) != processes:
         raise InputError(
             f"The run in {folder} was begun by {began} process{'es' * (began != 1)} and would end with other weights "
@@ -215,6 +254,8 @@ def first_files(
         },
         "versions": versions(),
     }
+    if isinstance(model, OwnTranslator):
+        about["code"] = {"name": model.code.name, "sha256": model.code.digest}
     words = {"source": data.source.to_dict(), "target": data.target.to_dict()}
     return {
         SETTINGS: settings.to_toml().encode(),

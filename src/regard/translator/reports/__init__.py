@@ -1,6 +1,7 @@
-"""One HTML page about runs, comparisons and studies: it asks nothing of the network and prints cleanly.
+"""One report about runs, comparisons and studies, as an HTML page or as a PDF.
 
-Everything is in the one file: pictures are SVG text, styles are inside, there is no script.
+The page asks nothing of the network: pictures are SVG text, styles are inside, there is no script. The PDF is set from
+the same page (:mod:`regard.translator.reports.pdf`), so both say the same.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from regard import __version__
 from regard.errors import InputError
 from regard.files import write_file
+from regard.pictures import NEEDED
 from regard.progress import Say, unheard
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
+from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run
 from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
@@ -33,6 +37,8 @@ from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
 from regard.translator.training.preparation import load_data
 
+FORMATS = ("html", "pdf")
+TITLE = "Translator report"
 _IN_FULL = 6  # more plain runs than these get a row in the table, not a section each
 
 
@@ -60,29 +66,39 @@ def report(
     replace: bool = False,
     say: Say | None = None,
     command: str = "",
+    own: OwnCode | None = None,
+    format: str | None = None,
+    title: str = TITLE,
+    author: str = "",
 ) -> Report:
-    """Write one page about ``folders`` (of runs, comparisons, studies) to the file ``out``.
+    """Write one report about ``folders`` (of runs, comparisons, studies) to the file ``out``.
+
+    Its ``format`` is html or pdf; left out, the ending of ``out`` says which. The PDF needs matplotlib.
 
     Runs of the same data and vocabulary are compared too; where they are not, the page says why. A page that is
-    there already is kept, unless ``replace``.
+    there already is kept, unless ``replace``. Runs of somebody's ``own`` model open with its code.
     """
     out = Path(out)
+    format = checked_format(out, format)
     if out.exists() and not replace:
         raise InputError(f"{out} is there already; give another --out, or --replace to write over it.")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"{out} cannot be written: give a file in a folder that exists.")
     kinds = _sorted(folders)
-    page = _Page(say or unheard, command)
+    page = _Page(say or unheard, command, own, title=title, author=author)
     for folder in kinds["study"]:
         page.study(folder)
     for folder in kinds["comparison"]:
         page.comparison(folder)
     page.runs([read_record(folder) for folder in kinds["run"]])
-    text = page.html()
-    write_file(out, text.encode())
+    made = page.html().encode()
+    if format == "pdf":
+        page.say("setting the PDF")
+        made = _pdf(page)
+    write_file(out, made)
     return Report(
         page=str(out),
-        size=len(text.encode()),
+        size=len(made),
         runs=[str(f) for f in kinds["run"]],
         comparisons=[str(f) for f in kinds["comparison"]],
         studies=[str(f) for f in kinds["study"]],
@@ -90,11 +106,31 @@ def report(
     )
 
 
+def checked_format(out: Path, format: str | None) -> str:
+    """The format of a report, from what was asked for and from the name of its file; they must agree."""
+    ending = out.suffix.lower().removeprefix(".").replace("htm", "html").replace("htmll", "html")
+    chosen = format if format is not None else (ending if ending in FORMATS else "html")
+    if chosen not in FORMATS:
+        raise InputError(f"A report is {' or '.join(FORMATS)}, not {chosen!r}; give --format html or --format pdf.")
+    if ending in FORMATS and ending != chosen:
+        raise InputError(f"{out} ends like {ending}, and the format is {chosen}; give another --out or --format.")
+    if chosen == "pdf" and find_spec("matplotlib") is None:
+        raise InputError(NEEDED)
+    return chosen
+
+
+def _pdf(page: _Page) -> bytes:
+    from regard.translator.reports.pdf import report_pdf  # matplotlib, which a page does without
+
+    return report_pdf(page.html(), title=page.title, author=page.author)
+
+
 class _Page:
     """The sections so far, and the corpora they needed."""
 
-    def __init__(self, say: Say, command: str) -> None:
-        self.say, self.command = say, command
+    def __init__(self, say: Say, command: str, own: OwnCode | None = None, *, title: str, author: str) -> None:
+        self.say, self.command, self.own = say, command, own
+        self.title, self.author = title, author
         self.sections: list[str] = []
         self.contents: list[tuple[str, str]] = []
         self.notes: list[str] = []
@@ -143,12 +179,13 @@ class _Page:
         links = "".join(f'<li><a href="#{anchor}">{html.escape(name)}</a></li>' for anchor, name in self.contents)
         nav = f"<nav><ul>{links}</ul></nav>" if len(self.contents) > 1 else ""
         notes = "".join(tables.paragraph(note, "warn") for note in self.notes)
+        author = tables.paragraph(self.author, "lead") if self.author else ""
         made = f"Made by regard {__version__}" + (f" with: {html.escape(self.command)}" if self.command else "")
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>Translator report</title><style>{style}</style></head><body>"
-            f"<h1>Translator report</h1>{nav}{notes}{''.join(self.sections)}<footer>{made}</footer></body></html>\n"
+            f"<title>{html.escape(self.title)}</title><style>{style}</style></head><body>"
+            f"<h1>{html.escape(self.title)}</h1>{author}{nav}{notes}{''.join(self.sections)}<footer>{made}</footer></body></html>\n"
         )
 
     def _together(self, scored: Sequence[Scored]) -> None:
@@ -177,7 +214,7 @@ class _Page:
     def _scored(self, record: Record) -> Scored:
         _ = record.best  # a run without an epoch has nothing to show
         self.say(f"scoring {record.folder}")
-        run = load_run(record.folder)  # a damaged run is refused; data that has moved is only noted
+        run = load_run(record.folder, own=self.own)  # a damaged run is refused; data that has moved is only noted
         try:
             pairs, scored_on = held_out(self._corpus(record))
         except InputError as error:

@@ -10,6 +10,7 @@ from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_runs import attention_maps
+from regard.translator.reports.in_words import comparison_in_words
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import Bootstrap
 from regard.translator.studies.summary import DIGITS, NLL, Comparison, GroupRow, Results
@@ -50,7 +51,9 @@ def comparison_tables(comparison: Comparison) -> str:
         for e in comparison.entries
     ]  # fmt: skip
     several = "Mean and 95 % t-interval over the seeds" if len(comparison.seeds) > 1 else "Seed"
+    said = comparison_in_words(comparison)
     parts = [
+        *([tables.paragraph(said)] if said else []),
         tables.paragraph(
             f"{several} {seeds}. All but validation perplexity are of {comparison.scored_on}; perplexities count <sos> "
             "unless said; NLL is in nats, unknown words spelled out."

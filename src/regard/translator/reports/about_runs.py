@@ -10,8 +10,10 @@ from typing import Any
 from regard.errors import InputError
 from regard.progress import duration
 from regard.translator.data.corpus import Corpus, Pairs
+from regard.translator.models.own import KIND
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
+from regard.translator.reports.in_words import run_in_words
 from regard.translator.runs.records import Record
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
@@ -34,6 +36,7 @@ def run_section(run: Scored, anchor: str, *, first: bool) -> str:
     parts = [
         tables.heading(2, f"Run {r.name}", anchor, "first" if first else ""),
         _state(r),
+        tables.paragraph(run_in_words(run)),
         _headline(run),
         tables.heading(3, "Learning curve"),
         _curve(r),
@@ -57,8 +60,11 @@ def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: i
     """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
     order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
     parts = [tables.heading(3, "Attention: which source word (columns) each written word (rows) reads")]
-    opened = [(name, load_run(record.folder)) for name, record in runs]
-    for i in order[:sentences]:
+    ours = [(name, record) for name, record in runs if record.settings.model.kind != KIND]
+    if len(ours) < len(runs):
+        parts.append(tables.paragraph("A model of one's own does not tell what it read, so no map of it is drawn."))
+    opened = [(name, load_run(record.folder)) for name, record in ours]
+    for i in order[: sentences if opened else 0]:
         maps = []
         for name, run in opened:
             read = run.attention(pairs.source[i], cut=True)
@@ -88,9 +94,10 @@ def _how_to_read(kind: str) -> str:
 
 
 def run_commands(r: Record) -> str:
-    again = f"regard translator train {r.folder / 'settings.toml'} --out runs/again"
+    code = f" --model {r.about['code']['name']}" if r.settings.model.kind == KIND and "code" in r.about else ""
+    again = f"regard translator train {r.folder / 'settings.toml'}{code} --out runs/again"
     return tables.heading(3, "Commands") + tables.commands(
-        [r.about.get("command", ""), f"{again}   # the same run once more", f"regard translator score {r.folder}"]
+        [r.about.get("command", ""), f"{again}   # the same run once more", f"regard translator score {r.folder}{code}"]
     )
 
 

@@ -20,7 +20,7 @@ from regard.translator.runs.log import Epoch, Log, read_log
 from regard.translator.runs.settings import Settings, load_settings
 
 _ABOUT = {  # what run.json may say, and of which type; earlier versions said less
-    **dict.fromkeys(("corpus", "pairs", "cannot_say", "words", "vectors", "versions"), dict),
+    **dict.fromkeys(("corpus", "pairs", "cannot_say", "words", "vectors", "versions", "code"), dict),
     **dict.fromkeys(("seed", "processes", "target_tokens", "parameters"), int),
     **dict.fromkeys(("fingerprint", "command"), str),
 }

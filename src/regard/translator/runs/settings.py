@@ -64,7 +64,7 @@ class VocabularySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingSettings:
-    """Where word vectors come from: learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR."""
+    """Where word vectors come from: learned, glove:FILE, word2vec:FILE, word2vec:train, bert:DIR or bert:hf:NAME."""
 
     source: str = _setting("learned", "vectors of the source words", pattern=_SPEC.pattern)
     target: str = _setting("learned", "vectors of the target words (the output layer)", pattern=_SPEC.pattern)
@@ -73,6 +73,12 @@ class EmbeddingSettings:
         "learned",
         "learned (BERT-style), sinusoidal, rotary, or none",
         choices=("learned", "sinusoidal", "rotary", "none"),
+    )
+    start: str = _setting(
+        "short",
+        "where learned rows start: short (words of length about 1, places shorter, padding 0), or normal (torch's "
+        "default: standard normal numbers, padding too)",
+        choices=("short", "normal"),
     )
 
 
@@ -83,8 +89,8 @@ class ModelSettings:
     kind: str = _setting(
         "encoder",
         "encoder (one layer, padding never read), reads-padding (as the coursework: padded to the longest, no mask), "
-        "encoder-decoder, or ctc",
-        choices=("encoder", "reads-padding", "encoder-decoder", "ctc"),
+        "encoder-decoder, ctc, or own (train --model FILE.py:NAME)",
+        choices=("encoder", "reads-padding", "encoder-decoder", "ctc", "own"),
     )
     layers: int = _setting(1, "encoder layers; encoder and reads-padding have one", least=1)
     decoder_layers: int = _setting(
@@ -334,8 +340,24 @@ def _conflicts(settings: Settings) -> list[str]:
     return found + _model_conflicts(settings)
 
 
+def _own_conflicts(settings: Settings) -> list[str]:
+    """What cannot be asked of somebody's own model, which says and does everything itself."""
+    embedding, wrong = settings.embedding, []
+    for key, value, plain in [
+        ("embedding.source", embedding.source, "learned"),
+        ("embedding.target", embedding.target, "learned"),
+        ("model.tied", settings.model.tied, False),
+        ("model.decoder_layers", settings.model.decoder_layers, 0),
+    ]:
+        if value != plain:
+            wrong.append(f"{key} is {value!r}, which is not for a model of your own (model.kind own): leave it out.")
+    return wrong
+
+
 def _model_conflicts(settings: Settings) -> list[str]:
     model, found = settings.model, []
+    if model.kind == "own":
+        return _own_conflicts(settings)
     if model.kind in ("encoder", "reads-padding"):
         if model.layers != 1 or model.decoder_layers:
             found.append(
@@ -344,8 +366,11 @@ def _model_conflicts(settings: Settings) -> list[str]:
             )
         if model.tied:
             found.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false.")
-    elif not model.decoder_layers:
-        found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+    else:
+        if not model.decoder_layers:
+            found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+        if settings.embedding.start == "normal":
+            found.append(f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short.")
     if model.tied and not settings.vocabulary.joint:
         found.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
     if model.tied and settings.embedding.source != settings.embedding.target:

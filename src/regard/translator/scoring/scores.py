@@ -119,7 +119,7 @@ class Score(Result):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.run}, weights of epoch {self.epoch}: {self.perplexity}",
+            f"{self.run}{f', weights of epoch {self.epoch}' if self.epoch else ''}: {self.perplexity}",
             str(self.likelihood),
             f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference{self._how()}.",
         ]
@@ -181,7 +181,7 @@ def score(
     found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
-    judge = _Judge(ignore_case, pairs.target, found.target, losses, place)
+    judge = Judge(ignore_case, pairs.target, found.target, losses, place)
     lengths = [len(split_words(s)) for s in pairs.source]  # in words, so that runs of any tokens have the same groups
     return Score(
         run=str(run.folder),
@@ -201,7 +201,7 @@ def score(
     )
 
 
-class _Judge:
+class Judge:
     """Scores any selection of the pairs."""
 
     def __init__(
@@ -232,6 +232,11 @@ class _Judge:
 
     def _same(self, said: str, meant: str) -> bool:
         return said.lower() == meant.lower() if self.lowercase else said == meant
+
+
+def perplexity_of_losses(losses: Sequence[Float]) -> Perplexity:
+    """Both ways of counting, from -log p of each pair's target tokens, <sos> first."""
+    return _perplexity(losses, [part[:1] for part in losses])
 
 
 def _perplexity(losses: Sequence[Float], starts: Sequence[Float]) -> Perplexity:

@@ -21,8 +21,9 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import create_folder, write_file
-from regard.progress import Say, duration, unheard
+from regard.progress import STOPPING, Say, duration, unheard
 from regard.translator.data.corpus import Corpus, Pairs
+from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run, searches
 from regard.translator.runs.files import json_file, locked
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
@@ -104,13 +105,14 @@ def compare_runs(
     samples: int = SAMPLES,
     seed: int = SEED,
     say: Say | None = None,
+    own: OwnCode | None = None,
 ) -> Comparison:
     """Compare finished runs: those that differ in the seed alone are one entry.
 
     Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
     BLEU, chrF, and nats per character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
     also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
-    their translations do it with ``beam``.
+    their translations do it with ``beam``. Runs of somebody's ``own`` model open with its code.
     """
     check_samples(samples)
     records, say = [read_record(folder) for folder in folders], say or unheard
@@ -125,7 +127,7 @@ def compare_runs(
     results: Results = {name: [] for name in groups}
     for name, record in ((name, record) for name, members in groups.items() for record in members):
         say(f"scoring {record.folder}")
-        run = load_run(record.folder)
+        run = load_run(record.folder, own=own)
         scores = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
         results[name].append((record, scores.to_dict()))
     return summarise(
@@ -250,7 +252,7 @@ def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus,
             ready[wanted] = prepare(wanted, corpus)
             seconds[variant.name] = cpu_seconds_a_run(wanted, ready[wanted])
     total = sum(seconds[v.name] for v, _ in left)
-    say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all")
+    say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all; {STOPPING}")
     return ready
 
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
-from regard.progress import Say, duration, unheard
+from regard.progress import STOPPING, Say, duration, unheard
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
@@ -355,7 +355,7 @@ class _Search:
             each = cpu_seconds_a_run(self.settings, self.data)
             self.say(
                 f"{left} of {trials} trials to run: about {duration(left * each)} of CPU time if each costs what the "
-                "settings themselves cost and none is pruned"
+                f"settings themselves cost and none is pruned; {STOPPING}"
             )
 
     def _check_open(self) -> None:

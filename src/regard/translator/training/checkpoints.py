@@ -23,7 +23,12 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     """Tensors and the facts that belong to them, in one file."""
     from safetensors.torch import save
 
-    whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    whole: dict[str, Tensor] = {}
+    held: set[int] = set()  # the format refuses tensors that share memory, as a buffer and a slice of it do
+    for name, tensor in tensors.items():
+        own = tensor.detach().contiguous()
+        whole[name] = own.clone() if own.untyped_storage().data_ptr() in held else own
+        held.add(whole[name].untyped_storage().data_ptr())
     write_file(path, seal_checkpoint(save(whole, metadata=metadata(facts))))
 
 

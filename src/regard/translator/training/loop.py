@@ -25,6 +25,7 @@ from regard.results import Result
 from regard.translator.data.batches import Batch, Rows, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
+from regard.translator.models.own import OwnCode, OwnTranslator, build_own
 from regard.translator.models.run import first_files, holds_unfinished, parameters
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import Header, unchecked
@@ -80,6 +81,7 @@ class Training(Result):
     rate: float  # target tokens per CPU-second
     fingerprint: str
     left_out: int  # training pairs whose target the model cannot say, whatever its weights
+    own: str = ""  # my.py:NAME, where the model is somebody's own
 
     def __str__(self) -> str:
         b = self.best
@@ -91,6 +93,7 @@ class Training(Result):
             f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"
             f"{left_out if self.left_out else ''}"
             f"The run is in {self.folder}: try  regard translator score {self.folder}"
+            f"{f' --model {self.own}' if self.own else ''}"
         )
 
 
@@ -130,36 +133,42 @@ def train(
     say: Say | None = None,
     command: str = "",
     team: Team | None = None,
+    own: OwnCode | None = None,
 ) -> Training:
     """Train the model of ``settings`` into the folder ``out``, or go on with the unfinished run that is there.
 
     A folder with another run, or a finished one, is refused and left as it is. ``watch`` is told every step and epoch;
     an exception it raises stops the run, which can be resumed like any other. ``say`` is told what to know about the
-    data, line by line. ``team``: the processes to share it with.
+    data, line by line. ``team``: the processes to share it with. ``own``: somebody's model, for ``model.kind`` own.
     """
     folder, team, say = Path(out), team or Team(), say or unheard
     team.check(settings)
-    here = {"processes": team.size}
-    team.first(lambda: holds_unfinished(settings, folder, None, **here))  # before minutes of reading, where it shows
+
+    def begun(fingerprint: str | None) -> bool:
+        return holds_unfinished(settings, folder, fingerprint, processes=team.size, own=own)
+
+    team.first(lambda: begun(None))  # before minutes of reading, where it shows
     data = prepared if prepared is not None else prepare(settings)
     for line in data.remarks():
         say(line)
-    with exactly_repeatable(settings.training.threads):
-        model = first_model(settings, data)
+    with exactly_repeatable(settings.training.threads), torch.random.fork_rng(devices=[]):
+        model = first_model(settings, data, own)
         team.agree(settings, data.corpus.fingerprint, model)
         with contextlib.ExitStack() as held:
 
             def begin() -> None:
-                if not holds_unfinished(settings, folder, data.corpus.fingerprint, **here):
-                    create_folder(folder, first_files(settings, data, model, command, **here))
+                if not begun(data.corpus.fingerprint):
+                    create_folder(folder, first_files(settings, data, model, command, processes=team.size))
                 held.enter_context(locked(folder))
 
             team.first(begin)
             return _Trainer(settings, folder, data, model, watch, team).run(say)
 
 
-def first_model(settings: Settings, data: Prepared) -> TranslationModel:
+def first_model(settings: Settings, data: Prepared, own: OwnCode | None = None) -> TranslationModel:
     """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
+    if own is not None:
+        return build_own(own, settings, len(data.source), len(data.target))
     check_size(settings, len(data.source), len(data.target), copies=4)
     return build_model(
         settings,
@@ -256,6 +265,8 @@ class _Trainer:
                 loss = loss * (self.model.counted(part) / self.model.counted(batch))
             loss.backward()  # type: ignore[no-untyped-call]
             value = float(loss.detach())
+            for unused in (w for w in self.trained if w.grad is None):  # of somebody's model: kept all the same
+                unused.grad = torch.zeros_like(unused)
         value, others = self.team.sum_up(self.trained, value)
         self.at.cpu_seconds += others
         return value
@@ -406,4 +417,5 @@ def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
         rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
         fingerprint=data.corpus.fingerprint,
         left_out=model.cannot_say(data.train),
+        own=model.code.name if isinstance(model, OwnTranslator) else "",
     )

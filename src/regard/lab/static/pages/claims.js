@@ -9,16 +9,20 @@ const PARTS = [["because", ""], ["counterexample", "Counterexample: "], ["region
 export function build(lab) {
   const statement = element("p", { class: "statement" });
   const sources = element("p", { class: "aside" });
+  const complete = element("div", { class: "checklist" });
   const holder = element("div", { class: "claim-picture" });
-  lab.picture.append(statement, sources, holder);
+  lab.picture.append(statement, sources, holder, complete);
   let tools = null;
   let svg = null;
+  let ticked = "";
   let later = null;
   return ({ picture }) => {
     tools ??= makeTools(lab, picture);
     tools(picture);
     fill(statement, [picture.statement]);
     fill(sources, [picture.sources.join(" · ")]);
+    if (ticked !== JSON.stringify(picture.checklists)) fill(complete, picture.checklists.flatMap(checklist));
+    ticked = JSON.stringify(picture.checklists); // what was ticked stays so
     if (picture.drawn && picture.drawn.svg !== svg) {
       svg = picture.drawn.svg;
       fill(holder, [svg ? parsed(svg, picture.statement) : element("p", {}, picture.drawn.why)]);
@@ -38,18 +42,40 @@ function parsed(text, label) {
   return drawn;
 }
 
+/** What a complete written answer contains, to tick: the ticks are the reader's own and are kept nowhere. */
+function checklist({ question, points, items }) {
+  const line = (item, at) => {
+    const box = element("input", { type: "checkbox", id: `item-${question}-${at}` });
+    return element("li", {}, box, element("label", { for: box.id }, ` ${item.text} (${item.worth})`));
+  };
+  return [element("p", {}, element("b", {}, `A complete answer to ${question} contains`), ` (${points} points)`), element("ul", {}, ...items.map(line))];
+}
+
 function makeTools(lab, picture) {
-  const names = Object.values(picture.topics).flat();
+  let names = [];
   const to = (claim) => claim && lab.set({ claim, set: "", show: "picture" });
+  const sets = choice({ name: "of", label: "Problem set", groups: { "Problem sets": picture.sets }, first: "all of them" }, (of) => lab.set({ of, question: "", set: "", show: "picture" }));
+  const questions = choice({ name: "question", label: "Question", groups: {}, first: "all of them" }, (question) => lab.set({ question, set: "", show: "picture" }));
   const chosen = choice({ name: "claim", label: "Claim", groups: picture.topics }, to);
   const next = (step) => to(names[(names.indexOf(lab.state.claim) + step + names.length) % names.length]);
   const inputs = element("div", { class: "parameters" });
   const check = button("Check it", () => lab.set({ show: lab.state.show === "picture" ? "verdict" : "picture" }), { id: "check" });
   const prove = button("Prove it", () => lab.set({ show: lab.state.show === "proof" ? "verdict" : "proof" }), { id: "prove" });
   const row = element("div", { class: "buttons" }, check, prove, button("← Previous", () => next(-1), { id: "previous" }), button("Next →", () => next(1), { id: "next" }));
-  lab.controls.append(chosen.whole, inputs, row);
+  lab.controls.append(sets.whole, questions.whole, chosen.whole, inputs, row);
   let made = "";
+  let offered = "";
   return (fresh) => {
+    if (offered !== JSON.stringify(fresh.topics)) {
+      offered = JSON.stringify(fresh.topics);
+      names = [...new Set(Object.values(fresh.topics).flat())];
+      chosen.offer(fresh.topics);
+    }
+    if (questions.whole.dataset.of !== lab.state.of) questions.offer({ Questions: fresh.questions });
+    questions.whole.dataset.of = lab.state.of;
+    questions.whole.hidden = !lab.state.of;
+    sets.set(lab.state.of);
+    questions.set(lab.state.question);
     chosen.set(lab.state.claim);
     const wanted = lab.state.claim + fresh.parameters.map((one) => one.name).join();
     if (made !== wanted) fill(inputs, fresh.parameters.flatMap((one) => parameter(lab, one)));
@@ -72,13 +98,18 @@ function parameter(lab, { name, value, meaning, rule }) {
   return [element("label", { for: input.id }, element("b", {}, name), " " + meaning), input];
 }
 
-function verdicts({ readings, proof }) {
+function verdicts({ readings, proof, sets }) {
   const cards = readings.map((one) => {
     const badge = element("span", { class: "badge " + one.status.toLowerCase().replace(" ", "-") }, `${MARKS[one.status] ?? ""} ${one.status}`);
     const head = element("p", {}, badge, " ", element("b", {}, one.reading), " ", element("span", { class: "aside" }, `by ${one.by}`));
     const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) => element("p", {}, element("i", {}, label), one[part]));
     return element("div", { class: "verdict", "data-status": one.status }, head, element("p", { class: "aside" }, one.statement), ...lines);
   });
+  if (new Set(sets.map((one) => one.reading)).size > 1) {
+    const rows = sets.map((one) => element("tr", {}, ...[one.set, one.questions.join(" and "), one.reading, one.status].map((cell) => element("td", {}, cell))));
+    const head = element("tr", {}, ...["set", "question", "its premise", "verdict"].map((cell) => element("th", {}, cell)));
+    cards.unshift(element("table", { class: "by-set" }, head, ...rows));
+  }
   if (!proof) return cards;
   const steps = proof.split("\n\n").map((step) => element("p", {}, step));
   return [...cards, element("div", { class: "proof" }, element("p", {}, element("b", {}, "Proof")), ...steps)];

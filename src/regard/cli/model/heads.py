@@ -1,0 +1,128 @@
+"""``regard model heads``: what every head of a model does, measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.model.capture import Heads, parsed_list
+from regard.cli.model.options import Device, Limit, Text, load_given
+from regard.cli.output import AsJson, Progress, check_plot, note, show
+
+if TYPE_CHECKING:
+    from regard.models.head_report import Heads as Measured
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model as for the other commands, or a file with weights: a capture, .npy, .npz or .safetensors.",
+    ),
+]
+Tokens = Annotated[str | None, typer.Option(metavar="WORDS", help="The tokens of a file with weights, blanks between.")]
+Layers = Annotated[str | None, typer.Option(metavar="LIST", help="Which layers, as in 0,3-5 [default: all].")]
+Example = Annotated[int, typer.Option(min=0, help="Which example of the batch the weights are of.")]
+Ceilings = Annotated[bool, typer.Option("--ceilings", help="Which tokens can never win, or not be copied; proved.")]
+Rank = Annotated[bool, typer.Option("--rank", help="Ranks of W_Q W_K^T and W_V W_O, and what lower ones cost.")]
+Ablate = Annotated[bool, typer.Option("--ablate", help="The model without each head.")]
+Direct = Annotated[bool, typer.Option("--direct", help="What each head itself adds to the output.")]
+Noise = Annotated[bool, typer.Option("--noise", help="How fragile each head is when its keys' lengths swing.")]
+Every = Annotated[bool, typer.Option("--all", help="All of these.")]
+Eps = Annotated[float, typer.Option(help="A head copies from a weight of 1/(1 + eps) on.")]
+Cut = Annotated[int | None, typer.Option(metavar="RANK", min=1, help="With --rank: cut to this rank.")]
+Csv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the table there (.csv).")]
+Figure = Annotated[str | None, typer.Option(metavar="FILE", help="Draw layers by heads (.svg, .png, .pdf).")]
+Measure = Annotated[
+    str | None, typer.Option(help="With --figure: which measure, as the CSV names them [default: effective].")
+]
+
+
+def heads(
+    model: Source,
+    text: Text = None,
+    tokens: Tokens = None,
+    layers: Layers = None,
+    heads: Heads = None,
+    example: Example = 0,
+    ceilings: Ceilings = False,
+    rank: Rank = False,
+    ablate: Ablate = False,
+    direct: Direct = False,
+    noise: Noise = False,
+    every: Every = False,
+    eps: Eps = 0.1,
+    cut: Cut = None,
+    csv: Csv = None,
+    figure: Figure = None,
+    measure: Measure = None,
+    device: Device = "cpu",
+    limit: Limit = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """What every head does: how it spreads its weights, its pattern, its keys, what it adds, its twin.
+
+    Example: regard model heads my_model.py:build --figure heads.svg
+
+    The costly measures are asked for: --ceilings, --rank, --ablate, --direct, --noise, or --all. What cannot be
+    measured on what was given is "not applicable", with the reason. Attention is not explanation.
+    """
+    asked = {"ceilings": ceilings, "rank": rank, "ablation": ablate, "direct": direct, "noise": noise}
+    _refuse(model, text, tokens, cut, rank or every, figure, measure)
+    _check_targets(csv, figure)
+    options: dict[str, Any] = {
+        "layers": parsed_list(layers, "--layers"), "only": parsed_list(heads, "--heads"), "example": example,
+        "also": [name for name, wanted in asked.items() if wanted or every], "eps": eps, "rank": cut,
+    }  # fmt: skip
+    found = _measured(model, text, tokens, device, limit, options)
+    if csv is not None:
+        from regard.files import write_file
+
+        write_file(csv, found.to_csv().encode())
+    if figure is not None:
+        from regard.pictures import save
+
+        save(found.picture(measure or "effective"), figure)
+    show(found, as_json=as_json)
+
+
+def _measured(
+    model: str, text: str | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
+) -> Measured:
+    from regard.models.heads import heads as measure_heads
+    from regard.models.weights_file import is_weights_file, read_weights
+
+    options = {**options, "progress": Progress("Heads")}
+    if is_weights_file(model):
+        words = None if tokens is None else tokens.split()
+        return measure_heads(read_weights(model, tokens=words), **options)
+    given = load_given(model, text=text, device=device, limit=limit)
+    if given.module.training:
+        note("the model was in training mode and was put into eval mode")
+    given.module.eval()
+    return measure_heads(given, **options)
+
+
+def _refuse(
+    model: str, text: str | None, tokens: str | None, cut: int | None, ranked: bool, figure: str | None,
+    measure: str | None,
+) -> None:  # fmt: skip
+    from regard.errors import InputError
+    from regard.models.weights_file import is_weights_file
+
+    if is_weights_file(model) and text is not None:
+        raise InputError("--text needs a model to read it; for weights from a file, name their tokens with --tokens.")
+    if not is_weights_file(model) and tokens is not None:
+        raise InputError("--tokens belongs to weights from a file; give a model its --text.")
+    if cut is not None and not ranked:
+        raise InputError("--cut does nothing without --rank: add --rank or leave --cut out.")
+    if measure is not None and figure is None:
+        raise InputError("--measure does nothing without --figure: add --figure or leave --measure out.")
+
+
+def _check_targets(csv: str | None, figure: str | None) -> None:
+    from regard.arrays import check_target
+
+    check_plot(figure)
+    if csv is not None:
+        check_target(csv, (".csv",))

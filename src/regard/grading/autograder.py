@@ -1,0 +1,178 @@
+"""An autograder in one zip: the assignment, the secret, this package, and a program that grades one submission.
+
+Course systems run it in a container, as root, with the student's files beside it. There bubblewrap usually cannot
+make namespaces; the second tier (Landlock, another user, a filter of system calls) keeps the student's code from
+reading anything but Python and NumPy, the secret first of all. With neither tier nothing is run, and the result
+says so.
+
+    python run.py gradescope [BASE]        BASE/source, BASE/submission, BASE/results/results.json; /autograder
+    python run.py prairielearn [BASE]      BASE/tests, BASE/student, BASE/results/results.json; /grade
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.coursework.answers.jail import Tier
+from regard.errors import InputError, RegardError
+from regard.files import write_file
+from regard.grading.assignment import Assignment, Kind
+from regard.grading.formats import NOT_GRADED, gradescope, prairielearn
+from regard.grading.grader import grade, pile_of, safe_tier
+from regard.grading.reading import read_assignment
+from regard.grading.secret import Secret, read_secret
+from regard.grading.students import moment
+from regard.grading.submissions import Submission, read_submissions
+from regard.results import Result
+
+SYSTEMS = ("gradescope", "prairielearn")
+NEEDED = ("numpy", "scipy", "python-flint", "joblib", "safetensors", "typer")
+SETUP = """#!/usr/bin/env bash
+# Run once, when the image is built.
+set -e
+apt-get update && apt-get install -y python3 python3-pip python3-venv bubblewrap || true
+python3 -m venv /opt/regard
+/opt/regard/bin/pip install {needed}
+chmod -R go-rwx /autograder/source
+"""
+RUN = """#!/usr/bin/env bash
+# Run for each submission. The secret stays in a folder that only root can read, and the student's code is not root.
+chmod -R go-rwx {source}
+exec /opt/regard/bin/python {source}/run.py {system}
+"""
+PROGRAM = """import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "package"))
+
+from regard.grading.autograder import main
+
+main(sys.argv[1:], source=Path(__file__).parent)
+"""
+LEFT_OUT = ("lab", "demo.py", "__pycache__")  # of the package: not needed to grade
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Packed(Result):
+    """An autograder, packed."""
+
+    path: str
+    system: str
+    files: int
+    size: int
+
+    def __str__(self) -> str:
+        where = {
+            "gradescope": "upload it as the autograder of a programming assignment",
+            "prairielearn": "unpack it into the tests/ folder of the question, entrypoint /grade/tests/run_autograder",
+        }[self.system]
+        return (
+            f"Wrote {self.path} ({self.files} files, {self.size / 1e6:.1f} MB): {where}. It holds the secret: give it "
+            "to nobody else."
+        )
+
+
+def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Packed:
+    """Write the zip; the assignment, its files and the secret are in it."""
+    if any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) for task in assignment.tasks):
+        raise InputError("A question that asks for a model is not run in the packed autograder; take it out first.")
+    if Path(path).suffix != ".zip":
+        raise InputError(f"{path} must end in .zip.")
+    read_secret(secret)
+    source = "/autograder/source" if system == "gradescope" else "/grade/tests"
+    files = {
+        "setup.sh": SETUP.format(needed=" ".join(NEEDED)).encode(),
+        "run_autograder": RUN.format(source=source, system=system).encode(),
+        "run.py": PROGRAM.encode(),
+        "assignment.toml": assignment.path.read_bytes(),
+        "secret.txt": Path(secret).read_bytes(),
+        **{
+            str(task.file.relative_to(assignment.path.parent)): task.file.read_bytes()
+            for task in assignment.tasks
+            if task.file
+        },
+        **_package(),
+    }
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o700 if name in ("setup.sh", "run_autograder") else 0o600) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    write_file(path, stream.getvalue())
+    return Packed(path=path, system=system, files=len(files), size=len(stream.getvalue()))
+
+
+def _package() -> dict[str, bytes]:
+    """This package's own files, without the rooms that grading does not use."""
+    home = Path(regard.__file__).parent
+    kept = [path for path in sorted(home.rglob("*")) if path.is_file() and path.suffix not in (".pyc", ".gz", ".txt")]
+    return {
+        f"package/regard/{path.relative_to(home).as_posix()}": path.read_bytes()
+        for path in kept
+        if not set(LEFT_OUT) & set(path.relative_to(home).parts)
+    }
+
+
+def main(words: list[str], *, source: Path) -> None:
+    """Grade the one submission that is there, and write what the course system reads."""
+    system = words[0] if words and words[0] in SYSTEMS else "gradescope"
+    base = Path(words[1]) if len(words) > 1 else Path("/autograder" if system == "gradescope" else "/grade")
+    os.chmod(source, 0o700)
+    secret = read_secret(source / "secret.txt")
+    try:
+        tier = Tier.LANDLOCK if "landlock" in words[2:] else safe_tier(sandbox=True)
+        said = graded(read_assignment(source / "assignment.toml"), secret, base, system=system, tier=tier)
+    except RegardError as error:
+        said = refused(str(error), system)
+        print(error, file=sys.stderr)
+    (base / "results").mkdir(exist_ok=True)
+    write_file(base / "results" / "results.json", json.dumps(said, indent=1).encode())
+
+
+def refused(why: str, system: str) -> dict[str, Any]:
+    """No mark, and the reason; never a zero that looks like a verdict."""
+    if system == "prairielearn":
+        return {"gradable": False, "message": NOT_GRADED + why}
+    return {"output": NOT_GRADED + why, "tests": [], "visibility": "visible", "score": 0, "stdout_visibility": "hidden"}
+
+
+def graded(assignment: Assignment, secret: Secret, base: Path, *, system: str, tier: Tier) -> dict[str, Any]:
+    """The result for one submission."""
+    folder = base / ("submission" if system == "gradescope" else "student")
+    one = replace(_submission(folder), **_about(base, system))
+    pile = pile_of(assignment, [one], secret=secret)
+    with tempfile.TemporaryDirectory(prefix="regard-") as scratch:
+        marks = grade(pile, Path(scratch), jail=tier, workers=1)
+    return (gradescope if system == "gradescope" else prairielearn)(assignment, marks.rows[0])
+
+
+def _submission(folder: Path) -> Submission:
+    """All files of the folder are one student's."""
+    found = read_submissions([str(folder)]) if folder.is_dir() else []
+    files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in found for entry in one.files)
+    problems = tuple(problem for one in found for problem in one.problems)
+    return Submission(student="student", files=files, problems=problems)
+
+
+def _about(base: Path, system: str) -> dict[str, Any]:
+    """Who handed it in and when, as the course system says; never as a file of the student does."""
+    path = base / ("submission_metadata.json" if system == "gradescope" else "data/data.json")
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        if system == "prairielearn":
+            return {"student": str(said.get("variant", {}).get("id") or said.get("submitted_uid") or "student")}
+        people = sorted(str(user.get("email") or user.get("id")) for user in said["users"])
+        return {"student": " ".join(people)[:100] or "student", "submitted": moment(said["created_at"], "created_at")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}

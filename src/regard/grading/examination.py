@@ -1,0 +1,260 @@
+"""One answer examined: stage by stage, from the plainest instances to the adversary, until a stage fails.
+
+What is found is an :class:`Outcome`, plain data: it goes into the journal, and points are computed from it later.
+Work is counted, not time: the same answer gives the same outcome on every machine. What the clock has stopped is
+CUT_SHORT, and what this machine could not run is NOT_RUN; neither is a zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.adversary import Tried
+from regard.coursework.answers.checking import Check, Stage
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
+from regard.coursework.question import Instance
+from regard.errors import CouldNotFindOut, InputError
+from regard.grading.assignment import Kind, Limits, Task
+from regard.grading.notebooks import Code
+
+SMALLEST = 5  # plain instances of the smallest sizes come first: the first step of the points
+ORDER = (Stage.PLAIN, Stage.RANDOM, Stage.TRAPS, Stage.ENDS)
+
+
+class Status(StrEnum):
+    """How an examination ended."""
+
+    PASSED = "passed"  # nothing was found against it
+    FAILED = "failed"
+    CUT_SHORT = "cut short"  # by the clock: for a person to look at
+    NOT_RUN = "not run"  # this machine could not: grade again
+    BY_HAND = "by hand"  # a person marks it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What running one answer has shown; ``share`` is of the points, where that is not by stages."""
+
+    status: Status
+    passed: tuple[str, ...] = ()  # stages
+    at: str = ""  # the stage that failed
+    share: float | None = None
+    reason: str = ""
+    counterexample: Mapping[str, Any] | None = None  # said, setting, code
+    mistakes: tuple[str, ...] = ()  # names of what is wrong, for counting
+    instances: int = 0
+    moves: int = 0
+    tier: str = ""
+    confined: str = ""
+    printed: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # the limit that cut it short: with a higher one it is tried again
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Outcome:
+        lists = {name: tuple(said[name]) for name in ("passed", "mistakes", "notes")}
+        return cls(**{**said, **lists, "status": Status(said["status"])})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """What is to be examined: the name of a file, its text, the notebook behind it, and the seed of the instances."""
+
+    name: str
+    source: bytes
+    seed: int
+    notebook: Code | None = None
+
+
+class WorkClock(Clock):
+    """Looking for a smaller counterexample is bounded by work; the wall's clock ends only what would take for ever."""
+
+    def late(self) -> bool:
+        return time.monotonic() - self.start > 20 * self.limit
+
+
+def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
+    """Run one answer in a process of its own, and judge it here."""
+    clock = WorkClock(limits.seconds)
+    arguments = tuple(task.question.arguments)
+    try:
+        runner = Runner(
+            f"{given.name}:{task.function}",
+            function=task.function,
+            arguments=arguments,
+            clock=clock,
+            jail=jail,
+            code=given.source,
+        )
+        with runner:
+            found = _asked(task, given, runner, clock, limits)
+    except NotStarted as error:
+        return Outcome(status=Status.NOT_RUN, reason=str(error))
+    except TookTooLong as error:
+        found = Outcome(status=Status.CUT_SHORT, reason=_plainly(str(error)))
+    except CouldNotFindOut as error:  # the judge's own, or the teacher's
+        found = Outcome(status=Status.NOT_RUN, reason=str(error))
+    except InputError as error:  # whatever is wrong before the first instance
+        found = failed(str(error), at=Stage.PLAIN)
+    return _told(found, given, runner)
+
+
+def failed(reason: str, *, at: str = "", **more: Any) -> Outcome:
+    """It fails, for this reason."""
+    return Outcome(status=Status.FAILED, reason=reason, at=at, mistakes=(pattern(reason),), **more)
+
+
+def pattern(reason: str) -> str:
+    """What reasons have in common that differ in their numbers only.
+
+    >>> pattern("alpha_0 = 0.333333 is below 1/(2+eps) = 0.4"), pattern("hw.py:query failed: line 3: KeyError: 'a'")
+    ('alpha_# = # is below #/(#+eps) = #', "KeyError: 'a'")
+    """
+    kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)? ", "", reason).partition(" (for ")[0]
+    kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
+    kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
+    kept = kept.removesuffix("; fix it first.")
+    kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "#", kept)
+    return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
+
+
+def _told(found: Outcome, given: Given, runner: Runner) -> Outcome:
+    """With what kept it in, what it printed, and lines as cells where it is a notebook."""
+    book = given.notebook
+    reason = found.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
+    printed = runner.printed if hasattr(runner, "lines") else ""
+    said = {
+        **found.to_dict(),
+        "reason": book.told(reason) if book is not None else reason,
+        "tier": runner.tier.value,
+        "seconds": runner.clock.limit if found.status is Status.CUT_SHORT else 0.0,
+        "confined": re.sub(r"user \d+", "another user", runner.confined),  # else two runs would differ
+        "printed": printed[:500],
+        "notes": (*found.notes, *(book.notes if book is not None else ())),
+    }
+    return Outcome.from_dict(said)
+
+
+def _plainly(reason: str) -> str:
+    """Without the advice to the author of a single check."""
+    return reason.partition("; end the loop")[0] + "; that is no verdict: a person has to look at it."
+
+
+def _asked(task: Task, given: Given, runner: Runner, clock: Clock, limits: Limits) -> Outcome:
+    if task.kind is Kind.STATEMENTS:
+        from regard.grading.statements import judged_statements
+
+        return judged_statements(task, runner, given.seed)
+    if task.kind is Kind.PERPLEXITY:
+        from regard.grading.perplexity import judged_perplexity
+
+        return judged_perplexity(task, runner)
+    question = task.question
+    sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
+    check = Check(task.claim or task.id, question, runner.name, runner.call, sizes, clock, given.seed)
+    return Stages(check, limits, within=task.within).examined()
+
+
+@dataclass(eq=False)
+class Stages:
+    """The stages of one examination, and how far it has come."""
+
+    check: Check
+    limits: Limits
+    within: float = 0.0
+    passed: list[str] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
+
+    def examined(self) -> Outcome:
+        """Stage by stage; the first failure ends it."""
+        groups: dict[Stage, list[Instance]] = {stage: [] for stage in ORDER}
+        groups[Stage.PLAIN] = list(self.check.smallest(SMALLEST))
+        for stage, instance in itertools.islice(self.check.instances(), self.limits.instances - SMALLEST):
+            groups[Stage.RANDOM if stage is Stage.PLAIN else stage].append(instance)
+        for stage in (*ORDER, Stage.ADVERSARY):
+            try:
+                found = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
+            except TookTooLong as error:
+                return self._ended(Status.CUT_SHORT, reason=_plainly(str(error)), at=stage)
+            except NotStarted:
+                raise
+            except InputError as error:  # it raised, or returned something that is no answer, or ended the process
+                return self._ended(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
+            if found is not None:
+                return found
+            self.passed.append(stage.value)
+        return self._ended(Status.PASSED, notes=self._unsteady())
+
+    def _stage(self, stage: Stage, instances: list[Instance]) -> Outcome | None:
+        for instance in instances:
+            one = self.check.judged(instance)
+            if one.ruling.fails:
+                return self._failure(one, stage)
+            self.tried.append(one)
+        return None
+
+    def _adversary(self) -> Outcome | None:
+        found = self.check.adversary(self.tried, moves=self.limits.moves)
+        if found is not None:
+            return self._failure(found, Stage.ADVERSARY)
+        again = self.check.judged(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
+        if again.ruling.fails:
+            return self._failure(again, Stage.ADVERSARY, shrink=False)
+        if (far := self._too_far()) is not None:
+            return far
+        if self.check.clock.stopped:
+            reason = f"it took more than {0.9 * self.limits.seconds:g} s before all moves of the adversary were made"
+            return self._ended(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
+        return None
+
+    def _too_far(self) -> Outcome | None:
+        """Right, but much larger than it need be, where the assignment bounds that."""
+        distance = self.check.distance(self.tried) if self.within else None
+        if distance is None or distance.most <= self.within * (1 + 1e-9):
+            return None
+        said = (
+            f"it is right, but {distance.measure.format(f'{distance.most:.4g} times')}, and {self.within:g} are allowed"
+        )
+        mistakes = ("right, but too far from the best",)
+        return self._ended(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
+
+    def _failure(self, one: Tried, stage: Stage, *, shrink: bool = True) -> Outcome:
+        asked = self.check.asked  # before anything smaller is looked for
+        smallest = self.check.counterexample(self.check.shrunk(one) if shrink else one)
+        code = smallest.code.replace("numbers: --json has them", "numbers, too many to be shown")
+        shown = {"said": smallest.said, "setting": dict(smallest.setting), "code": code}
+        self.check.asked = asked
+        notes = () if shrink else ("for the same arguments it gave a right answer first, and a wrong one later",)
+        return self._ended(
+            Status.FAILED,
+            reason=smallest.said,
+            at=stage,
+            counterexample=shown,
+            mistakes=(pattern(smallest.said),),
+            notes=notes,
+        )
+
+    def _unsteady(self) -> tuple[str, ...]:
+        first = self.tried[0]
+        answer = self.check.judged(first.instance).answer
+        same = np.array_equal(np.asarray(answer, dtype=object), np.asarray(first.answer, dtype=object))
+        return () if same else ("its answers change from call to call",)
+
+    def _ended(self, status: Status, **more: Any) -> Outcome:
+        fresh = min(self.check.asked, self.limits.instances)
+        return Outcome(
+            status=status, passed=tuple(self.passed), instances=fresh, moves=max(self.check.asked - fresh, 0), **more
+        )

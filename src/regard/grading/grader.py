@@ -1,0 +1,294 @@
+"""Grading a pile: every answer of every submission examined, on all cores, each outcome kept as soon as it is there."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from multiprocessing import get_context
+from pathlib import Path
+
+from regard.coursework.answers.jail import Tier, chosen
+from regard.errors import InputError
+from regard.files import Lock
+from regard.grading.assignment import Assignment, Kind, Limits, Task
+from regard.grading.differences import differences
+from regard.grading.examination import Given, Outcome, Status, examined, failed
+from regard.grading.journal import Journal, key_of
+from regard.grading.marks import ClassMarks, StudentMarks, marked
+from regard.grading.secret import Secret
+from regard.grading.students import Student, identity
+from regard.grading.submissions import Submission, known
+from regard.progress import Progress
+
+MARKS = "marks.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Job:
+    """One answer to be examined."""
+
+    key: str
+    about: str
+    task: Task
+    given: Given
+    limits: Limits
+    jail: Tier
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pile:
+    """Everything that marks are made from."""
+
+    assignment: Assignment
+    submissions: tuple[Submission, ...]
+    students: Mapping[str, Student]
+    secret: Secret
+    ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
+
+    def who(self, submission: Submission) -> str:
+        """Whose numbers a submission is examined with: its group's, or its student's."""
+        student = self.students.get(submission.identity)
+        groups = {identity(one.group): one.group for one in self.students.values() if one.group}
+        group = student.group if student is not None else groups.get(submission.identity, "")
+        return f"group {identity(group)}" if group else submission.identity
+
+
+def safe_tier(*, sandbox: bool) -> Tier:
+    """The jail that submissions run in; without one nothing runs, unless that was asked for."""
+    if not sandbox:
+        return Tier.NONE
+    try:
+        return chosen(True)
+    except InputError as error:
+        said = str(error).partition("; without --jail")[0]
+        raise InputError(
+            f"{said}. Submissions would run with your rights; use a container or a virtual machine, and give "
+            "--no-sandbox there."
+        ) from None
+
+
+def grade(
+    pile: Pile, folder: Path, *, jail: Tier, workers: int | None = None, progress: Progress | None = None
+) -> ClassMarks:
+    """Examine what is not in the journal of the folder yet, and return everybody's marks."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from None
+    lock = Lock(folder)
+    if not lock.acquire(wait=False):
+        raise InputError(f"Another grading is at work in {folder}; wait for it, or give another --out.")
+    try:
+        journal = Journal(folder, pile.secret)
+        outcomes, jobs = planned(pile, jail)
+        todo = [job for job in jobs if not _settled(journal.outcomes.get(job.key), job.limits)]
+        for done, (job, outcome) in enumerate(_run(todo, workers or cores()), 1):
+            if outcome.status is Status.NOT_RUN:
+                outcomes[job.key] = outcome  # not kept: the next time it may run
+            else:
+                journal.add(job.key, outcome, about=job.about)
+            if progress is not None:
+                progress(len(jobs) - len(todo) + done, len(jobs))
+        found = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
+        return replace(found, changed=tuple(differences(before(folder), found)))
+    finally:
+        lock.release()
+
+
+def _settled(outcome: Outcome | None, limits: Limits) -> bool:
+    """Whether an answer need not be run: it was, and not cut short by a lower limit than now."""
+    return outcome is not None and not 0 < outcome.seconds < limits.seconds
+
+
+def before(folder: Path) -> dict[str, object] | None:
+    """The marks that are in the folder already."""
+    try:
+        found = json.loads((folder / MARKS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
+    """What can be said without running anything, and what has to be run."""
+    outcomes: dict[str, Outcome] = {}
+    jobs: dict[str, Job] = {}
+    for submission in pile.submissions:
+        for task in pile.assignment.tasks if not submission.refused else ():
+            key = outcome_key(pile, submission, task)
+            found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+            if task.kind is Kind.WRITTEN:
+                outcomes[key] = Outcome(status=Status.BY_HAND)
+            elif found is None:
+                outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
+            elif task.by_function:
+                seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
+                given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
+                about = f"{submission.student}, {task.id}"
+                limits = pile.assignment.limits
+                jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
+            else:
+                outcomes[key] = Outcome(
+                    status=Status.NOT_RUN, reason="a model is checked by hand, as docs/grading.md says"
+                )
+    return outcomes, list(jobs.values())
+
+
+def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
+    """The journal's name for one answer: who, which question, what decides it, and the file."""
+    found = submission.code(task.function) if task.by_function else None
+    source = found[1] if found is not None else b""
+    digest = task.digest(pile.assignment.limits)
+    return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
+    """Outcomes as they come; one worker needs no pool."""
+    if workers <= 1 or len(jobs) < 2:
+        yield from ((job, _examined(job)) for job in jobs)
+        return
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
+    waiting: dict[Future[Outcome], Job] = {}
+    rest = iter(jobs)
+    try:
+        while True:
+            for job in rest:
+                waiting[pool.submit(_examined, job)] = job
+                if len(waiting) >= 4 * workers:  # a pile of hundreds is not sent at once
+                    break
+            if not waiting:
+                return
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begun(parent: int) -> None:
+    """In a worker: Ctrl-C is for the one who waits; and whoever loses that one ends too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(ctypes, "CDLL") and os.uname().sysname == "Linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _examined(job: Job) -> Outcome:
+    return examined(job.task, job.given, limits=job.limits, jail=job.jail)
+
+
+def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: tuple[int, int]) -> ClassMarks:
+    rows = [_row(pile, submission, outcomes) for submission in pile.submissions]
+    tiers = sorted({one.tier for row in rows for one in row.questions if one.tier})
+    return ClassMarks(
+        assignment=pile.assignment.name,
+        rows=tuple(_shared(pile, rows)),
+        tiers=tuple(tiers) or ((jail.value,) if counts[0] else ()),
+        secret=pile.secret.name(),
+        graded=counts[0],
+        known=counts[1],
+        _assignment=pile.assignment,
+    )
+
+
+def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
+    assignment = pile.assignment
+    ticks = pile.ticks.get(submission.identity, {})
+    given = {question: assignment.task(question).ticked(lines) for question, lines in ticks.items()}
+    questions = (
+        ()
+        if submission.refused
+        else tuple(
+            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=given.get(task.id))
+            for task in assignment.tasks
+        )
+    )
+    student = pile.students.get(submission.identity) or Student(id=submission.student, name=submission.name)
+    due = student.due(assignment.deadline)
+    late = max(submission.submitted - due, timedelta(0)) if due and submission.submitted else timedelta(0)
+    problems = submission.problems
+    if due and not submission.submitted:
+        problems = (*problems, "when it was handed in is not known; nothing was taken off for lateness")
+    return StudentMarks(
+        student=submission.student,
+        name=student.name,
+        email=student.email,
+        group=student.group,
+        questions=questions,
+        of=assignment.points,
+        submitted=submission.submitted,
+        late=late,
+        kept=assignment.late.kept(late),
+        problems=problems,
+        refused=submission.refused,
+    )
+
+
+def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
+    """Everybody on the list: members of a group get its better submission; who handed in nothing gets a row too."""
+    found = {identity(row.student): row for row in rows}
+    groups: dict[str, StudentMarks] = {}
+    for row in rows:
+        group = identity(row.group) or (identity(row.student) if _is_group(pile, row.student) else "")
+        if group and not row.refused and (group not in groups or row.points > groups[group].points):
+            groups[group] = row
+    listed = []
+    for key, student in pile.students.items():
+        best = groups.get(identity(student.group)) if student.group else None
+        own = found.get(key)
+        row = (
+            best
+            or own
+            or StudentMarks(
+                student=student.id,
+                name=student.name,
+                group=student.group,
+                questions=(),
+                of=pile.assignment.points,
+                submitted=None,
+                late=timedelta(0),
+                kept=1.0,
+                problems=("nothing was handed in",),
+            )
+        )
+        by = row.student if best is not None and identity(row.student) != key else ""
+        listed.append(
+            replace(row, student=student.id, name=student.name, email=student.email, group=student.group, by=by)
+        )
+    extra = [row for key, row in found.items() if key not in pile.students and not _is_group(pile, row.student)]
+    refused = [row for row in rows if row.refused and row is not found.get(identity(row.student))]
+    return sorted([*listed, *extra, *refused], key=lambda row: identity(row.student))
+
+
+def _is_group(pile: Pile, name: str) -> bool:
+    return identity(name) in {identity(one.group) for one in pile.students.values() if one.group}
+
+
+def pile_of(
+    assignment: Assignment,
+    submissions: list[Submission],
+    *,
+    secret: Secret,
+    students: Mapping[str, Student] | None = None,
+    ticks: Mapping[str, Mapping[str, list[bool]]] | None = None,
+) -> Pile:
+    """Submissions with their students."""
+    listed = students or {}
+    return Pile(
+        assignment=assignment,
+        submissions=tuple(known(submissions, listed)),
+        students=listed,
+        secret=secret,
+        ticks=ticks or {},
+    )

@@ -1,0 +1,146 @@
+"""A notebook as a Python file: functions are found by their names, whatever happened to the cells.
+
+Cells run one after the other, each by itself: one that fails, or cannot even be parsed, does not take the others
+with it. Outputs are never read. Code that somebody turned into a text cell by mistake counts, if it is needed. A
+line of the made file is told as cell and line again.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import InputError
+
+MOST_CELLS = 2000
+PREFIX = re.compile(r"^\s*[%!?]")
+DRIVER = """\
+def _cells(texts):
+    import sys
+    for number, skipped, text in texts:
+        try:
+            exec(compile("\\n" * skipped + text, __file__, "exec"), globals())
+        except Exception as error:
+            print(f"cell {number} failed: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def display(*things):
+    print(*things)
+
+
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """Python, made from a notebook: the text that is run, and where each cell begins among its lines."""
+
+    source: bytes
+    starts: tuple[int, ...]
+    numbers: tuple[int, ...]
+    notes: tuple[str, ...]
+    written: tuple[str, ...]  # the text cells
+    names: frozenset[str]  # what is defined at the top of some cell
+
+    def told(self, message: str) -> str:
+        """The message, with lines of the made file as cells and lines."""
+        return re.sub(r"\bline (\d+)", lambda found: self._place(int(found[1])), message)
+
+    def _place(self, line: int) -> str:
+        at = bisect_right(self.starts, line - 1) - 1
+        return f"cell {self.numbers[at]}, line {line - self.starts[at]}" if at >= 0 else f"line {line}"
+
+
+def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
+    """The notebook's code; ``wanted`` are the names for which code in a text cell is taken, too."""
+    cells = _cells(data)
+    notes: list[str] = []
+    parsed = [(n, _python(text, n, notes)) for n, kind, text in cells if kind == "code"]
+    kept = [(n, text) for n, text in parsed if text.strip()]
+    names = {name for _, text in kept for name in defined(text)}
+    for n, kind, text in cells:
+        if kind != "code" and (found := set(defined(text)) & (set(wanted) - names)):
+            notes.append(f"cell {n} is not a code cell, but holds {', '.join(sorted(found))}: it was run.")
+            kept.append((n, text))
+            names |= found
+    kept.sort()
+    starts, line, rows = [], 0, []
+    for n, text in kept:
+        starts.append(line)
+        rows.append((n, line, text))
+        line += text.count("\n") + 1
+    return Code(
+        source=(DRIVER + f"_cells({rows!r})\n").encode("utf-8", errors="replace"),
+        starts=tuple(starts),
+        numbers=tuple(n for n, _ in kept),
+        notes=tuple(notes),
+        written=tuple(text for _, kind, text in cells if kind == "markdown"),
+        names=frozenset(names),
+    )
+
+
+def _cells(data: bytes) -> list[tuple[int, str, str]]:
+    """Number, kind and text of each cell; cells are counted from 1, as people do."""
+    try:
+        book = json.loads(data)
+        cells = book.get("cells") or [cell for sheet in book.get("worksheets", []) for cell in sheet["cells"]]
+        found = [(n, str(cell.get("cell_type")), _text(cell)) for n, cell in enumerate(cells[:MOST_CELLS], 1)]
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        raise InputError(
+            "it is no notebook that can be read; save it again as .ipynb, or hand in a .py file."
+        ) from None
+    return found
+
+
+def _text(cell: dict[str, Any]) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
+
+
+def _python(text: str, number: int, notes: list[str]) -> str:
+    """The cell without what only a notebook understands; nothing where it cannot be parsed."""
+    first = text.lstrip().partition("\n")[0]
+    if first.startswith("%%") and not re.match(r"%%(time|timeit|capture|prun)\b", first):
+        return ""
+    lines = ["" if PREFIX.match(line) else line for line in text.split("\n")]
+    if problem := _broken(text := "\n".join(lines)):
+        notes.append(f"cell {number} cannot be parsed: {problem}.")
+        return ""
+    return text
+
+
+def _broken(text: str) -> str:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return f"{error.msg} (line {error.lineno})"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}"
+    return ""
+
+
+def defined(text: str | bytes) -> list[str]:
+    """Names that Python code defines at its top level; none where it is not Python.
+
+    >>> defined("def f(x): return x\\ng = lambda x: x\\nclass H: pass")
+    ['f', 'g', 'H']
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    names: list[str] = []
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names += [alias.asname or alias.name for alias in node.names]
+    return names

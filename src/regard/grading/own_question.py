@@ -1,0 +1,123 @@
+"""A question of the teacher's own: a Python file that makes instances and judges answers.
+
+    ARGUMENTS = {"keys": "an n x d array", "eps": "a number"}       what the student's function is called with
+    TASK, RETURNS = "...", "..."                                    what to return, in words
+    def instance(rng, level): return {"keys": ..., "eps": ...}      level 1, 2, ...: the smallest first
+    def judge(given, answer): return True or False, or (room, "why")
+
+and, where they are wanted, ``LEVELS`` (how many), ``shape(given)`` of what is to be returned (one number, if there
+is none), ``right`` (an answer of yours) and ``wrong`` (a list of answers that must lose points), for ``assignment
+check``. This file is the teacher's: it runs with the teacher's rights, outside of the jail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.question import Instance, Question, Ruling, sized
+from regard.errors import CouldNotFindOut, InputError
+
+LEVELS = 6
+
+
+class JudgeFailed(CouldNotFindOut):
+    """The teacher's own code failed: nobody's answer is wrong for that."""
+
+
+@cache
+def loaded(path: Path) -> ModuleType:
+    """The teacher's file as a module; what is wrong with it is one sentence."""
+    spec = importlib.util.spec_from_file_location(f"regard_own_{hashlib.sha256(bytes(path)).hexdigest()[:12]}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise InputError(f"{path}: there is no such Python file; name it relative to the assignment.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from None
+    for name in ("instance", "judge"):
+        if not callable(getattr(module, name, None)):
+            raise InputError(
+                f"{path} has no function {name!r}; it needs instance(rng, level) and judge(given, answer)."
+            )
+    return module
+
+
+def question_of(path: Path) -> Question:
+    """The file as a question like those of the claims."""
+    module = loaded(path)
+    arguments = dict(getattr(module, "ARGUMENTS", {})) or dict.fromkeys(_made(module, path, np.eye(8), 1), "")
+    levels = int(getattr(module, "LEVELS", LEVELS))
+    return Question(
+        function="answer",
+        arguments=arguments,
+        task=str(getattr(module, "TASK", module.__doc__ or "")).strip(),
+        returns=str(getattr(module, "RETURNS", "what is asked for")),
+        shape=_shape(module, path),
+        sizes=(
+            sized("level", "how large the instance is", tuple(range(1, levels + 1)), whole=True, least=1, most=levels),
+        ),
+        make=lambda latent, level: Instance(given=_made(module, path, latent, level)),
+        judge=_judge(module, path),
+        decided="Decided by the teacher's own judge.",
+        may_be_none=bool(getattr(module, "MAY_BE_NONE", False)),
+        may_be_nan=True,
+    )
+
+
+def _made(module: ModuleType, path: Path, latent: Any, level: int) -> dict[str, Any]:
+    """An instance; its random numbers come from the latent, so that the same latent gives the same instance."""
+    draws = hashlib.sha256(np.ascontiguousarray(latent).tobytes()).digest()
+    rng = np.random.default_rng(np.frombuffer(draws, dtype="<u4"))
+    given = _called(path, "instance", module.instance, rng, level)
+    if not isinstance(given, dict) or not all(isinstance(name, str) and name.isidentifier() for name in given):
+        raise JudgeFailed(f"{path}: instance(rng, level) must return a dictionary of arguments by name.")
+    return {name: _sendable(path, name, value) for name, value in given.items()}
+
+
+def _sendable(path: Path, name: str, value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufb":
+        raise JudgeFailed(f"{path}: the argument {name!r} of an instance must be numbers, not {array.dtype}.")
+    return array
+
+
+def _shape(module: ModuleType, path: Path) -> Callable[[Mapping[str, Any]], tuple[int, ...]]:
+    given_shape = getattr(module, "shape", None)
+    if given_shape is None:
+        return lambda given: ()
+    return lambda given: tuple(int(n) for n in _called(path, "shape", given_shape, dict(given)))
+
+
+def _judge(module: ModuleType, path: Path) -> Callable[..., Ruling]:
+    def judge(instance: Instance, answer: Any) -> Ruling:
+        found = _called(path, "judge", module.judge, dict(instance.given), answer)
+        verdict, said = found if isinstance(found, tuple) and len(found) == 2 else (found, "the judge says no")
+        if isinstance(verdict, (bool, np.bool_)):
+            return Ruling(room=1.0 if verdict else -1.0, said=str(said))
+        if isinstance(verdict, (int, float, np.number)):
+            return Ruling(room=float(verdict), said=str(said))
+        raise JudgeFailed(
+            f"{path}: judge(given, answer) returned {type(verdict).__name__}; return True, False, or (room, why)."
+        )
+
+    return judge
+
+
+def _called(path: Path, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise JudgeFailed(f"{path}: {name} failed: {type(error).__name__}: {error}.") from None

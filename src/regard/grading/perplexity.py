@@ -1,0 +1,137 @@
+"""A translator's perplexity on sentences that nobody has seen: the next word's scores, asked for one word at a
+time.
+
+The hidden file is JSON: {"words": how many there are, "pairs": [[source numbers, target numbers], ...]}. The
+student's function gets a source and the target's words so far, and returns one score per word. The probability is
+their softmax, computed here: a function that does not sum to 1, or that has not been told the word yet, cannot do
+better for it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, told
+from regard.coursework.question import Instance, Question, Ruling
+from regard.errors import InputError
+from regard.files import read_file
+
+if TYPE_CHECKING:
+    from regard.grading.assignment import Task
+    from regard.grading.examination import Outcome
+
+MOST_WORDS, MOST_TOKENS = 100_000, 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hidden:
+    """The sentences."""
+
+    words: int
+    pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(target) for _, target in self.pairs)
+
+
+def read_hidden(path: Path) -> Hidden:
+    """The hidden file, checked."""
+    form = 'write {"words": 100, "pairs": [[[1, 2], [3, 4]], ...]}'
+    try:
+        data = json.loads(read_file(path, most=50_000_000))
+        words = data["words"]
+        pairs = tuple((tuple(source), tuple(target)) for source, target in data["pairs"])
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; name it relative to the assignment.") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path} is not a hidden test set; {form}.") from None
+    if type(words) is not int or not 1 <= words <= MOST_WORDS or not pairs:
+        raise InputError(f"{path}: words must be a whole number from 1 to {MOST_WORDS}, and pairs not empty; {form}.")
+    for pair in pairs:
+        for sentence in pair:
+            if not sentence or not all(type(word) is int and 0 <= word < words for word in sentence):
+                raise InputError(f"{path}: every sentence is a list of whole numbers from 0 to {words - 1}; {form}.")
+    found = Hidden(words=words, pairs=pairs)
+    if found.tokens > MOST_TOKENS:
+        raise InputError(f"{path} has {found.tokens:,} target words, and at most {MOST_TOKENS:,} are asked for.")
+    return found
+
+
+def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
+    """exp of the mean of -log p over all target words; ``scores`` is the student's function, its answers checked."""
+    lost = 0.0
+    for source, target in hidden.pairs:
+        for place, word in enumerate(target):
+            answer = scores(np.array(source), np.array(target[:place], dtype=np.int64))
+            below = answer - answer.max()
+            lost += math.log(float(np.exp(below).sum())) - float(below[word])
+    return math.exp(min(lost / hidden.tokens, 700.0))
+
+
+def share(perplexity: float, *, good: float, bad: float) -> float:
+    """The share of the points.
+
+    >>> share(10, good=10, bad=1000), round(share(100, good=10, bad=1000), 6), share(2000, good=10, bad=1000)
+    (1.0, 0.5, 0.0)
+    """
+    if not perplexity < bad:
+        return 0.0
+    return min(1.0, (math.log(bad) - math.log(perplexity)) / (math.log(bad) - math.log(good)))
+
+
+def question_of(path: Path) -> Question:
+    """What the runner asks; instances are not drawn, the hidden sentences are."""
+    hidden = read_hidden(path)
+    return Question(
+        function="scores",
+        arguments={
+            "source": "the source sentence, an array of word numbers",
+            "prefix": "the words of the translation so far, an array of word numbers; empty at the beginning",
+        },
+        task="One score for each word that could come next; its probability is the softmax of the scores.",
+        returns=f"an array of {hidden.words} numbers",
+        shape=lambda given: (hidden.words,),
+        sizes=(),
+        make=lambda latent: Instance(given={"source": np.array([0]), "prefix": np.array([], dtype=np.int64)}),
+        judge=lambda instance, answer: Ruling(room=0.0, said=""),
+        decided="The perplexity is computed from the scores that came back.",
+    )
+
+
+def judged_perplexity(task: Task, runner: Runner) -> Outcome:
+    """Ask for every word of the hidden sentences, and say what the perplexity is."""
+    from regard.grading.examination import Outcome, Status, failed
+
+    if task.file is None:
+        raise InputError(f"Question {task.id!r} names no hidden file.")
+    hidden = read_hidden(task.file)
+
+    def scores(source: Any, prefix: Any) -> Any:
+        reply = runner.call({"source": source, "prefix": prefix}, most=16 * hidden.words)
+        if "raised" in reply:
+            raise InputError(f"{runner.name} failed: {told(reply['raised'])}; fix it first.")
+        answer = reply.get("array")
+        if answer is None or answer.shape != (hidden.words,) or not np.isfinite(answer).all():
+            raise InputError(f"{runner.name} must return {hidden.words} finite numbers, one score for each word.")
+        return answer
+
+    try:
+        found = perplexity_of(hidden, scores)
+    except (TookTooLong, NotStarted):
+        raise
+    except InputError as error:
+        return failed(str(error))
+    part = share(found, good=task.good, bad=task.bad)
+    reason = f"its perplexity on the hidden sentences is {found:.4g}; all points are for {task.good:g} or less"
+    if part == 1.0:
+        return Outcome(status=Status.PASSED, share=1.0, instances=hidden.tokens)
+    mistakes = ("the perplexity is above what is asked for",)
+    return Outcome(status=Status.FAILED, share=part, reason=reason, mistakes=mistakes, instances=hidden.tokens)

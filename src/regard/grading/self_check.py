@@ -1,0 +1,157 @@
+"""An assignment tried out before the students do: our right answers must get all points, the wrong ones must not.
+
+Besides the typical mistakes of each claim there are the obvious cheats, for every question: nothing, zero, the first
+argument, NaN. A question that one of them passes is not asked well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import resources
+
+from regard.coursework.answers.jail import Tier
+from regard.errors import InputError
+from regard.grading.assignment import Assignment, Kind, Task
+from regard.grading.examination import Given, examined
+from regard.grading.marks import marked
+from regard.grading.notebooks import defined
+from regard.progress import Progress
+from regard.results import Result
+from regard.tables import aligned
+
+CHEATS = {
+    "returns nothing": "def {name}(*arguments):\n    return None\n",
+    "returns 0": "def {name}(*arguments):\n    return 0.0\n",
+    "returns its first argument": "def {name}(*arguments):\n    return arguments[0] if arguments else 1\n",
+    "returns a huge number": "def {name}(*arguments):\n    return 1e9\n",
+    "returns NaN": "def {name}(*arguments):\n    return float('nan')\n",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial(Result):
+    """One answer of ours: whether it is right, and what it got."""
+
+    question: str
+    given: str
+    right: bool
+    points: float
+    of: float
+    reason: str = ""
+
+    @property
+    def as_it_should(self) -> bool:
+        return (self.points == self.of) is self.right if self.of else True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AssignmentChecked(Result):
+    """An assignment, tried out; ``answer`` is False where a right answer lost points or a wrong one did not."""
+
+    path: str
+    title: str
+    questions: int
+    points: float
+    trials: tuple[Trial, ...]
+    untried: tuple[str, ...]  # and why
+    rules: tuple[str, ...]
+
+    @property
+    def answer(self) -> bool:
+        return all(trial.as_it_should for trial in self.trials)
+
+    def __str__(self) -> str:
+        head = f"{self.path}: {self.questions} questions, {self.points:g} points. The file has no mistakes."
+        ids = list(dict.fromkeys(trial.question for trial in self.trials))
+        rows = [["question", "our right answer", "our wrong ones, at most", "tried"]]
+        for id in ids:
+            of = [trial for trial in self.trials if trial.question == id]
+            right = [trial for trial in of if trial.right]
+            wrong = [trial for trial in of if not trial.right]
+            got = f"{right[0].points:g} of {right[0].of:g}" if right else "there is none"
+            most = f"{max((trial.points for trial in wrong), default=0):g} of {of[0].of:g}"
+            rows.append([id, got, most, f"{len(of)} answers"])
+        lines = [head, "", aligned(rows)] if ids else [head]
+        lines += ["", *(f"Not tried: {one}" for one in self.untried)] if self.untried else []
+        bad = [trial for trial in self.trials if not trial.as_it_should]
+        lines += ["", *(f"{'Lost points' if t.right else 'Passes'}: {t.question}, {t.given}. {t.reason}" for t in bad)]
+        verdict = "Every question can be solved, and none of our wrong answers passes."
+        lines.append(verdict if not bad else f"{len(bad)} answers were not marked as they should be.")
+        return "\n".join(lines)
+
+
+def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress | None = None) -> AssignmentChecked:
+    """Grade our own answers to every question that a function answers."""
+    jobs = [(task, *one) for task in assignment.tasks if task.by_function for one in _answers(task)]
+    trials = []
+    for done, (task, name, right, source) in enumerate(jobs, 1):
+        given = Given(name="ours.py", source=source, seed=7)
+        found = marked(task, examined(replace(task), given, limits=assignment.limits, jail=jail))
+        if found.open:
+            raise InputError(f"Our own answer to {task.id!r} ({name}) could not be graded: {found.reason}")
+        trials.append(
+            Trial(question=task.id, given=name, right=right, points=found.points, of=found.of, reason=found.reason)
+        )
+        if progress is not None:
+            progress(done, len(jobs))
+    return AssignmentChecked(
+        path=str(assignment.path),
+        title=assignment.title,
+        questions=len(assignment.tasks),
+        points=assignment.points,
+        trials=tuple(trials),
+        untried=tuple(_untried(assignment)),
+        rules=tuple(f"{task.id}: {task.rule()}" for task in assignment.tasks),
+    )
+
+
+def _untried(assignment: Assignment) -> Iterator[str]:
+    reasons = {
+        Kind.WRITTEN: "a person marks it",
+        Kind.TRANSFORMER: "a model; regard claims translator --check shows ours",
+        Kind.AUDIT: "a model",
+    }
+    for task in assignment.tasks:
+        if task.kind in reasons:
+            yield f"{task.id} ({reasons[task.kind]})"
+
+
+def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
+    """Name, whether it is right, and the file."""
+    name = task.function
+    if task.kind is Kind.CLAIM:
+        claim = task.claim.replace("-", "_")
+        for right, file in ((True, "right.py"), (False, "wrong.py")):
+            text = (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
+            for found in defined(text):
+                if found == claim or found.startswith(f"{claim}__"):
+                    said = found.partition("__")[2].replace("_", " ") or "right"
+                    yield said, right, f"{text}\n{name} = {found}\n".encode()
+    elif task.kind is Kind.OWN and task.file is not None:
+        text = task.file.read_text(encoding="utf-8")
+        for found in defined(text):
+            if found == "right" or found.startswith("wrong"):
+                yield found.replace("_", " "), found == "right", own_answer(text, found, name)
+    elif task.kind is Kind.STATEMENTS:
+        yield from _of_statements(task)
+        return
+    for said, code in CHEATS.items():
+        yield said, False, code.format(name=name).encode()
+
+
+def own_answer(text: str, found: str, name: str) -> bytes:
+    """The teacher's answer with what it stands on, and without the judge."""
+    kept = [node for node in ast.parse(text).body if getattr(node, "name", "") not in ("instance", "judge", "shape")]
+    return (ast.unparse(ast.Module(body=kept, type_ignores=[])) + f"\n{name} = {found}\n").encode()
+
+
+def _of_statements(task: Task) -> Iterator[tuple[str, bool, bytes]]:
+    from regard.grading.statements import drawn
+
+    truth = [int(one.holds) for one in drawn(task, 7)]
+    wrong = {"all hold": [1] * task.count, "all fail": [0] * task.count, "nothing": [-1] * task.count}
+    for said, answers in {"right": truth, **wrong}.items():
+        if answers != truth or said == "right":
+            yield said, said == "right", f"def {task.function}():\n    return {answers}\n".encode()

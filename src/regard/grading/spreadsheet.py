@@ -1,0 +1,28 @@
+"""Tables for spreadsheets: CSV in which nothing that a student wrote becomes a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute, if a student's name began with it
+
+
+def as_csv(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as CSV that no spreadsheet takes for formulas.
+
+    >>> as_csv([["=1+1", "ada"], ["-1.5", "x, y"]])
+    "'=1+1,ada\\r\\n-1.5,\\"x, y\\"\\r\\n"
+    """
+    stream = io.StringIO()
+    csv.writer(stream).writerows([[_plain(cell) for cell in row] for row in rows])
+    return stream.getvalue()
+
+
+def _plain(cell: str) -> str:
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}" if cell.startswith(FORMULA) else cell
+    return cell

@@ -1,0 +1,265 @@
+"""What was handed in, and by whom: a folder, a zip file of a course system, single files.
+
+Nothing is unpacked onto the disk and no link is followed. Who a submission belongs to is said by the course system,
+in the name of the folder or file that it makes; what a student writes into a file cannot change it. Two submissions
+that claim to be the same student's are both put aside, and the teacher is told: none of them takes the other's
+place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.files import read_file
+from regard.grading.archives import MOST_FILE, READ, Entry, entries, hidden
+from regard.grading.notebooks import Code, code_of, defined
+from regard.grading.students import Student, identity, moment, shown
+
+MOST_FILES = 200  # of one submission
+CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.DOTALL)
+MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)_?$", re.DOTALL)
+GRADESCOPE = "submission_metadata.yml"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Submission:
+    """The files of one student, or of one group."""
+
+    student: str  # as it is shown
+    name: str = ""
+    files: tuple[Entry, ...] = ()
+    submitted: datetime | None = None
+    problems: tuple[str, ...] = ()
+    refused: str = ""  # why nothing of it is graded
+
+    @property
+    def identity(self) -> str:
+        return identity(self.student)
+
+    @cached_property
+    def digest(self) -> str:
+        """Which files these are."""
+        made = hashlib.sha256()
+        for entry in sorted(self.files, key=lambda e: e.parts):
+            for part in ("/".join(entry.parts).encode("utf-8", "surrogatepass"), entry.data):
+                made.update(len(part).to_bytes(8) + part)
+        return made.hexdigest()[:24]
+
+    def code(self, function: str) -> tuple[str, bytes, Code | None] | None:
+        """The file that defines this function: its name, its text, and the notebook behind it; None without any."""
+        programs = [
+            entry for entry in self.files if entry.name.lower().endswith((".py", ".ipynb")) and not entry.problem
+        ]
+        fallback: tuple[str, bytes, Code | None] | None = None
+        answer: tuple[str, bytes, Code | None]
+        for entry in sorted(programs, key=lambda e: (len(e.parts), e.parts)):
+            if entry.name.lower().endswith(".ipynb"):
+                try:
+                    book = code_of(entry.data, wanted=(function,))
+                except InputError:
+                    continue
+                found, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
+            else:
+                found, answer = function in defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
+            if found:
+                return answer
+            fallback = (
+                fallback or answer
+            )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
+        return fallback
+
+    def texts(self) -> list[str]:
+        """What was written in words: text files, and the text cells of notebooks."""
+        found: list[str] = []
+        for entry in sorted(self.files, key=lambda e: e.parts):
+            if entry.name.lower().endswith((".md", ".txt")):
+                found.append(entry.data.decode("utf-8", errors="replace"))
+            elif entry.name.lower().endswith(".ipynb"):
+                try:
+                    found += code_of(entry.data).written
+                except InputError:
+                    continue
+        return found
+
+
+def stem(name: str) -> str:
+    """A file's name without its ending, as plain words: it is shown, and it may become the name of a module."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name.rpartition(".")[0])[:60] or "answers"
+
+
+def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[Submission]:
+    """Every submission of these folders, archives and files, in the order of their IDs."""
+    found: list[Submission] = []
+    for path in map(Path, paths):
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} leads nowhere; give a folder, a zip file, or files.")
+        if path.is_dir():
+            found += gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
+        elif path.suffix.lower() == ".zip":
+            found += gathered(entries(str(path), said=str(path)))
+        elif path.suffix.lower() in (".py", ".ipynb"):
+            found += gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
+        else:
+            what = "is no .py, .ipynb or .zip file" if path.exists() else "does not exist"
+            raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
+    return apart(found)
+
+
+def _walked(folder: Path) -> Iterator[Entry]:
+    """The files below a folder; links and devices are named, never opened."""
+    for place, folders, names in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in sorted([*names, *(one for one in folders if os.path.islink(os.path.join(place, one)))]):
+            path = Path(place, name)
+            parts = path.relative_to(folder).parts
+            if hidden(parts):
+                continue
+            if path.is_symlink():
+                yield Entry(parts=parts, problem="a link, which is not followed")
+            elif not name.lower().endswith(READ):
+                yield Entry(parts=parts, problem="not a file that is graded")
+            else:
+                yield _entry(path, parts)
+
+
+def _entry(path: Path, parts: tuple[str, ...]) -> Entry:
+    try:
+        return Entry(parts=parts, data=read_file(path, most=MOST_FILE))
+    except (InputError, OSError) as error:
+        return Entry(parts=parts, problem=str(error).partition(";")[0][:120])
+
+
+def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
+    return {
+        path.relative_to(folder).parts: datetime.fromtimestamp(path.lstat().st_mtime, tz=UTC)
+        for path in folder.rglob("*")
+    }
+
+
+def gathered(found: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | None = None) -> list[Submission]:
+    """Files by student."""
+    tops = {entry.parts[0] for entry in found}
+    while (
+        len(tops) == 1 and found and all(len(entry.parts) > 1 for entry in found) and not MOODLE.match(next(iter(tops)))
+    ):
+        if not any(len(entry.parts) > 2 for entry in found) and not any(
+            CANVAS.match(entry.parts[1]) for entry in found
+        ):
+            break  # one student's folder, not a wrapper around all of them
+        found = [replace(entry, parts=entry.parts[1:]) for entry in found]
+        tops = {entry.parts[0] for entry in found}
+    said = _gradescope(found)
+    owners: dict[str, list[Entry]] = {}
+    names: dict[str, str] = {}
+    for entry in found:
+        if entry.parts == (GRADESCOPE,) or (
+            len(entry.parts) == 1 and not entry.name.lower().endswith((".py", ".ipynb", ".zip"))
+        ):
+            continue  # a file of the system, or a note of the teacher
+        owner, name, parts = _owner(entry.parts)
+        owners.setdefault(owner, []).append(replace(entry, parts=parts))
+        names[owner] = name
+    return [_submission(owner, names[owner], files, said.get(owner), times) for owner, files in sorted(owners.items())]
+
+
+def _owner(parts: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
+    """ID, name, and the rest of the path, as the course systems write them."""
+    if len(parts) == 1 and (found := CANVAS.match(parts[0])):
+        return found["id"], found["name"], (found["file"],)
+    if len(parts) > 1 and (found := MOODLE.match(parts[0])):
+        return found["id"], found["name"], parts[1:]
+    if len(parts) > 1:
+        return parts[0], "", parts[1:]
+    return parts[0].rpartition(".")[0] or parts[0], "", parts
+
+
+def _submission(
+    owner: str,
+    name: str,
+    files: list[Entry],
+    said: tuple[str, str, datetime | None] | None,
+    times: Mapping[tuple[str, ...], datetime] | None,
+) -> Submission:
+    opened, problems = [], []
+    for entry in files:
+        if entry.name.lower().endswith(".zip") and not entry.problem:
+            try:
+                opened += entries(entry.data, said=entry.name)
+            except InputError as error:
+                problems.append(str(error))
+        else:
+            opened.append(entry)
+    problems += [f"{shown('/'.join(one.parts))}: {one.problem}" for one in opened if one.problem][:20]
+    if len(opened) > MOST_FILES:
+        problems.append(f"of {len(opened):,} files the first {MOST_FILES} were read")
+    kept = tuple(one for one in opened[:MOST_FILES] if not one.problem)
+    when = said[2] if said else None
+    if times is not None and when is None:
+        when = max(
+            (time for parts, time in times.items() if parts and parts[0] in (owner, files[0].parts[0])), default=None
+        )
+    return Submission(
+        student=shown(said[0] if said else owner) or "(no name)",
+        name=shown(said[1] if said else name),
+        files=kept,
+        submitted=when,
+        problems=tuple(problems),
+    )
+
+
+def _gradescope(found: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
+    """Who handed in which folder, by the file that Gradescope adds to its export."""
+    text = next((entry.data.decode("utf-8", "replace") for entry in found if entry.parts == (GRADESCOPE,)), "")
+    said: dict[str, tuple[str, str, datetime | None]] = {}
+    for block in re.split(r"(?m)^(?=submission_\d+:)", text):
+        folder = re.match(r"(submission_\d+):", block)
+        fields = {
+            key: (re.search(rf":{key}: *(.+)", block) or ["", ""])[1].strip("'\" ")
+            for key in ("sid", "name", "created_at")
+        }
+        if folder and (fields["sid"] or fields["name"]):
+            try:
+                when = moment(fields["created_at"].replace(" Z", "+00:00"), "created_at")
+            except InputError:
+                when = None
+            said[folder[1]] = (fields["sid"] or fields["name"], fields["name"], when)
+    return said
+
+
+def apart(found: list[Submission]) -> list[Submission]:
+    """Sorted; those that claim the same student are refused, all of them."""
+    count: dict[str, int] = {}
+    for one in found:
+        count[one.identity] = count.get(one.identity, 0) + 1
+    said = "submissions claim to be this student's; keep one of them, and grade again."
+    return [
+        one if count[one.identity] == 1 else replace(one, refused=f"{count[one.identity]} {said}")
+        for one in sorted(found, key=lambda one: (one.identity, one.digest))
+    ]
+
+
+def known(found: list[Submission], students: Mapping[str, Student]) -> list[Submission]:
+    """With the names and times of the list; who is not on it is noted, who handed in nothing is added."""
+    if not students:
+        return found
+    by_email = {identity(student.email): student for student in students.values() if student.email}
+    groups = {identity(student.group) for student in students.values() if student.group}
+    listed = []
+    for one in found:
+        student = students.get(one.identity) or by_email.get(one.identity)
+        if student is None and one.identity not in groups:
+            one = replace(one, problems=(*one.problems, "not on the list of students"))
+        elif student is not None:
+            one = replace(
+                one, student=student.id, name=student.name or one.name, submitted=student.submitted or one.submitted
+            )
+        listed.append(one)
+    return apart(listed)

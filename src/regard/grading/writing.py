@@ -1,0 +1,60 @@
+"""What a grading leaves in its folder: marks.json, marks.csv, class.html, students/, and the marking form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.files import write_file
+from regard.grading.formats import canvas_csv, moodle_csv
+from regard.grading.grader import MARKS, Pile
+from regard.grading.marking import marking_page
+from regard.grading.marks import ClassMarks
+from regard.grading.pages import class_page, student_page
+from regard.grading.spreadsheet import as_csv
+from regard.grading.template import file_name
+
+
+def write_marks(folder: Path, pile: Pile, found: ClassMarks) -> ClassMarks:
+    """Everything, each file whole or not at all; the marks last, since the next grading compares with them."""
+    (folder / "students").mkdir(exist_ok=True)
+    for row in found.rows:
+        page = student_page(pile.assignment, row)
+        write_file(folder / "students" / f"{file_name(row.student)}.html", page.encode())
+    write_file(folder / "class.html", class_page(found).encode())
+    if form := marking_page(pile):
+        write_file(folder / "marking.html", form.encode())
+    write_file(folder / "marks.csv", marks_csv(found).encode("utf-8-sig"))
+    for name, table in (("moodle.csv", moodle_csv(found)), ("canvas.csv", canvas_csv(found))):
+        write_file(folder / name, table.encode("utf-8-sig"))
+    if found.changed:
+        write_file(folder / "changed.txt", ("\n".join(found.changed) + "\n").encode())
+    write_file(folder / MARKS, (found.to_json() + "\n").encode())
+    return replace(found, folder=str(folder))
+
+
+def marks_csv(found: ClassMarks) -> str:
+    """One row for each student, one column for each question."""
+    tasks = found._assignment.tasks
+    rows = [
+        ["id", "name", "group", *(task.id for task in tasks), "earned", "late_kept", "total", "of", "open", "notes"]
+    ]
+    for row in found.rows:
+        cells = [f"{one.points:g}" for one in row.questions] or [""] * len(tasks)
+        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems])
+        total = "" if row.refused else f"{row.points:g}"
+        rows.append(
+            [
+                row.student,
+                row.name,
+                row.group,
+                *cells,
+                f"{row.earned:g}",
+                f"{row.kept:g}",
+                total,
+                f"{row.of:g}",
+                str(row.open),
+                notes,
+            ]
+        )
+    return as_csv(rows)

@@ -1,0 +1,522 @@
+"""Grading a pile: the same again, resumed, regraded; lateness and groups; and submissions that try to cheat."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.coursework.answers import jail as jails
+from regard.coursework.answers.jail import Tier
+from regard.errors import InputError
+from regard.grading import grader
+from regard.grading.examination import Given, Outcome, Status, examined, pattern
+from regard.grading.grader import grade, pile_of, planned, safe_tier
+from regard.grading.journal import Journal
+from regard.grading.marks import marked
+from regard.grading.public import public_checks
+from regard.grading.reading import read_assignment
+from regard.grading.secret import Secret, read_secret, write_secret
+from regard.grading.self_check import check_assignment
+from regard.grading.spreadsheet import as_csv
+from regard.grading.students import read_students
+from regard.grading.submissions import read_submissions
+from regard.grading.writing import write_marks
+
+HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
+TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
+SECRET = Secret(b"a secret of the tests")
+TOML = """
+name = "two"
+[limits]
+seconds = 120
+[[question]]
+id = "1"
+claim = "copying-condition"
+within = 2
+points = 10
+hint = "how many keys?"
+[[question]]
+id = "2"
+claim = "copying-output"
+points = 5
+"""
+RIGHT = """
+import math
+def copying_condition(n, eps): return math.log((n - 1) / eps)
+def copying_output(eps, distance): return distance * eps / (1 + eps)
+"""
+WRONG = """
+import math
+def copying_condition(n, eps): return math.log(1 / eps)
+def copying_output(eps, distance): return distance * eps / (2 + eps)
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "a.toml").write_text(TOML)
+    (tmp_path / "subs").mkdir()
+    hand_in(tmp_path, ada=RIGHT, carl=WRONG)
+    return tmp_path
+
+
+def hand_in(place, **codes):
+    for name, code in codes.items():
+        (place / "subs" / f"{name}.py").write_text(code)
+
+
+def graded(place, *, secret=SECRET, jail=Tier.NONE, workers=1, students=None, toml="a.toml", ticks=None, write=True):
+    pile = pile_of(
+        read_assignment(place / toml),
+        read_submissions([str(place / "subs")]),
+        secret=secret,
+        students=students,
+        ticks=ticks,
+    )
+    found = grade(pile, place / "grades", jail=jail, workers=workers)
+    return write_marks(place / "grades", pile, found) if write else found
+
+
+def points(found):
+    return {row.student: [one.points for one in row.questions] for row in found.rows}
+
+
+# marks
+
+
+def test_right_and_wrong(place) -> None:
+    found = graded(place)
+    assert points(found) == {"ada": [10, 5], "carl": [2, 0]}  # without n - 1 it is right for the smallest n
+    carl = next(row for row in found.rows if row.student == "carl")
+    assert carl.questions[0].counterexample["setting"]["n"] == 3
+    assert carl.questions[0].hint == "how many keys?"
+    assert "is below" in carl.questions[0].reason
+    assert found.tiers == ("none",)
+    said = str(found)
+    assert "2 students, mean 8.5" in said
+    assert re.search(r"carl +2 +0 +2 +15", said)
+
+
+def test_the_same_secret_gives_the_same_files_again(place, tmp_path) -> None:
+    graded(place)
+    first = (place / "grades" / "marks.json").read_bytes()
+    (place / "grades").rename(place / "before")
+    graded(place, workers=2)
+    assert (place / "grades" / "marks.json").read_bytes() == first
+    pages = [path.read_bytes() for path in sorted((place / "grades" / "students").iterdir())]
+    assert pages == [path.read_bytes() for path in sorted((place / "before" / "students").iterdir())]
+
+
+def test_every_student_has_other_numbers_and_another_secret_other_ones(place) -> None:
+    hand_in(place, bob=RIGHT)
+    assignment, found = read_assignment(place / "a.toml"), read_submissions([str(place / "subs")])
+    seeds = [
+        job.given.seed
+        for key in (SECRET, Secret(b"another secret.."))
+        for job in planned(pile_of(assignment, found, secret=key), Tier.NONE)[1]
+    ]
+    assert len(set(seeds)) == len(seeds) == 12
+
+
+def test_nothing_is_run_twice(place, monkeypatch) -> None:
+    assert graded(place).graded == 4
+
+    def never(job):
+        raise AssertionError(f"{job.about} was run again")
+
+    monkeypatch.setattr(grader, "_examined", never)
+    again = graded(place)
+    assert (again.graded, again.known, again.changed) == (0, 4, ())
+    (place / "a.toml").write_text(TOML.replace("points = 10", "points = 20"))
+    more = graded(place)
+    assert more.graded == 0
+    assert more.changed == ("ada: 15 -> 25 (1 10 -> 20)", "carl: 2 -> 4 (1 2 -> 4)")
+
+
+def test_a_mended_question_is_run_again_and_the_differences_are_said(place) -> None:
+    graded(place)
+    (place / "a.toml").write_text(
+        TOML.replace('claim = "copying-condition"', 'claim = "copying-condition"\nset = {n = 2}')
+    )
+    found = graded(place)
+    assert found.graded == 2
+    assert found.changed == ("carl: 2 -> 10 (1 2 -> 10)",)
+    assert "Changed since the marks before" in (place / "grades" / "class.html").read_text()
+
+
+def test_stopped_half_way(place, monkeypatch) -> None:
+    hand_in(place, bob=RIGHT, dora=WRONG)
+    whole = points(graded(place))
+    for path in (place / "grades").glob("*.jso*"):
+        path.unlink()
+    run, count = grader._examined, []
+
+    def stopped(job):
+        count.append(job.about)
+        if len(count) == 4:
+            raise KeyboardInterrupt
+        return run(job)
+
+    monkeypatch.setattr(grader, "_examined", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        graded(place)
+    monkeypatch.setattr(grader, "_examined", run)
+    found = graded(place)
+    assert (found.graded, found.known) == (5, 3)
+    assert points(found) == whole
+
+
+def test_killed_half_way_and_a_line_cut_in_two(place) -> None:
+    code = (
+        "import sys; sys.path[:0] = [sys.argv[2]]\nimport test_grader as t\nfrom pathlib import Path\n"
+        "t.graded(Path(sys.argv[1]))"
+    )
+    hand_in(place, **{f"s{n}": RIGHT for n in range(8)})
+    process = subprocess.Popen([sys.executable, "-c", code, str(place), str(Path(__file__).parent)])
+    journal = place / "grades" / "journal.jsonl"
+    while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 3):
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = journal.read_bytes()
+    journal.write_bytes(kept + b'{"body": {"key": "half')
+    found = graded(place)
+    assert found.known == kept.count(b"\n") >= 3
+    assert found.graded + found.known == 20
+    assert points(found)["s7"] == [10, 5]
+
+
+def test_an_edited_line_of_the_journal_is_not_believed(place) -> None:
+    graded(place)
+    journal = place / "grades" / "journal.jsonl"
+    text = journal.read_text()
+    forged = text.replace('"status": "failed"', '"status": "passed"')
+    assert forged != text
+    journal.write_text(forged)
+    assert Journal(place / "grades", SECRET).damaged == 2
+    found = graded(place)
+    assert found.graded == 2
+    assert points(found)["carl"] == [2, 0]
+
+
+def test_two_gradings_at_once_are_refused(place) -> None:
+    from regard.files import Lock
+
+    (place / "grades").mkdir()
+    lock = Lock(place / "grades")
+    assert lock.acquire(wait=False)
+    with pytest.raises(InputError, match="Another grading is at work"):
+        graded(place)
+    lock.release()
+
+
+def test_what_time_cut_short_is_open_and_tried_again_with_more_time(place) -> None:
+    slow = RIGHT.replace("return math.log", "import time; time.sleep(0.02); return math.log")
+    hand_in(place, slow=slow)
+    (place / "a.toml").write_text(TOML.replace("seconds = 120", "seconds = 1"))
+    found = graded(place)
+    row = next(row for row in found.rows if row.student == "slow")
+    assert row.questions[0].open
+    assert row.open == 1
+    assert "slow" in (place / "grades" / "class.html").read_text().split("Waiting for a person")[1]
+    (place / "a.toml").write_text(TOML)
+    found = graded(place)
+    assert points(found)["slow"] == [10, 5]
+    assert next(row for row in found.rows if row.student == "slow").open == 0
+
+
+def test_what_this_machine_cannot_run_is_no_zero_and_is_not_kept(place, monkeypatch) -> None:
+    monkeypatch.setattr(
+        grader, "_examined", lambda job: Outcome(status=Status.NOT_RUN, reason="no process can be started")
+    )
+    found = graded(place)
+    assert all(one.open for row in found.rows for one in row.questions)
+    monkeypatch.undo()
+    assert points(graded(place)) == {"ada": [10, 5], "carl": [2, 0]}
+
+
+def test_no_jail_is_refused_unless_asked_for(monkeypatch) -> None:
+    monkeypatch.setattr(jails, "why_not", lambda tier: "not here")
+    with pytest.raises(InputError, match=r"No jail can be built here.*bubblewrap: not here.*give --no-sandbox there"):
+        safe_tier(sandbox=True)
+    assert safe_tier(sandbox=False) is Tier.NONE
+
+
+# students
+
+
+def test_lateness_extensions_groups_and_who_handed_in_nothing(place) -> None:
+    (place / "a.toml").write_text(
+        TOML.replace('name = "two"', 'name = "two"\ndeadline = 2026-11-01T00:00:00Z\n[late]\nper_day = 0.2')
+    )
+    hand_in(place, late=RIGHT, extended=RIGHT, one=RIGHT, other=WRONG)
+    (place / "s.csv").write_text(
+        "id,group,extension,submitted\nada,,,2026-10-31T00:00Z\ncarl,,,\nlate,,,2026-11-02T12:00Z\n"
+        "extended,,3 days,2026-11-02T12:00Z\none,G,,2026-10-30T00:00Z\nother,G,,2026-10-30T00:00Z\nnobody,,,\n"
+    )
+    found = graded(place, students=read_students(place / "s.csv"))
+    rows = {row.student: row for row in found.rows}
+    assert [rows[name].points for name in ("ada", "late", "extended", "one", "other", "nobody")] == [
+        15,
+        9,
+        15,
+        15,
+        15,
+        0,
+    ]
+    assert rows["other"].by == "one"
+    assert "when it was handed in is not known" in rows["carl"].problems[0]
+    assert rows["nobody"].problems == ("nothing was handed in",)
+    assert "Late by 36.0 hours: 60% of 15 points are kept" in (place / "grades" / "students" / "late.html").read_text()
+
+
+def test_a_group_has_its_own_numbers(place) -> None:
+    hand_in(place, one=RIGHT, other=RIGHT)
+    (place / "s.csv").write_text("id,group\none,G\nother,G\nada,\n")
+    pile = pile_of(
+        read_assignment(place / "a.toml"),
+        read_submissions([str(place / "subs")]),
+        secret=SECRET,
+        students=read_students(place / "s.csv"),
+    )
+    _, jobs = planned(pile, Tier.NONE)
+    seeds = {job.about: job.given.seed for job in jobs}
+    assert "one, 1" in seeds or "other, 1" in seeds  # the same text and the same numbers: one examination
+    assert len(jobs) == 6
+
+
+# bad submissions still get a mark and a reason
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def broken(:", "cannot be imported: line 1: SyntaxError: invalid syntax"),
+        ("x = 1", "has no 'copying_condition'; it has no function at all"),
+        ("copying_condition = 3", "is of type int, and must be a function"),
+        ("def copying_condition(n): return 1.0", "takes (n), but it is called with 2 arguments"),
+        ("def copying_condition(n, eps): return [1.0, 2.0]", "returned shape (2,)"),
+        ("def copying_condition(n, eps): return n['x']", "failed: line 1: TypeError"),
+        ("def copying_condition(n, eps): return 'large'", "returned something of type str"),
+        ("def copying_condition(n, eps): pass", "returned nothing (None)"),
+        ("import sys\nsys.exit(0)", "it leaves the process"),
+        ("import nowhere_at_all", "ModuleNotFoundError"),
+        ("def copying_condition(n, eps):\n    while True: print('x' * 10000)", "printed a flood and was stopped"),
+        ("\x00", "cannot be imported"),
+        ("# \xff", "has no 'copying_condition'"),
+    ],
+)
+def test_bad_submissions_get_a_mark_and_a_reason(code, said, place) -> None:
+    hand_in(place, eve=code)
+    row = next(row for row in graded(place).rows if row.student == "eve")
+    first, second = row.questions
+    assert said in first.reason
+    assert (first.points, first.open) == (0, False)
+    assert second.reason
+    page = (place / "grades" / "students" / "eve.html").read_text()
+    assert "0 of 10" in page
+    assert "all passed" not in page.lower()
+
+
+def test_files_that_are_no_programs(place) -> None:
+    (place / "subs" / "eve").mkdir()
+    (place / "subs" / "eve" / "hw.txt").write_text("my answer is 3")
+    (place / "subs" / "mal.ipynb").write_text("no notebook")
+    found = graded(place)
+    for name in ("eve", "mal"):
+        row = next(row for row in found.rows if row.student == name)
+        assert [one.reason for one in row.questions] == [
+            "there is no Python file and no notebook in it that can be read"
+        ] * 2
+
+
+def test_a_notebook_is_told_by_cells(place) -> None:
+    cells = [
+        {"cell_type": "code", "source": "import math"},
+        {"cell_type": "code", "source": "def copying_condition(n, eps):\n    return nope"},
+    ]
+    (place / "subs" / "eve.ipynb").write_text(json.dumps({"cells": cells}))
+    row = next(row for row in graded(place).rows if row.student == "eve")
+    assert "eve.ipynb:copying_condition failed: cell 2, line 2: NameError" in row.questions[0].reason
+
+
+# hostile ones
+
+
+@pytest.fixture
+def open_place(place):
+    """The pile where everybody could read and write it, if there were no jail."""
+    for folder in (place, *place.parents):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    (place / "secret.txt").write_bytes(SECRET.key)
+    (place / "open").mkdir()
+    graded(place)
+    (place / "grades").chmod(0o777)
+    for path in [*place.rglob("*")]:
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    return place
+
+
+@pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])
+def test_no_submission_changes_anothers_mark_or_gets_its_own_by_force(tier, open_place) -> None:
+    place = open_place
+    honest = points(graded(place))
+    source = str(Path(grader.__file__).parents[2])
+    for path in HOSTILE:
+        text = path.read_text(encoding="utf-8")
+        for word, there in {
+            "@SECRET@": place / "secret.txt",
+            "@SUBMISSIONS@": place / "subs",
+            "@GRADES@": place / "grades",
+            "@ASSIGNMENT@": place / "a.toml",
+            "@OPEN@": place / "open",
+            "@SOURCE@": source,
+        }.items():
+            text = text.replace(word, str(there))
+        hand_in(place, **{path.name.partition(".")[0]: text})
+    (place / "a.toml").write_text(TOML.replace("seconds = 120", "seconds = 10"))
+    before = {path: path.read_bytes() for path in [*(place / "subs").iterdir(), place / "secret.txt", place / "a.toml"]}
+    found = graded(place, jail=tier)
+    marks = points(found)
+    assert {name: marks[name] for name in honest} == honest
+    for row in found.rows:
+        if row.student not in honest:
+            first = row.questions[0]
+            assert first.points < first.of, f"{row.student} got out: {first}"
+            assert first.reason, row.student
+            assert first.open == (row.student == "never_ends"), (row.student, first.reason)
+    assert {path: path.read_bytes() for path in before} == before
+    assert list((place / "open").iterdir()) == []
+    everything = "".join(path.read_text() for path in (place / "grades").rglob("*.*"))
+    assert SECRET.key.decode() not in everything
+    assert "<script>alert" not in (place / "grades" / "students" / "script_in_its_errors.html").read_text()
+    assert "\x1b" not in everything
+    assert len(HOSTILE) >= 20
+
+
+@pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])
+def test_what_ran_is_said(tier, place) -> None:
+    found = graded(place, jail=tier)
+    assert found.tiers == (tier.value,)
+    assert f"They ran in: {tier.value}." in str(found)
+    assert points(found) == {"ada": [10, 5], "carl": [2, 0]}
+
+
+def test_pages_and_tables_do_nothing_with_what_students_write(place) -> None:
+    hand_in(place, **{"=cmd()": RIGHT, "<b>x": "raise ValueError('</script><script>')"})
+    graded(place)
+    table = (place / "grades" / "marks.csv").read_text(encoding="utf-8-sig")
+    assert "\n'=cmd()," in table
+    assert "\n=cmd" not in table
+    page = (place / "grades" / "class.html").read_text()
+    assert "<b>x" not in page
+    assert "default-src 'none'" in page
+    assert as_csv([["@x", "-1", "+1e5", "-x"]]) == "'@x,-1,+1e5,'-x\r\n"
+
+
+def test_what_students_see_never_says_that_all_is_right(place) -> None:
+    graded(place)
+    page = (place / "grades" / "students" / "ada.html").read_text()
+    assert "Nothing was found against it." in page
+    assert "no proof that it is right" in page
+    one = read_submissions([str(place / "subs" / "ada.py")])[0]
+    found = public_checks(read_assignment(place / "a.toml"), one, jail=Tier.NONE)
+    assert str(found).count("public checks passed") == 2
+    assert "all passed" not in str(found).lower()
+    assert found.answer
+    wrong = public_checks(
+        read_assignment(place / "a.toml"), read_submissions([str(place / "subs" / "carl.py")])[0], jail=Tier.NONE
+    )
+    assert not wrong.answer
+    assert "Hint: how many keys?" in str(wrong)
+
+
+@pytest.mark.parametrize(
+    ("reveal", "reason", "code"), [("mark", False, False), ("reason", True, False), ("counterexample", True, True)]
+)
+def test_what_is_revealed(reveal, reason, code, place) -> None:
+    (place / "a.toml").write_text(f'reveal = "{reveal}"\n{TOML}')
+    graded(place)
+    page = (place / "grades" / "students" / "carl.html").read_text()
+    assert ("is below" in page) is reason
+    assert ("import numpy" in page) is code
+    assert "Hint: how many keys?" in page
+
+
+# the pieces
+
+
+def test_points_by_the_rule(place) -> None:
+    task = read_assignment(place / "a.toml").tasks[0]
+    stages = ("plain", "random", "traps", "ends", "adversary")
+    for count, expected in enumerate((0, 2, 5, 6, 8)):
+        assert marked(task, Outcome(status=Status.FAILED, passed=stages[:count])).points == expected
+    assert marked(task, Outcome(status=Status.PASSED, passed=stages)).points == 10
+    half = marked(task, Outcome(status=Status.CUT_SHORT, passed=stages[:2]))
+    assert (half.points, half.open, half.lost) == (5, True, False)
+    written = Outcome(status=Status.BY_HAND)
+    assert marked(task, written).open
+    assert marked(task, written, by_hand=0.5).points == 5
+
+
+def test_an_answer_that_changes_is_noted(place) -> None:
+    code = RIGHT.replace("/ eps)", "/ eps) + random.random()", 1).replace("import math", "import math, random").encode()
+    assignment = read_assignment(place / "a.toml")
+    found = examined(
+        assignment.tasks[0], Given(name="a.py", source=code, seed=1), limits=assignment.limits, jail=Tier.NONE
+    )
+    assert found.status is Status.PASSED
+    assert found.notes == ("its answers change from call to call",)
+
+
+def test_outcomes_go_through_json() -> None:
+    one = Outcome(
+        status=Status.FAILED, passed=("plain",), counterexample={"said": "x", "setting": {"n": 2}, "code": ""}
+    )
+    assert Outcome.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
+def test_reasons_that_differ_in_numbers_are_one_mistake() -> None:
+    assert pattern("alpha_0 = 0.3 is below 0.4") == pattern("alpha_7 = 1e-9 is below 2")
+    assert pattern("a.py:f failed: line 3: KeyError: 'k' (for x = 3)") == pattern(
+        "b.py:g failed: line 9: KeyError: 'k' (for x = 1)"
+    )
+
+
+def test_secrets(tmp_path) -> None:
+    path = tmp_path / "secret.txt"
+    write_secret(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    key = read_secret(path)
+    assert key.key.decode() not in repr(key)
+    assert key.seed("a", "bc") != key.seed("ab", "c")
+    with pytest.raises(InputError, match="exists and is not overwritten"):
+        write_secret(path)
+    (tmp_path / "short").write_text("abc")
+    with pytest.raises(InputError, match="has 3 bytes, and a secret has at least 16"):
+        read_secret(tmp_path / "short")
+    with pytest.raises(InputError, match=r"regard assignment secret .* makes one"):
+        read_secret(tmp_path / "none")
+
+
+def test_an_assignment_is_tried_out(place) -> None:
+    found = check_assignment(read_assignment(place / "a.toml"), jail=Tier.NONE)
+    assert found.answer
+    assert "Every question can be solved" in str(found)
+    assert {trial.given for trial in found.trials} >= {"right", "forgets n", "returns nothing", "returns NaN"}
+    (place / "mine.py").write_text(
+        "def instance(rng, level): return {'x': float(level)}\ndef judge(given, answer): return True\n"
+        "def right(x): return x\ndef wrong_twice(x): return 2 * x\n"
+    )
+    (place / "b.toml").write_text('[[question]]\nid = "own"\nfile = "mine.py"\nfunction = "f"\n')
+    found = check_assignment(read_assignment(place / "b.toml"), jail=Tier.NONE)
+    assert not found.answer
+    assert "Passes: own, wrong twice." in str(found)

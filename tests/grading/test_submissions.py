@@ -1,0 +1,282 @@
+"""What was handed in: folders, archives of course systems, notebooks, lists of students; and their tricks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import zipfile
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from regard.errors import InputError
+from regard.grading import archives
+from regard.grading.notebooks import code_of, defined
+from regard.grading.students import Student, read_students
+from regard.grading.submissions import known, read_submissions
+
+CODE = "def f(x):\n    return x\n"
+
+
+def packed(path, files, *, links=()):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+        for name, target in links:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(info, target)
+    return str(path)
+
+
+def notebook(*cells):
+    return json.dumps(
+        {"cells": [{"cell_type": kind, "source": source, "outputs": []} for kind, source in cells], "nbformat": 4}
+    ).encode()
+
+
+def ids(found):
+    return {one.student: sorted(entry.name for entry in one.files) for one in found}
+
+
+# where submissions come from
+
+
+def test_a_folder_of_files_and_folders(tmp_path) -> None:
+    (tmp_path / "ada.py").write_text(CODE)
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "hw.ipynb").write_bytes(notebook(("code", CODE)))
+    (tmp_path / "bob" / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "bob" / ".ipynb_checkpoints" / "hw.ipynb").write_text("old")
+    (tmp_path / "readme.txt").write_text("the teacher's")
+    assert ids(read_submissions([str(tmp_path)])) == {"ada": ["ada.py"], "bob": ["hw.ipynb"]}
+
+
+def test_single_files(tmp_path) -> None:
+    for name in ("ada.py", "bob.ipynb"):
+        (tmp_path / name).write_text(CODE)
+    assert set(ids(read_submissions([str(tmp_path / "ada.py"), str(tmp_path / "bob.ipynb")]))) == {"ada", "bob"}
+    with pytest.raises(InputError, match=r"ada\.pdf does not exist; give a folder"):
+        read_submissions([str(tmp_path / "ada.pdf")])
+
+
+def test_archives_of_course_systems(tmp_path) -> None:
+    canvas = packed(tmp_path / "canvas.zip", {"lovelaceada_11_900_hw.py": CODE, "babbage_LATE_12_901_hw-1.py": CODE})
+    assert ids(read_submissions([canvas])) == {"11": ["hw.py"], "12": ["hw-1.py"]}
+    moodle = packed(
+        tmp_path / "moodle.zip",
+        {
+            "Ada Lovelace_345_assignsubmission_file_/hw.py": CODE,
+            "Charles Babbage_346_assignsubmission_file_/hw.zip": packed_bytes({"deep/hw.py": CODE}),
+        },
+    )
+    found = read_submissions([moodle])
+    assert ids(found) == {"345": ["hw.py"], "346": ["hw.py"]}
+    assert [one.name for one in found] == ["Ada Lovelace", "Charles Babbage"]
+    meta = "submission_7:\n  :submitters:\n  - :name: Ada\n    :sid: A1\n  :created_at: 2026-11-01 10:00:00 Z\n"
+    gradescope = packed(
+        tmp_path / "g.zip",
+        {
+            "export/submission_metadata.yml": meta,
+            "export/submission_7/hw.py": CODE,
+            "export/submission_8/x/hw.py": CODE,
+        },
+    )
+    found = read_submissions([gradescope])
+    assert ids(found) == {"A1": ["hw.py"], "submission_8": ["hw.py"]}
+    assert found[0].submitted == datetime(2026, 11, 1, 10, tzinfo=UTC)
+
+
+def packed_bytes(files):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+# tricks
+
+
+def test_names_that_lead_out_of_the_archive(tmp_path) -> None:
+    path = packed(
+        tmp_path / "a.zip",
+        {"../grades/marks.csv.py": CODE, "/etc/x.py": CODE, "..\\..\\x.py": CODE, "C:\\x.py": CODE, "eve/hw.py": CODE},
+    )
+    found = read_submissions([path])
+    assert "eve" in ids(found)
+    assert not (tmp_path.parent / "grades").exists()
+    for one in found:
+        assert all(".." not in entry.parts for entry in one.files)
+
+
+def test_links_are_not_followed(tmp_path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("0123456789abcdef")
+    subs = tmp_path / "subs"
+    (subs / "eve").mkdir(parents=True)
+    (subs / "eve" / "hw.py").symlink_to(secret)
+    (subs / "eve" / "folder").symlink_to(tmp_path)
+    (subs / "mal.py").symlink_to("/etc/passwd")
+    os.mkfifo(subs / "eve" / "pipe.py")
+    found = {one.student: one for one in read_submissions([str(subs)])}
+    assert not found["eve"].files
+    assert not found["mal"].files
+    assert "a link, which is not followed" in " ".join(found["eve"].problems)
+    assert "pipe or a device" in " ".join(found["eve"].problems)
+    archived = read_submissions([packed(tmp_path / "a.zip", {}, links=[("eve/hw.py", str(secret))])])
+    assert not archived[0].files
+    assert "a link" in archived[0].problems[0]
+
+
+def test_bombs(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MOST_FILE", 100_000)
+    path = packed(tmp_path / "a.zip", {"eve/hw.py": b"#" * 5_000_000, "ada/hw.py": CODE})
+    found = {one.student: one for one in read_submissions([path])}
+    assert not found["eve"].files
+    assert "unpacks to more than 100,000 bytes" in found["eve"].problems[0]
+    assert found["ada"].files
+    monkeypatch.setattr(archives, "MOST_TOTAL", 150_000)
+    path = packed(tmp_path / "b.zip", {f"{n}/hw.py": b"#" * 90_000 for n in range(3)})
+    with pytest.raises(InputError, match="unpacks to more than 150,000 bytes, and nothing of it was graded"):
+        read_submissions([path])
+    monkeypatch.setattr(archives, "MOST_ENTRIES", 10)
+    with pytest.raises(InputError, match="has 11 entries"):
+        read_submissions([packed(tmp_path / "c.zip", {f"{n}.py": "" for n in range(11)})])
+
+
+def test_a_students_own_archive_that_is_a_bomb_harms_only_its_student(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MOST_ENTRIES", 50)
+    bomb = packed_bytes({f"{n}.py": "" for n in range(60)})
+    path = packed(tmp_path / "a.zip", {"eve/hw.zip": bomb, "mal/hw.zip": b"PK\x03\x04 no zip", "ada/hw.py": CODE})
+    found = {one.student: one for one in read_submissions([path])}
+    assert "has 60 entries" in found["eve"].problems[0]
+    assert "is not a zip file" in found["mal"].problems[0]
+    assert found["ada"].files
+
+
+def test_what_is_no_archive(tmp_path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"no")
+    with pytest.raises(InputError, match="is not a zip file that can be read"):
+        read_submissions([str(tmp_path / "a.zip")])
+
+
+@pytest.mark.parametrize("twin", ["ADA", "ada\u200b", "ａｄａ", "ada\u202e"])
+def test_whoever_claims_to_be_somebody_else_takes_nobodys_place(twin, tmp_path) -> None:
+    for name in ("ada", twin):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hw.py").write_text(CODE)
+    found = read_submissions([str(tmp_path)])
+    assert len(found) == 2
+    assert all("2 submissions claim to be this student's" in one.refused for one in found)
+
+
+def test_names_are_shown_without_tricks(tmp_path) -> None:
+    (tmp_path / "eve\u202e\x1b[31m\n").mkdir()
+    (tmp_path / "eve\u202e\x1b[31m\n" / "hw.py").write_text(CODE)
+    assert [one.student for one in read_submissions([str(tmp_path)])] == ["eve"]
+
+
+# notebooks
+
+
+def test_functions_are_found_by_name_whatever_happened_to_the_cells() -> None:
+    book = code_of(
+        notebook(
+            ("code", ["%matplotlib inline\n", "import math\n"]),
+            ("code", "def broken(:"),
+            ("code", "1 / 0"),
+            ("code", "def f(x):\n    y = 1\n    return y / 0"),
+            ("raw", "def g(x):\n    return x"),
+            ("markdown", "def h(x): of course"),
+            ("code", "%%bash\nrm -rf /"),
+        ),
+        wanted=("f", "g", "h"),
+    )
+    assert {"f", "g"} <= book.names
+    assert "h" not in book.names
+    assert any("cell 5 is not a code cell, but holds g" in note for note in book.notes)
+    assert any("cell 2 cannot be parsed" in note for note in book.notes)
+    names = {"__file__": "hw.ipynb.py"}
+    exec(compile(book.source, "hw.ipynb.py", "exec"), names)
+    assert names["g"](3) == 3
+    with pytest.raises(ZeroDivisionError) as raised:
+        names["f"](1)
+    line = raised.traceback[-1].lineno + 1
+    assert book.told(f"line {line}: ZeroDivisionError") == "cell 4, line 3: ZeroDivisionError"
+
+
+def test_a_name_that_is_defined_twice_is_the_later_one() -> None:
+    names = {"__file__": "a"}
+    exec(code_of(notebook(("code", "def f(): return 1"), ("code", "def f(): return 2"))).source, names)
+    assert names["f"]() == 2
+
+
+def test_outputs_are_never_read() -> None:
+    cell = {"cell_type": "code", "source": "x = 1", "outputs": [{"text": "def f(): pass\nmark: 10 of 10"}]}
+    book = code_of(json.dumps({"cells": [cell]}).encode(), wanted=("f",))
+    assert b"mark" not in book.source
+    assert "f" not in book.names
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{" * 100_000, b'{"cells": 3}', b'{"cells": ["x"]}', b"\xff\xfe"])
+def test_what_is_no_notebook(data) -> None:
+    with pytest.raises(InputError, match="it is no notebook that can be read"):
+        code_of(data)
+
+
+def test_names_at_the_top() -> None:
+    assert defined("import a.b as c\nfrom d import e\nx: int = 3\n(y, z) = 1, 2") == ["c", "e", "x"]
+    assert defined("not python (") == []
+    assert defined(b"\x00") == []
+
+
+def test_the_file_that_defines_a_function_is_taken(tmp_path) -> None:
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "a.py").write_text("def other(): pass")
+    (tmp_path / "ada" / "b.py").write_text(CODE)
+    one = read_submissions([str(tmp_path)])[0]
+    assert one.code("f")[0] == "b.py"
+    assert one.code("other")[0] == "a.py"
+    assert one.code("nowhere")[0] == "a.py"  # Python will say that it is missing
+
+
+# students
+
+
+def test_the_list_of_students(tmp_path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("ID;Name;Group;extension;submitted\nada;Ada;;36 hours;2026-11-01T10:00+01:00\n\nbob;;G1;2 days;\n")
+    found = read_students(path)
+    assert found["ada"].extension == timedelta(hours=36)
+    assert found["bob"].group == "G1"
+    deadline = datetime(2026, 11, 1, tzinfo=UTC)
+    assert found["bob"].due(deadline) == datetime(2026, 11, 3, tzinfo=UTC)
+    until = datetime(2026, 12, 1, tzinfo=UTC)
+    assert Student(id="x", extension=until).due(deadline) == until
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name\nada\n", "has no column id"),
+        ("id\nada\nADA\n", "line 3: 'ADA' is there twice"),
+        ("id,extension\nada,soon\n", "line 2, extension must be 2 days, 36 hours, or a date"),
+        ("id,submitted\nada,2026-11-01\n", "submitted must be a date with time and zone"),
+    ],
+)
+def test_mistakes_in_the_list(text, said, tmp_path) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_students(tmp_path / "s.csv")
+
+
+def test_who_is_not_on_the_list_is_said(tmp_path) -> None:
+    for name in ("ada.py", "eve.py"):
+        (tmp_path / name).write_text(CODE)
+    listed = {"ada": Student(id="Ada", name="Ada L")}
+    ada, eve = known(read_submissions([str(tmp_path)]), listed)
+    assert (ada.student, ada.name, ada.problems) == ("Ada", "Ada L", ())
+    assert eve.problems == ("not on the list of students",)

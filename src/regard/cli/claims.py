@@ -76,10 +76,10 @@ def claims(
     if plot is not None:
         claim.plot(plot, **given)
     if check and proof:
-        show(claim.answered(**given), as_json=as_json)
+        show(claim.answered(**given), as_json=as_json, formulas=True)
     if check:
-        show(claim.check(**given), as_json=as_json)
-    show(claim.proof(**given) if proof else claim, as_json=as_json)
+        show(claim.check(**given), as_json=as_json, formulas=True)
+    show(claim.proof(**given) if proof else claim, as_json=as_json, formulas=True)
 
 
 def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
@@ -91,7 +91,7 @@ def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
             "regard claims average-of-two."
         )
     found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
-    show(found, as_json=as_json, details=details)
+    show(found, as_json=as_json, details=details, formulas=True)
 
 
 def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:

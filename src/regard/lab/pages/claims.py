@@ -10,6 +10,7 @@ from regard.lab.background import Errands
 from regard.lab.notation import formulas
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
+from regard.notation import readable, readable_values
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
@@ -32,11 +33,11 @@ def answer(state: State) -> Answer:
     return Answer(
         picture={
             "topics": _topics(),
-            "statement": claim.statement,
+            "statement": readable(claim.statement),
             "sources": [str(source) for source in claim.sources],
             "parameters": _parameters(claim, given),
             "drawn": drawn,
-            "verdict": verdict,
+            "verdict": readable_values(verdict),
             "running": drawn is None or (verdict is None and show != "picture"),
         },
         numbers=_numbers(verdict),

@@ -37,7 +37,13 @@ PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
 WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
 STATIC = Path(__file__).parent / "static"
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -245,10 +251,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", kind if kind == KINDS[".woff2"] else f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         # The icon is fetched anew with every change of the address unless it may be kept.
-        self.send_header("Cache-Control", "max-age=86400" if kind == KINDS[".svg"] else "no-cache")
+        self.send_header("Cache-Control", "max-age=86400" if kind in (KINDS[".svg"], KINDS[".woff2"]) else "no-cache")
         for name, value in {**HEADERS, **more}.items():
             self.send_header(name, value)
         if self.close_connection:

@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut
+from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
 from regard.lab.copy_state import START, STARTS, Bench, act_all, read
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
@@ -39,6 +40,8 @@ def answer(state: State) -> Answer:
         python=_python(bench),
         shell=_shell(bench),
         state=bench.words(),
+        why=(*why_the_shortest(bench, found), *why_ceilings_fall(ceilings)),
+        steps=attention_steps(bench, own),
     )
 
 
@@ -149,7 +152,7 @@ def _say(bench: Bench, found: Design | str | None) -> tuple[str, ...]:
     if isinstance(found, str):
         return (found,)
     task = _task(bench)
-    checked = f"(certificate rechecked in {found.verification.arithmetic.split(' (')[0]})"
+    checked = "(proved, and rechecked by separate code)"
     if not found.reachable:
         return (f"No query gives {task} {_asked(bench)}; {found.bound:.6g} is the most there is {checked}.",)
     first = (

@@ -2,6 +2,7 @@
 // No mathematics here: Python computes, this draws.
 
 import { codeBlock, element, fill, numberParts } from "./parts.js";
+import { savePicture } from "./saving.js";
 
 const find = (id) => document.getElementById(id);
 const listed = JSON.parse(find("listed").textContent);
@@ -155,9 +156,47 @@ function show(answer, draw) {
   const said = answer.say.map((sentence) => element("p", {}, sentence));
   if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
   fill(find("formulas"), answer.formulas.map(formula));
+  explain(find("formulas"));
+  reasons(answer.why);
+  stepByStep(answer.steps);
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
   find("code").hidden = false;
+}
+
+// Why? and step by step: what is spoken of lights up in the page
+
+const light = (name) => (name ? (document.body.dataset.lit = name) : delete document.body.dataset.lit);
+
+function reasons(why) {
+  const asked = why.map((one) => one.question).join();
+  if (find("why").dataset.asked === asked) return; // an opened one stays open while a hand moves
+  find("why").dataset.asked = asked;
+  fill(find("why"), why.map((one) => {
+    const whole = element("details", { class: "why" }, element("summary", {}, one.question), element("p", {}, one.because));
+    whole.addEventListener("toggle", () => light(whole.open ? one.lit : ""));
+    return whole;
+  }));
+}
+
+let step = 0; // how many steps are shown; the numbers in them follow the hand
+
+function stepByStep(steps) {
+  const place = find("steps");
+  place.hidden = !steps.length;
+  if (!steps.length) return;
+  const move = (to) => {
+    step = to;
+    light(step ? steps[step - 1].lit : "");
+    stepByStep(steps);
+  };
+  const next = step < steps.length ? `${step + 1}. ${steps[step].title}` : "Begin again";
+  const press = element("button", { type: "button", id: "step", onclick: () => move(step < steps.length ? step + 1 : 0) }, step ? next : "Step by step: " + next);
+  const shown = steps.slice(0, step).map((one, i) => {
+    const head = element("p", { class: "aside" }, `${i + 1}. ${one.title}`);
+    return element("div", { class: i === step - 1 ? "step now" : "step" }, head, ...one.formulas.map(formula));
+  });
+  fill(place, [...shown, press]);
 }
 
 function trouble(sentence) {
@@ -171,6 +210,38 @@ function formula(mathml) {
   return document.importNode(read.documentElement, true);
 }
 
+// What a sign of a formula means: under the pointer, and for every sign on the page in a list that opens by keyboard
+
+const MEANINGS = {
+  q: "the query", k: "a key", v: "a value", c: "the output: the values, averaged with the weights", n: "how many keys",
+  α: "alpha, a weight: the share of the attention that a key gets", ε: "eps, how much the others may keep",
+  s: "a score: key · query", T: "how long the query is made", μ: "mu, the mean of a random key", Σ: "Sigma, the covariance of a random key; or a sum",
+  σ: "sigma, a singular value: by how much a matrix stretches one of its directions", Φ: "Phi, the table of positions; or the normal distribution",
+  δ: "delta, a small probability", A: "the matrix", B: "its approximation", X: "the input, one row per word", P: "a permutation of rows; or a probability",
+  "‖": "norm: the length of a vector, the size of a matrix", "∑": "the sum over all", "√": "square root", E: "expected value, the mean over the noise",
+  "𝔼": "expected value, the mean over the noise", w: "the frequency of a pair of positions", p: "a probability",
+};
+const plainLetter = (sign) => sign.normalize("NFKD").replaceAll("ϵ", "ε"); // italic letters of mathematics are letters of their own
+
+function explain(place) {
+  const signs = [...place.querySelectorAll("mi, mo, msqrt")].map((one) => (one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim())));
+  const known = [...new Set(signs)].filter((sign) => MEANINGS[sign]);
+  find("symbols").hidden = !known.length;
+  const entries = known.flatMap((sign) => [element("dt", {}, sign), element("dd", {}, MEANINGS[sign])]);
+  if (find("meanings").textContent !== known.map((sign) => sign + MEANINGS[sign]).join("")) fill(find("meanings"), entries);
+}
+
+find("formulas").addEventListener("pointerover", (event) => {
+  const meaning = MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
+  find("tip").hidden = !meaning;
+  if (!meaning) return;
+  const box = event.target.getBoundingClientRect();
+  find("tip").textContent = meaning;
+  find("tip").style.left = Math.max(4, Math.min(box.left, innerWidth - find("tip").offsetWidth - 8)) + "px";
+  find("tip").style.top = box.bottom + 6 + "px";
+});
+find("formulas").addEventListener("pointerleave", () => (find("tip").hidden = true));
+
 const lines = codeBlock({ python: "Python", shell: "Shell" });
 find("code").append(lines.whole);
 find("code").hidden = true; // until there is something to copy
@@ -179,6 +250,19 @@ for (const one of listed) {
   const here = one === page ? { "aria-current": "page" } : {};
   find("pages").append(element("a", { href: "/" + one.name, ...here }, one.title));
 }
+find("trouble").addEventListener("click", () => trouble("")); // read, and out of the way
+find("copy-link").addEventListener("click", async () => {
+  const told = find("copy-link");
+  try {
+    await navigator.clipboard.writeText(location.href);
+    told.textContent = "Copied";
+  } catch {
+    told.textContent = "Copy it from the address bar";
+  }
+  setTimeout(() => (told.textContent = "Copy link"), 1500);
+});
+find("save-svg").addEventListener("click", () => savePicture(find("picture"), page.name, "svg"));
+find("save-png").addEventListener("click", () => savePicture(find("picture"), page.name, "png"));
 find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;

@@ -415,3 +415,25 @@ def test_what_weights_say_about_the_mask():
     assert may([np.eye(3)]).tolist() == np.tril(np.ones((3, 3))).tolist()
     assert may([np.eye(3)[[1, 0, 1]]]).tolist() == [[1, 1, 0]] * 3
     assert may([np.eye(3)[[1, 0, 2]]]).tolist() == [[1, 1, 1]] * 3
+
+
+def test_scores_through_a_softcap_are_not_plain():
+    """However small the scores are: the ceilings of a capped head would be others."""
+    model, inputs = family("Gemma-2 (softcap)", "eager")
+    found = heads(model, {"input_ids": inputs["input_ids"]}, also=["ceilings"])
+    assert "evened" not in found.measures
+    assert found.ceilings == ()
+    assert found.not_applicable["ceilings"] == "needs queries and keys, and scores that are scale q.k and a mask"
+
+
+def test_positions_added_to_the_scores_are_not_plain():
+    model, inputs = family("DeBERTa-v2", "eager")
+    found = heads(model, {"input_ids": inputs["input_ids"]})
+    assert found.not_applicable["evened"] == "needs scores that are scale q.k and a mask, and nothing else"
+
+
+@pytest.mark.parametrize("name", ["ViT", "Whisper", "Swin (windows)"])
+def test_models_that_read_no_text(name):
+    found = heads(*family(name, "eager"), also=["ablation", "rank"])
+    assert np.isfinite(found.measures["entropy"]).any()
+    assert np.isfinite(found.measures["ablation"]).any()

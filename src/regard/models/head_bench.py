@@ -12,7 +12,7 @@ from regard.models.head_report import Heads
 from regard.models.influence import can_be_influence, influence, rollout, value_lengths
 from regard.models.measures import ceilings, key_swing, patterns, spread
 from regard.models.measures.spread import Float, Mask
-from regard.models.records import AttentionRecord, Capture
+from regard.models.records import CURVE, AttentionRecord, Capture
 from regard.progress import Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Bench:
 
     def _influence(self, row: int, record: AttentionRecord, weights: Float) -> None:
         if not can_be_influence(record):
-            missing = "values" if record.v is None else "the output projection, which was not found"
+            missing = "values" if record.v is None else "the output projection, which is not known"
             self.missing["adds, elsewhere"] = f"needs {missing}"
             return
         used = record if record.used is None else replace(record, weights=record.used)
@@ -223,11 +223,11 @@ class Bench:
 
     def scores(self, record: AttentionRecord) -> Float | None:
         """scale q.k of a layer, None where that is not what the head used."""
-        if record.q is None or record.k is None:
+        if record.q is None or record.k is None or CURVE in record.notes:
             return None
         q, k = (a[self.example].astype(np.float64) for a in (record.q, record.k))
         weights, allowed = weights_of(record, self.example), allowed_of(record, self.example)
-        return key_swing.plain_scores(q, k, scale_of(record), weights, allowed)
+        return key_swing.plain_scores(q, k, scale_of(record), weights, allowed, rounding=record.tolerance or 0.0)
 
     def _array(self, array: Any, h: int) -> Float:
         return np.asarray(array[self.example, h], dtype=np.float64)

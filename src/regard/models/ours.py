@@ -43,7 +43,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
 
     generator = torch.Generator().manual_seed(0)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
-    words = min(tables, default=16)
+    words = min(tables, default=16) if run is None else min(len(run.source), len(run.target))
     longest = int(getattr(module, "places", LENGTH))
     first = min(LENGTH, longest)
     inputs: dict[str, object] = {"source": torch.randint(4, max(words, 5), (BATCH, first), generator=generator)}

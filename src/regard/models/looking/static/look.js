@@ -12,8 +12,8 @@ import { makeChips, makeControls, makeHelp } from "./controls.js";
 
 const MANY = 600; // words on a side of the lines
 
-/** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark. */
-export function mount(root, facts, letters, { dress = null } = {}) {
+/** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark; `begin`: a state to go on from. */
+export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   const store = new Store(facts, letters);
   const ramps = { light: makeRamp(facts.ramps.light), dark: makeRamp(facts.ramps.dark) };
   const middle = Math.floor(store.layers.length / 2);
@@ -21,6 +21,10 @@ export function mount(root, facts, letters, { dress = null } = {}) {
     layer: middle, place: 0, view: "map", measure: "weights", reach: "own", curve: "root", slid: 0, kind: "all",
     pinned: null, hover: null, cell: null, lit: new Set([0]), views: new Map(),
   };
+  for (const word of ["view", "measure", "reach", "curve"]) state[word] = begin[word] ?? state[word];
+  state.layer = Math.min(begin.layer ?? state.layer, store.layers.length - 1);
+  state.place = Math.min(begin.place ?? 0, store.layers[state.layer].heads.length - 1);
+  state.lit = new Set(begin.lit?.size > 1 ? [...begin.lit].filter((place) => place < store.layers[state.layer].heads.length) : [state.place]);
   const pictures = [];
   let at = null; // where everything is on the stage
   let heads = []; // what is drawn there
@@ -438,12 +442,12 @@ export function mount(root, facts, letters, { dress = null } = {}) {
 
   // Begin
 
-  const begin = dress ? dress() : remembered() ?? (system.matches ? "dark" : "light");
-  clothe(begin);
+  const first = dress ? dress() : remembered() ?? (system.matches ? "dark" : "light");
+  clothe(first);
   system.addEventListener("change", () => { if (!dress && !remembered()) clothe(system.matches ? "dark" : "light"); });
   let width = root.clientWidth; // the height changes with every sentence
   new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); }; }).observe(root);
-  addEventListener("resize", () => draw());
+  addEventListener("resize", () => root.isConnected && draw());
   Promise.all(store.layers.map(async (_, number) => { pictures[number] = await store.small(number); })).then(() => {
     drawGrid();
     root.dataset.complete = "yes";

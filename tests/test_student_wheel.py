@@ -56,7 +56,8 @@ def test_every_question_is_still_there_and_no_verdict(built, tmp_path) -> None:
         "for name, claim in claims.items():\n"
         "    print(name, claim.question.signature if claim.question else None)\n"
         "    for ask in (claim.check, claim.proof):\n"
-        "        try:\n            ask()\n        except InputError as error:\n            assert 'none of its own' in str(error)\n"
+        "        try:\n            ask()\n        except InputError as error:\n"
+        "            assert 'none of its own' in str(error)\n"
         "        else:\n            raise SystemExit(f'{name} answers')\n"
     )
     done = python(built, "-c", code, cwd=tmp_path)

@@ -38,16 +38,10 @@ SHAKEN = (
 )
 CUT = (  # named in functions that this wheel never calls
     *("regard.design", "regard.translator", "regard.lab", "regard.demo", "regard.subspace", "regard.pictures"),
-    *(
-        "regard.coursework.transformer",
-        "regard.coursework.record",
-    ),
-    *(
-        "regard.coursework.measured",
-        "regard.grading.solutions",
-        "regard.grading.statements",
-        "regard.grading.self_check",
-    ),
+    *("regard.coursework.transformer", "regard.coursework.record", "regard.coursework.measured"),
+    *("regard.grading.solutions", "regard.grading.statements", "regard.grading.self_check"),
+    *("regard.noise.optimised_queries", "regard.noise.coursework_settings", "regard.noise.comparison"),
+    *("regard.noise.pictures", "regard.positions.pictures"),
 )
 KEY = r'key = (?:"""(?:.|\n)*?"""|"(?:[^"\\]|\\.)*")'  # what a line of a checklist should come to: for who marks
 LEFT_OUT = ("best", "measure")  # of a question: how far it is from the best needs our solver

@@ -7,7 +7,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
 # The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
-.PHONY: demo quick test check fuzz plain kernels package bench corpus docs lab lock clean
+.PHONY: demo quick test check fuzz plain kernels package student bench corpus docs lab lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
@@ -50,6 +50,10 @@ kernels: $(VENV)/.ready
 # The wheel and the sdist, built, checked, and the wheel installed in an environment of its own.
 package: $(VENV)/.ready
 	$(BIN)/python -m tools.package
+
+# A wheel for students: it checks answers and carries none of ours.
+student: $(VENV)/.ready
+	$(BIN)/python -m tools.student
 
 bench: $(VENV)/.bench
 	$(ONE_THREAD) $(BIN)/python -m benchmarks --write

@@ -214,9 +214,7 @@ def test_the_template_asks_and_does_not_answer(tmp_path) -> None:
 
 
 def test_each_student_has_a_sheet_of_statements(tmp_path) -> None:
-    text = (
-        'name = "s"\n[[question]]\nkind = "statements"\nfunction = "f"\ncount = 3\nclaim = "one-head-two-point-noise"'
-    )
+    text = 'name = "s"\n[[question]]\nkind = "statements"\nfunction = "f"\ncount = 3\nclaim = "copying-condition"'
     assignment = read(tmp_path, text)
     with pytest.raises(InputError, match="give --secret FILE and --students FILE"):
         write_template(assignment, tmp_path / "out")

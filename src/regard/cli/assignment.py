@@ -34,6 +34,19 @@ def new(
 
 
 @app.command()
+def example(
+    folder: Annotated[str, typer.Argument(help="A new folder.")] = "example-class", as_json: AsJson = False
+) -> None:
+    """Write a small class to try grading on: an assignment, students, and submissions, right and wrong.
+
+    Example: regard assignment example week
+    """
+    from regard.grading.example import write_example
+
+    show(write_example(folder), as_json=as_json)
+
+
+@app.command()
 def check(file: File, no_sandbox: NoSandbox = False, as_json: AsJson = False) -> None:
     """List all mistakes of the file, and grade our own right and wrong answers against it.
 

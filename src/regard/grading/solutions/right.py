@@ -88,7 +88,7 @@ def order_blindness(
 
 def positions_are_distinct(length: int, dim: int) -> Array:
     angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, dim, 2) / dim)
-    return np.hstack([np.sin(angle), np.cos(angle)])
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(length, dim)
 
 
 def positions_restore_order(X: Array) -> Array:

@@ -1,0 +1,88 @@
+"""Grading a class: 200 submissions of 12 questions, and what the jail adds to starting an answer.
+
+The peer is the plain process: the same answers without a jail. ``SUBMISSIONS=20 python -m benchmarks grading`` is a
+shorter class; the time of 200 is then extrapolated, and said to be.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from regard.coursework.answers import jail
+from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.runner import Runner
+from regard.grading.example import answers
+from regard.grading.grader import cores, grade, pile_of, safe_tier
+from regard.grading.notebooks import defined
+from regard.grading.reading import read_assignment
+from regard.grading.secret import Secret
+from regard.grading.submissions import read_submissions
+
+CLAIMS = (
+    *("weights-are-a-distribution", "copying-condition", "copying-output", "copying-within-budget", "extract-from-sum"),
+    *("average-of-two", "never-exactly-the-average", "one-head-swings", "one-head-two-point-noise", "singular-energy"),
+    *("singular-tail", "low-rank-error"),
+)
+STARTS = 10
+ASKED = 200
+
+
+def main() -> None:
+    print(f"{cores()} cores")
+    starts = {tier: _starts(tier) for tier in Tier if tier is Tier.NONE or not jail.why_not(tier)}
+    for tier, seconds in starts.items():
+        ratio = seconds / starts[Tier.NONE]
+        print(f"start of an answer, {tier.value}: {1000 * seconds:.0f} ms, {ratio:.2f} x the plain one")
+    count = int(os.environ.get("SUBMISSIONS", ASKED))
+    seconds = _graded(count)
+    whole = seconds * ASKED / count
+    scaled = "" if count == ASKED else f"; {ASKED} would take {whole / 60:.1f} min (extrapolated)"
+    print(f"{count} submissions of {len(CLAIMS)} questions: {seconds:.0f} s{scaled}")
+    print(f"asked for: {ASKED} within 12 min on two cores, and a start of at most 1.3 x the plain one")
+
+
+def _starts(tier: Tier) -> float:
+    """Seconds until an answer has given its first reply."""
+    found = []
+    for _ in range(STARTS):
+        begun = time.perf_counter()
+        with Runner(
+            "a.py", function="f", arguments=("x",), clock=Clock(60), jail=tier, code=b"def f(x): return x"
+        ) as runner:
+            runner.call({"x": 1.0})
+            found.append(time.perf_counter() - begun)
+    return statistics.median(found)
+
+
+def _graded(count: int) -> float:
+    """A third right, a third with one mistake, a third with a mistake in each question."""
+    right = [claim.replace("-", "_") for claim in CLAIMS]
+    from importlib import resources
+
+    text = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
+    wrong = [next(name for name in defined(text) if name.startswith(f"{claim}__")) for claim in right]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        lines = ['name = "bench"', *(f'[[question]]\nid = "{claim}"\nclaim = "{claim}"' for claim in CLAIMS)]
+        (place / "a.toml").write_text("\n".join(lines))
+        (place / "subs").mkdir()
+        for number in range(count):
+            names = (right, [wrong[0], *right[1:]], wrong)[number % 3]
+            (place / "subs" / f"s{number:03}.py").write_text(answers(tuple(names)))
+        pile = pile_of(
+            read_assignment(place / "a.toml"),
+            read_submissions([str(place / "subs")]),
+            secret=Secret(b"the benchmark's own"),
+        )
+        begun = time.perf_counter()
+        grade(pile, place / "grades", jail=safe_tier(sandbox=True))
+        return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A small class to try grading on: an assignment, a list of students, and what they handed in, right and wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from regard.errors import InputError
+from regard.files import write_file
+from regard.results import Result
+
+ASSIGNMENT = """\
+name = "week-3"
+title = "Week 3: copying and averaging"
+deadline = 2026-11-20T23:59:00+01:00
+
+[late]
+per_day = 0.2
+
+[[question]]
+id = "1"
+claim = "copying-condition"
+points = 4
+within = 2
+hint = "Each other key may be negligible alone. How much do all n - 1 of them have together?"
+
+[[question]]
+id = "2"
+claim = "average-of-two"
+points = 4
+hint = "What scores do a and b need to be equal, and how large must they be so that all others together are small?"
+
+[[question]]
+id = "3"
+claim = "weights-are-a-distribution"
+points = 4
+hint = "What does the exponential do to a score of 1000?"
+
+[[question]]
+id = "4"
+text = "Why do several heads help when one key's length is uncertain?"
+points = 3
+checklist = [
+  "says that one head's weight swings with the length of the key",
+  "lets each head look at one key",
+  "says that the mean of the two varies less",
+]
+"""
+STUDENTS = """\
+id,name,group,extension,submitted
+ada,Ada Lovelace,,,2026-11-19T10:00+01:00
+ben,Ben Okri,,,2026-11-20T20:00+01:00
+chi,Chi Ma,pair 1,,2026-11-20T21:00+01:00
+dev,Dev Rao,pair 1,,
+eva,Eva Luna,,2 days,2026-11-22T12:00+01:00
+fay,Fay Weldon,,,2026-11-21T09:00+01:00
+gus,Gus Grau,,,
+"""
+WORDS = (
+    "## 4\n\nWith one head the weight goes to whichever key is longer in this draw. Two heads, one for each key, are "
+    "each sure of theirs, and their mean hardly moves."
+)
+HANDED_IN = {  # which of our answers to questions 1, 2 and 3
+    "ada": ("copying_condition", "average_of_two", "weights_are_a_distribution"),
+    "ben": ("copying_condition__forgets_n", "average_of_two__forgets_n", "weights_are_a_distribution"),
+    "eva": ("copying_condition", "average_of_two__only_in_order", "weights_are_a_distribution__overflows"),
+    "fay": ("copying_condition__forgets_n", "average_of_two", "weights_are_a_distribution"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExampleWritten(Result):
+    """A class to try things on."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        grade = f"{self.folder}/submissions --assignment {self.folder}/hw.toml --students {self.folder}/students.csv"
+        return (
+            f"Wrote {self.folder}: an assignment (hw.toml), seven students, and what six of them handed in. Try\n"
+            f"  regard assignment secret {self.folder}/secret.txt\n"
+            f"  regard grade {grade} --secret {self.folder}/secret.txt --out {self.folder}/grades"
+        )
+
+
+def write_example(folder: str) -> ExampleWritten:
+    """Write the example to a new folder."""
+    base = Path(folder)
+    if base.exists():
+        raise InputError(f"{folder} exists and is not overwritten; name another folder.")
+    (base / "submissions").mkdir(parents=True)
+    write_file(base / "hw.toml", ASSIGNMENT.encode())
+    write_file(base / "students.csv", STUDENTS.encode())
+    for student, names in HANDED_IN.items():
+        write_file(base / "submissions" / f"{student}.py", answers(names).encode())
+    write_file(base / "submissions" / "gus.py", b"def copying_condition(n, eps)\n    return n\n")
+    write_file(base / "submissions" / "chi.ipynb", _notebook().encode())
+    return ExampleWritten(folder=folder)
+
+
+def answers(names: tuple[str, ...]) -> str:
+    """A file with these answers of ours, each under the name that the assignment asks for."""
+    text = "".join(
+        (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
+        for file in ("right.py", "wrong.py")
+    )
+    functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    parts = ["import math", "import numpy as np"]
+    for name in names:
+        node = functions[name]
+        node.name, node.returns = name.partition("__")[0], None
+        for argument in node.args.args:
+            argument.annotation = None
+        parts.append(ast.unparse(node))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _notebook() -> str:
+    code = answers(("copying_condition", "average_of_two", "weights_are_a_distribution__not_normalised")).split(
+        "\n\n\n"
+    )
+    cells = [
+        ("code", "%matplotlib inline\n" + "\n".join(code[:2])),
+        *(("code", text) for text in code[2:]),
+        ("markdown", WORDS),
+    ]
+    made: list[dict[str, object]] = [
+        {
+            "cell_type": kind,
+            "metadata": {},
+            "source": text,
+            **({"outputs": [], "execution_count": None} if kind == "code" else {}),
+        }
+        for kind, text in cells
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)

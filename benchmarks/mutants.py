@@ -38,6 +38,7 @@ STATE = ROOT / ".mutants"
 EXPLAINED = Path(__file__).with_suffix(".toml")
 RESULTS = ROOT / "docs" / "results" / "mutants.txt"
 RIGOR = ("tests/rigor",)
+CERTIFICATES = ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py")
 ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.floats": RIGOR,
     "regard.rigor.comparisons": RIGOR,
@@ -45,8 +46,8 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.exact": (*RIGOR, "tests/subspace"),
     "regard.rigor.balls": RIGOR,
     "regard.rigor.matrices": (*RIGOR, "tests/lowrank/test_spectrum.py"),
-    "regard.design.certificate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
-    "regard.design.evaluate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
+    "regard.design.certificate": CERTIFICATES,
+    "regard.design.evaluate": (*CERTIFICATES, "tests/design/test_evaluate.py"),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),

@@ -43,7 +43,7 @@ def test_the_steps_follow_the_hand(tab, lab):
 
 
 def test_why_says_it_and_lights_the_line_up(tab, lab):
-    opened(tab, lab, "copy?keys=-1.2,-0.8;1.4,-0.8;0,1.4;0,0&q=0,4&to=1")
+    opened(tab, lab, "copy?keys=1,1;-1,1;-1,-1;1,-1;1.6,0.2;0.2,0.1&to=4")
     asked = tab.locator(".why summary").all_text_contents()
     assert "Why does the shortest query not point at its key?" in asked
     assert "Why does a ceiling fall inside the hull?" in asked

@@ -43,7 +43,7 @@ function marked(lab, { readings }) {
   const truth = { HOLDS: "holds", REFUTED: "fails", "NOT REFUTED": "holds" }[readings[0].status];
   if (!truth) return [element("p", { class: "guess" }, `You guessed that it ${guess.word}; this one asks for a figure or for words.`)];
   const right = truth === guess.word;
-  return [element("p", { class: "guess", "data-right": right }, right ? `You guessed that it ${guess.word}: right.` : `You guessed that it ${guess.word}: it ${truth}. The reason is below.`)];
+  return [element("p", { class: "guess", "data-right": String(right) }, right ? `You guessed that it ${guess.word}: right.` : `You guessed that it ${guess.word}: it ${truth}. The reason is below.`)];
 }
 
 function parsed(text, label) {

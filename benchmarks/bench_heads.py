@@ -124,8 +124,9 @@ def _resting(given: Any) -> None:
             shares.append((weights[h, :, 0].mean(), by_influence, lengths[h, 0] / np.median(lengths[h, 1:])))
     weight, influenced, length = np.array(shares).T
     say(
-        f"  {len(shares)} heads put more than a third of their weight on the first token: {weight.mean():.2f} on average by "
-        f"weight, {influenced.mean():.2f} by influence; its value has {np.median(length):.3f} of the usual length (median)"
+        f"  {len(shares)} heads put more than a third of their weight on the first token: {weight.mean():.2f} on "
+        f"average by weight, {influenced.mean():.2f} by influence; its value has {np.median(length):.3f} of the usual "
+        "length (median)"
     )
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ from regard.models.heads import ALSO, KEEP  # noqa: E402
 def family(name, implementation="sdpa"):
     pytest.importorskip("transformers", reason="Hugging Face models need transformers")
     chosen = next(f for f in families.FAMILIES if f.name == name)
-    return families.make(chosen, implementation), families.example(chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's own, while it is imported
+        return families.make(chosen, implementation), families.example(chosen)
 
 
 def raises(message):

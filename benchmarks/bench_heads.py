@@ -59,9 +59,9 @@ def say(*words: str) -> None:
 def _said(found: Any, words: tuple[str, ...]) -> None:
     """The sentences that belong to a costly measure."""
     if "ceilings" in words:
-        say(found._ceiling_lines())
+        say(found.ceiling_lines())
     if "noise" in words:
-        say(found._noise_line())
+        say(found.noise_line())
     if "rank" in words:
         for name, title in (("qk", "W_Q W_K^T"), ("ov", "W_V W_O")):
             rank, cut, cost = (found.measures[f"{name} {what}"] for what in ("effective", "rank", "effect"))

@@ -440,3 +440,12 @@ def test_models_that_read_no_text(name):
     found = heads(*family(name, "eager"), also=["ablation", "rank"])
     assert np.isfinite(found.measures["entropy"]).any()
     assert np.isfinite(found.measures["ablation"]).any()
+
+
+def test_heads_that_read_nothing_have_no_twin():
+    weights = np.zeros((1, 3, 4, 4))
+    weights[0, 2] = np.eye(4)
+    found = heads(weights)
+    assert found.twins == {}
+    assert np.isnan(found.measures["entropy"][0, :2]).all()
+    assert "overlap" in found.not_applicable

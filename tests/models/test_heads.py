@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ from regard.models.heads import ALSO, KEEP  # noqa: E402
 def family(name, implementation="sdpa"):
     pytest.importorskip("transformers", reason="Hugging Face models need transformers")
     chosen = next(f for f in families.FAMILIES if f.name == name)
-    return families.make(chosen, implementation), families.example(chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's own, while it is imported
+        return families.make(chosen, implementation), families.example(chosen)
 
 
 def raises(message):
@@ -437,3 +440,12 @@ def test_models_that_read_no_text(name):
     found = heads(*family(name, "eager"), also=["ablation", "rank"])
     assert np.isfinite(found.measures["entropy"]).any()
     assert np.isfinite(found.measures["ablation"]).any()
+
+
+def test_heads_that_read_nothing_have_no_twin():
+    weights = np.zeros((1, 3, 4, 4))
+    weights[0, 2] = np.eye(4)
+    found = heads(weights)
+    assert found.twins == {}
+    assert np.isnan(found.measures["entropy"][0, :2]).all()
+    assert "overlap" in found.not_applicable

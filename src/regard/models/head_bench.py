@@ -115,12 +115,14 @@ class Bench:
             labels = [(row, h) for row in rows for h in range(len(self.records[row].heads))]
             if len(labels) < 2:
                 continue
-            pairs = spread.agreement(np.concatenate([weights_of(self.records[row], self.example) for row in rows]))
+            some = spread.some_rows(self.records[rows[0]].shape[2])
+            pairs = spread.agreement(np.concatenate([self.records[row].weights[self.example][:, some] for row in rows]))
             np.fill_diagonal(pairs, -1.0)
             near = np.nanargmax(np.where(np.isnan(pairs), -1.0, pairs), axis=1)
             for number, (row, h) in enumerate(labels):
-                self.put_one("overlap", row, h, pairs[number, near[number]])
-                twins[self._label(row, h)] = self._label(*labels[near[number]])
+                if pairs[number, near[number]] >= 0:  # a head that reads nothing has no twin
+                    self.put_one("overlap", row, h, pairs[number, near[number]])
+                    twins[self._label(row, h)] = self._label(*labels[near[number]])
         self.found["twins"] = twins
         if not twins:
             self.missing["overlap"] = "needs two heads of one shape"

@@ -103,6 +103,7 @@ class AttentionRecord:
         return "; ".join([f"layer {self.index}{step}: {where}, {self.kernel}, {sizes}; {checks}", *self.notes])
 
 
+CURVE = "the scores went through a curve before the softmax (a softcap)"  # a note of records
 # The fields of a record that are not arrays, in the order in which they are written down.
 FACTS = ("index", "step", "call", "module", "kernel", "heads", "residual", "tolerance", "verified", "notes",
          "scale")  # fmt: skip

@@ -93,7 +93,7 @@ class NativeCall(AttentionCall):
         """The heads can only be compared together, so a part's error is that of the whole."""
         if self.off is None:
             rebuilt = self.mixed(self.output(self.whole))
-            self.off = _largest((rebuilt - self.out.to(self.work))[self._real_rows()])
+            self.off = _largest((rebuilt - self.out.to(self.work))[self._real_rows()], otherwise=math.nan)
         return self.off
 
     def _real_rows(self) -> Tensor:
@@ -143,6 +143,11 @@ class NativeCall(AttentionCall):
     @property
     def probe_width(self) -> int:
         return self.width
+
+
+def _largest(tensor: Tensor, *, otherwise: float = 0.0) -> float:
+    """max |x|; where every row is padding or NaN there is nothing to compare."""
+    return float(tensor.abs().max()) if tensor.numel() else otherwise
 
 
 class PaddedNativeCall(PaddedCall):
@@ -206,8 +211,3 @@ def _layer(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
     names = ("embed_dim", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "mask", "mask_type")
     inner = {name: bound[name] for name in names} | {"num_head": bound["num_heads"]}
     return NativeCall(kernel, {**inner, "query": words, "key": words, "value": words}, out, finish=finish)
-
-
-def _largest(tensor: Tensor) -> float:
-    """max |x|, 0 where there is nothing: every row may be padding, or NaN."""
-    return float(tensor.abs().max()) if tensor.numel() else 0.0

@@ -127,22 +127,18 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif found is None:
                 outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
-            elif task.by_function:
+            else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
                 given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
-            else:
-                outcomes[key] = Outcome(
-                    status=Status.NOT_RUN, reason="a model is checked by hand, as docs/grading.md says"
-                )
     return outcomes, list(jobs.values())
 
 
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
-    found = submission.code(task.function) if task.by_function else None
+    found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
     source = found[1] if found is not None else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)

@@ -20,6 +20,7 @@ from regard import cli
 CHEAP = [
     "design copy", "design share", "design match", "design ceiling", "design verify", "design winnable",
     "subspace extract", "positions", "lowrank", "noise example", "noise compare", "claims",
+    "assignment new", "assignment template", "assignment secret", "assignment cells", "assignment pack", "grade",
 ]  # fmt: skip
 NASTY = [
     "", " ", "-1", "0", "1", "2", "3", "nan", "inf", "-inf", "1e400", "1e-400", "1e300", "1e-300", "0.5", "1_0",

@@ -285,3 +285,47 @@ def test_what_the_form_did_not_save(data, said, tmp_path) -> None:
     (tmp_path / "w.json").write_text(data)
     with pytest.raises(InputError, match=said):
         read_written(tmp_path / "w.json", read(tmp_path, TWO))
+
+
+# models
+
+
+MODELS = """
+[[question]]
+id = "t"
+claim = "translator"
+points = 10
+[[question]]
+id = "a"
+kind = "audit"
+function = "build"
+points = 2
+"""
+
+
+def test_models_stay_open_where_there_is_a_jail(tmp_path) -> None:
+    from regard.grading.assignment import Limits
+
+    for task in read(tmp_path, MODELS).tasks:
+        given = Given(name="a.py", source=b"open('ran', 'w')", seed=0)
+        found = examined(task, given, limits=Limits(), jail=Tier.BUBBLEWRAP)
+        assert found.status is Status.NOT_RUN
+        assert "not run in a jail yet" in found.reason
+        assert marked(task, found).open
+
+
+def test_a_transformer_that_is_none_is_told_why(tmp_path) -> None:
+    pytest.importorskip("torch")
+    transformer, audit = read(tmp_path, MODELS).tasks
+    found = run(transformer, "x = 1")
+    assert found.status is Status.FAILED
+    assert "a.py has no 'TransformerTranslator'" in found.reason
+    assert str(tmp_path) not in found.reason
+    layer = "torch.nn.TransformerEncoderLayer(16, 4, batch_first=True)"
+    good = f"import torch\ndef build():\n    torch.manual_seed(0)\n    return {layer}"
+    healthy = run(audit, good)
+    assert healthy.status is Status.PASSED
+    assert "what that process said" in healthy.notes[0]
+    broken = run(audit, "def build(): return 3")
+    assert (broken.status, broken.share) == (Status.FAILED, 0.0)
+    assert broken.reason

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import regard
+from regard.arrays import check_target
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError, RegardError
 from regard.files import write_file
@@ -85,8 +86,7 @@ def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Pack
     """Write the zip; the assignment, its files and the secret are in it."""
     if any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) for task in assignment.tasks):
         raise InputError("A question that asks for a model is not run in the packed autograder; take it out first.")
-    if Path(path).suffix != ".zip":
-        raise InputError(f"{path} must end in .zip.")
+    target = check_target(path, (".zip",))
     read_secret(secret)
     source = "/autograder/source" if system == "gradescope" else "/grade/tests"
     files = {
@@ -109,7 +109,7 @@ def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Pack
             info.external_attr = (0o700 if name in ("setup.sh", "run_autograder") else 0o600) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
-    write_file(path, stream.getvalue())
+    write_file(target, stream.getvalue())
     return Packed(path=path, system=system, files=len(files), size=len(stream.getvalue()))
 
 

@@ -88,17 +88,21 @@ class WorkClock(Clock):
 
 def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
     """Run one answer in a process of its own, and judge it here."""
+    if not task.by_function:
+        from regard.grading.model_answers import examined_model
+
+        return examined_model(task, given, limits=limits, jail=jail)
     clock = WorkClock(limits.seconds)
     arguments = tuple(task.question.arguments)
+    runner = Runner(
+        f"{given.name}:{task.function}",
+        function=task.function,
+        arguments=arguments,
+        clock=clock,
+        jail=jail,
+        code=given.source,
+    )
     try:
-        runner = Runner(
-            f"{given.name}:{task.function}",
-            function=task.function,
-            arguments=arguments,
-            clock=clock,
-            jail=jail,
-            code=given.source,
-        )
         with runner:
             found = _asked(task, given, runner, clock, limits)
     except NotStarted as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import write_file
+from regard.grading.folders import make_folder
 from regard.results import Result
 
 ASSIGNMENT = """\
@@ -91,7 +92,7 @@ def write_example(folder: str) -> ExampleWritten:
     base = Path(folder)
     if base.exists():
         raise InputError(f"{folder} exists and is not overwritten; name another folder.")
-    (base / "submissions").mkdir(parents=True)
+    make_folder(base / "submissions")
     write_file(base / "hw.toml", ASSIGNMENT.encode())
     write_file(base / "students.csv", STUDENTS.encode())
     for student, names in HANDED_IN.items():

@@ -10,6 +10,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.files import write_file
 from regard.grading.assignment import Assignment, Kind, Reveal, Task
+from regard.grading.folders import make_folder
 from regard.grading.marks import ClassMarks, QuestionMark, StudentMarks, student_view
 from regard.grading.pages import about
 from regard.grading.public import PASSED
@@ -118,7 +119,7 @@ def write_cells(assignment: Assignment, folder: str) -> TemplateWritten:
     for file in files:
         if (base / file).exists():
             raise InputError(f"{base / file} exists and is not overwritten; give another --out.")
-    (base / "tests").mkdir(parents=True, exist_ok=True)
+    make_folder(base / "tests")
     for file, text in files.items():
         write_file(base / file, text.encode())
     return TemplateWritten(files=tuple(str(base / file) for file in files), questions=len(assignment.tasks))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from regard.files import Lock
 from regard.grading.assignment import Assignment, Kind, Limits, Task
 from regard.grading.differences import differences
 from regard.grading.examination import Given, Outcome, Status, examined, failed
+from regard.grading.folders import make_folder
 from regard.grading.journal import Journal, key_of
 from regard.grading.marks import ClassMarks, StudentMarks, marked
 from regard.grading.secret import Secret
@@ -51,11 +53,15 @@ class Pile:
     secret: Secret
     ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
 
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """The groups by their identities."""
+        return {identity(one.group): one.group for one in self.students.values() if one.group}
+
     def who(self, submission: Submission) -> str:
         """Whose numbers a submission is examined with: its group's, or its student's."""
         student = self.students.get(submission.identity)
-        groups = {identity(one.group): one.group for one in self.students.values() if one.group}
-        group = student.group if student is not None else groups.get(submission.identity, "")
+        group = student.group if student is not None else self.groups.get(submission.identity, "")
         return f"group {identity(group)}" if group else submission.identity
 
 
@@ -77,10 +83,7 @@ def grade(
     pile: Pile, folder: Path, *, jail: Tier, workers: int | None = None, progress: Progress | None = None
 ) -> ClassMarks:
     """Examine what is not in the journal of the folder yet, and return everybody's marks."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from None
+    make_folder(folder, mode=0o700)
     lock = Lock(folder)
     if not lock.acquire(wait=False):
         raise InputError(f"Another grading is at work in {folder}; wait for it, or give another --out.")
@@ -127,22 +130,18 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif found is None:
                 outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
-            elif task.by_function:
+            else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
                 given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
-            else:
-                outcomes[key] = Outcome(
-                    status=Status.NOT_RUN, reason="a model is checked by hand, as docs/grading.md says"
-                )
     return outcomes, list(jobs.values())
 
 
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
-    found = submission.code(task.function) if task.by_function else None
+    found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
     source = found[1] if found is not None else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
@@ -272,7 +271,7 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
 
 
 def _is_group(pile: Pile, name: str) -> bool:
-    return identity(name) in {identity(one.group) for one in pile.students.values() if one.group}
+    return identity(name) in pile.groups
 
 
 def pile_of(

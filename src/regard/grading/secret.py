@@ -80,8 +80,9 @@ def write_secret(path: str | os.PathLike[str]) -> SecretWritten:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise InputError(f"{path} exists and is not overwritten: another secret gives other numbers.") from None
-    except OSError as error:
-        raise InputError(f"Cannot write {os.fspath(path)!r}: {error.strerror or error}.") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"Cannot write {os.fspath(path)!r}: {why}.") from None
     with open(handle, "w", encoding="ascii") as stream:
         stream.write(secrets.token_hex(32) + "\n")
     return SecretWritten(path=str(Path(path)))

@@ -21,11 +21,12 @@ from regard.progress import Progress
 from regard.results import Result
 from regard.tables import aligned
 
+HUGE = "returns a huge number"
 CHEATS = {
     "returns nothing": "def {name}(*arguments):\n    return None\n",
     "returns 0": "def {name}(*arguments):\n    return 0.0\n",
     "returns its first argument": "def {name}(*arguments):\n    return arguments[0] if arguments else 1\n",
-    "returns a huge number": "def {name}(*arguments):\n    return 1e9\n",
+    HUGE: "def {name}(*arguments):\n    return 1e9\n",
     "returns NaN": "def {name}(*arguments):\n    return float('nan')\n",
 }
 
@@ -63,7 +64,8 @@ class AssignmentChecked(Result):
         return all(trial.as_it_should for trial in self.trials)
 
     def __str__(self) -> str:
-        head = f"{self.path}: {self.questions} questions, {self.points:g} points. The file has no mistakes."
+        count = f"{self.questions} question{'s' * (self.questions != 1)}"
+        head = f"{self.path}: {count}, {self.points:g} points. The file has no mistakes."
         ids = list(dict.fromkeys(trial.question for trial in self.trials))
         rows = [["question", "our right answer", "our wrong ones, at most", "tried"]]
         for id in ids:
@@ -89,11 +91,12 @@ def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress |
     for done, (task, name, right, source) in enumerate(jobs, 1):
         given = Given(name="ours.py", source=source, seed=7)
         found = marked(task, examined(replace(task), given, limits=assignment.limits, jail=jail))
+        reason = found.reason
+        if name == HUGE and found.points == found.of:
+            reason = "What is true but huge is right; within = 2 asks for an answer near the best one."
         if found.open:
             raise InputError(f"Our own answer to {task.id!r} ({name}) could not be graded: {found.reason}")
-        trials.append(
-            Trial(question=task.id, given=name, right=right, points=found.points, of=found.of, reason=found.reason)
-        )
+        trials.append(Trial(question=task.id, given=name, right=right, points=found.points, of=found.of, reason=reason))
         if progress is not None:
             progress(done, len(jobs))
     return AssignmentChecked(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from regard.arrays import check_target
 from regard.coursework.catalogue import claims
 from regard.coursework.checklists import of
 from regard.coursework.claim import Claim
@@ -63,9 +63,7 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
     """Write the assignment of a problem set to a new file."""
     if name not in SETS:
         raise InputError(f"There is no problem set {name!r}; the sets are {', '.join(SETS)}.")
-    target = Path(path if path is not None else f"{name}.toml")
-    if target.suffix != ".toml":
-        raise InputError(f"{target} must end in .toml.")
+    target = check_target(path if path is not None else f"{name}.toml", (".toml",))
     if target.exists():
         raise InputError(f"{target} exists and is not overwritten; name another file.")
     write_file(target, assignment_text(name, target.name).encode())

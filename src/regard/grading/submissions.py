@@ -53,8 +53,17 @@ class Submission:
                 made.update(len(part).to_bytes(8) + part)
         return made.hexdigest()[:24]
 
+    @cached_property
+    def _codes(self) -> dict[str, tuple[str, bytes, Code | None] | None]:
+        return {}
+
     def code(self, function: str) -> tuple[str, bytes, Code | None] | None:
         """The file that defines this function: its name, its text, and the notebook behind it; None without any."""
+        if function not in self._codes:
+            self._codes[function] = self._code(function)
+        return self._codes[function]
+
+    def _code(self, function: str) -> tuple[str, bytes, Code | None] | None:
         programs = [
             entry for entry in self.files if entry.name.lower().endswith((".py", ".ipynb")) and not entry.problem
         ]

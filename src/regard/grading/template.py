@@ -21,6 +21,7 @@ from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.files import write_file
 from regard.grading.assignment import Assignment, Kind, Task
+from regard.grading.folders import make_folder
 from regard.grading.secret import Secret
 from regard.grading.students import Student, identity
 from regard.results import Result
@@ -39,7 +40,8 @@ class TemplateWritten(Result):
 
     def __str__(self) -> str:
         shown = self.files if len(self.files) <= 4 else (*self.files[:3], f"... and {len(self.files) - 3} more")
-        return "\n".join([f"Wrote the students' files, {self.questions} questions:", *(f"  {file}" for file in shown)])
+        count = f"{self.questions} question{'s' * (self.questions != 1)}"
+        return "\n".join([f"Wrote the students' files, {count}:", *(f"  {file}" for file in shown)])
 
 
 def write_template(
@@ -71,7 +73,7 @@ def write_template(
         for name in texts:
             if (home / name).exists():
                 raise InputError(f"{home / name} exists and is not overwritten; give another --out.")
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         for name, text in texts.items():
             write_file(home / name, text.encode())
             written.append(str(home / name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 from typing import Any
 
 import flint
@@ -133,13 +135,11 @@ def test_a_lead_is_seen_at_any_number_of_digits(power: int) -> None:
 
 @pytest.mark.parametrize("power", [54, 700, 60_000])
 def test_whole_queries_are_taken_with_all_their_digits(power: int) -> None:
-    """As floats the entries 2^p + 1 and 2^p are one number, or none; with so many digits a tie proves nothing."""
-    rows = np.array([[1.0, 0.0], [0.0, 1.0]])
-    for first, wins in [(2**power + 1, True), (2**power, False), (2**power - 1, False)]:
-        if power > 10_000 and wins:
-            continue  # more digits than are tried
-        query = [str(flint.fmpz(first)), str(flint.fmpz(2**power))]
-        assert verify_winnable(rows, claimed(rows, "q?", {"row": 0, "query": query})).answer == wins
+    """As floats the entries are one number, or none; with as many digits as are not tried a tie proves nothing."""
+    rows, odd = np.array([[1.0, 0.0], [0.0, 1.0]]), flint.fmpz(2) ** power + 1
+    for more, wins in [(1, power < 10_000), (0, False), (-1, False)]:
+        proof = {"row": 0, "query": [str(odd + more), str(odd)]}
+        assert verify_winnable(rows, claimed(rows, "q?", proof)).answer == wins
 
 
 def test_a_whole_query_must_beat_every_other_row() -> None:
@@ -195,3 +195,21 @@ def test_three_rows_on_a_line_are_not_solved_for() -> None:
     rows = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.5, 0.5]])
     proof = {"row": 3, "support": [0, 1, 2], "weights": [0.6, 0.3, 0.1]}
     assert list(verify_winnable(rows, claimed(rows, "???n", proof)).failed) == [3]
+
+
+def test_every_addition_loses_what_it_can() -> None:
+    """1 plus 120 products of just over half a unit in the last place for the row itself, of at most half for a rival.
+
+    The first round up and the second are lost, so that in floats the rival is behind by more than half of what two
+    sums of 121 products can err. Exactly it is not. With its mirror image beside each row the mean is 0.
+    """
+    unit, d = 2.0**-53, 120
+    own, rival = np.full(d + 1, math.sqrt(1.01 * unit)), np.ones(d + 1)
+    own[0] = 1.0
+    rival[1:] = np.nextafter(unit / own[1], 0)
+    exact = [Fraction(float(x)) for x in own]
+    assert 0.99 * unit < exact[1] * Fraction(float(rival[1])) <= unit < exact[1] ** 2
+    need = sum(x * x for x in exact) - sum(x * Fraction(float(y)) for x, y in zip(exact[1:], rival[1:], strict=True))
+    rival[0] = math.nextafter(float(need), math.inf)
+    rows = np.array([own, -own, rival, -rival])
+    assert list(verify_winnable(rows, claimed(rows, "cc??")).failed) == [0, 1]

@@ -110,8 +110,8 @@ def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | No
     claim = catalogue.named(first)
     if rest:
         raise InputError(
-            f"{rest[0][:40]!r} is one word too many; after a claim comes only the file that --template writes, and after "
-            "a problem set a question, as in regard claims cse151b-hw4 1B.ii."
+            f"{rest[0][:40]!r} is one word too many; after a claim comes only the file that --template writes, and "
+            "after a problem set a question, as in regard claims cse151b-hw4 1B.ii."
         )
     return claim, file
 

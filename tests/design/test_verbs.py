@@ -215,7 +215,7 @@ def test_the_answer_comes_first_in_four_digits_that_stay_true():
     nearly = design.copy(np.eye(2), 0, max_norm=1e-7)  # 0.500000035 on key 0
     assert "at least 0.5 of the attention; no query of that norm gives more than 0.5001" in str(nearly)
     target = design.match(np.eye(3), [0.7, 0.2, 0.1], kl=0.06)
-    assert "comes within KL 0.06 of the target (lower is better) (asked: KL 0.06)" in str(target)
+    assert "comes within KL 0.06 of the target (asked: KL 0.06, lower is better)" in str(target)
 
 
 def test_a_table_of_ceilings_shows_the_ten_lowest():

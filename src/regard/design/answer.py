@@ -284,11 +284,13 @@ def in_short(design: Design) -> str:
     reached = at_least((design.attention or 0.0) * (1 if design.norm == 0 else 1 - 1e-15), SHOWN)
     got = f"gives {whom} at least {reached} of the attention"
     if design.verb == "match":
-        got = f"comes within KL {at_most(design.attention or 0.0, SHOWN)} of the target (lower is better)"
+        got = f"comes within KL {at_most(design.attention or 0.0, SHOWN)} of the target"
     if design.max_norm is not None:
         most = f"no query of that norm gives more than {design._most(SHOWN)}"
         if design.verb == "match":
-            most = f"no query of that norm comes nearer than KL {at_least(design.bound or 0.0, SHOWN)}"
+            most = (
+                f"no query of that norm comes nearer than KL {at_least(design.bound or 0.0, SHOWN)}, lower being better"
+            )
         return f"The best query of norm at most {in_full(design.max_norm)} {got}; {most} (proved)."
     if design.norm == 0:
         return f"The zero query, which spreads attention evenly, {got}; asked: {asked}."
@@ -300,7 +302,7 @@ def in_short(design: Design) -> str:
 def _in_short_never(design: Design, whom: str, asked: str) -> str:
     if design.verb == "match":
         least = at_least(design.bound or 0.0, SHOWN)
-        return f"No query does: none comes nearer to the target than KL {least} (lower is better; asked: {asked})."
+        return f"No query does: none comes nearer to the target than KL {least} (asked: {asked})."
     one_in = design.verification.one_in
     wanted = None if design.eps is None else Fraction(design.eps) + (1 if design.verb == "copy" else len(design.chosen))
     if one_in is not None and wanted == one_in:
@@ -316,7 +318,7 @@ def _whom(design: Design) -> str:
 
 def _asked(design: Design) -> str:
     if design.verb == "match":
-        return f"KL {in_full(design.kl or 0.0)}"
+        return f"KL {in_full(design.kl or 0.0)}, lower is better"
     return f"1/({1 if design.verb == 'copy' else len(design.chosen)}+{in_full(design.eps or 0.0)})"
 
 

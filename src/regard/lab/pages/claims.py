@@ -113,7 +113,12 @@ def _topics() -> dict[str, list[str]]:
 
 def _parameters(claim: Claim, given: dict[str, float]) -> list[dict[str, Any]]:
     return [
-        {"name": p.name, "value": shortest_text(given.get(p.name, p.default)), "meaning": p.meaning, "rule": p.rule()}
+        {
+            "name": p.name,
+            "value": shortest_text(given.get(p.name, p.default)),
+            "meaning": readable(p.meaning),
+            "rule": p.rule(),
+        }
         for p in claim.parameters
     ]
 

@@ -5,7 +5,8 @@ head view and our lines show one layer with all its heads; both are opened from 
 the navigation until the lines are on the screen. Layer: from the change of layer until its lines are. BertViz's scripts
 (require.js, d3, jQuery) come from npm packages on this disk instead of its servers: jQuery 2.1.4 for 2.0.0, which npm
 does not have. BertViz draws a line for every weight, ours the 4,000 heaviest and says so. BertViz is not tried beyond
-256 tokens, where its page takes minutes. Run: python -m benchmarks look
+256 tokens, where its page takes minutes. LOOK_LENGTHS="64 256" chooses lengths. BertViz is installed by itself
+(pip install --no-deps bertviz==1.4.1). Run: python -m benchmarks look
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         scripts = fetched(Path(folder))
         browser = driver.chromium.launch(executable_path=chromium)
+        print(
+            f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the beginning; on idle ones times are shorter"
+        )
         print("tokens  page       MB   first view     layer  (seconds; medians)")
         for length, rival in lengths.items():
             compared(browser, Path(folder), length, scripts if rival else None)
@@ -97,9 +101,8 @@ def captured(length: int) -> tuple[list[Any], list[str]]:
     given = load(str(Path((spec.submodule_search_locations or [""])[0]) / "model") if spec else "")
     model: Any = given.module
     model.encoder.layer = nn.ModuleList([*model.encoder.layer, *model.encoder.layer])
-    ids = given.tokenizer(" ".join([README.read_text(encoding="utf-8")] * 2), return_tensors="pt")["input_ids"][
-        :, :length
-    ]
+    text = " ".join([README.read_text(encoding="utf-8")] * 2)
+    ids = given.tokenizer(text, return_tensors="pt", verbose=False)["input_ids"][:, :length]
     if length > 512:  # it has 512 positions: they are used again
         positions = {"position_ids": torch.arange(length)[None] % 512}
         tokens_types = {"token_type_ids": torch.zeros(1, length, dtype=torch.long)}

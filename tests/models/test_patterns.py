@@ -86,6 +86,24 @@ def test_an_output_with_encoder_decoder_and_cross_attention(weights):
     assert labels[2] == (list("abcde"), list("qwertyu"))
 
 
+def test_the_heads_of_textbooks_do_what_they_say():
+    found = read_patterns("example:textbook")
+    words = found.tokens[0]
+    for layer in (0, 1):
+        heads = found.record(layer).weights[0]
+        assert np.allclose(heads.sum(-1), 1, atol=1e-6)
+        assert heads[0, 5, 4] == heads[2, 5, 0] == heads[3, 5, 5] == 1
+        same, induction = heads[4], heads[5]
+        for query, key in np.argwhere(same > 0):
+            assert (words[key] == words[query] and key < query) or (key == 0 and words[query] not in words[:query])
+        for query, key in np.argwhere(induction > 0):
+            assert key == 0 or (words[key - 1] == words[query] and key <= query)
+    assert not np.triu(found.record(1).weights[0].max(0), 1).any()
+    assert np.allclose(found.record(0).weights[0, 7], 1 / len(words))
+    with pytest.raises(InputError, match="There is no 'example:other'; there is example:textbook"):
+        read_patterns("example:other")
+
+
 def test_what_names_a_file_of_patterns(tmp_path):
     (tmp_path / "folder.npz").mkdir()
     assert is_pattern_file("w.npy")

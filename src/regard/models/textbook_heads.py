@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from regard.models.records import AttentionRecord, Capture
 
-WORDS = "the cat saw the dog and then the cat ran after the dog".split()
+WORDS = ["the", "cat", "saw", "the", "dog", "and", "then", "the", "cat", "ran", "after", "the", "dog"]
 Float = npt.NDArray[np.float64]
 
 

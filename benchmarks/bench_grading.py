@@ -71,7 +71,7 @@ def _cpu() -> float:
 
 
 def _graded(count: int) -> tuple[float, float]:
-    """Seconds by the wall's clock and of the CPU. A third right, a third with one mistake, a third with a mistake in each question."""
+    """Seconds by the wall's clock, and of the CPU; a third right, a third with one mistake, a third all wrong."""
     right = [claim.replace("-", "_") for claim in CLAIMS]
     from importlib import resources
 

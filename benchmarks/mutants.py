@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import doctest
 import hashlib
 import importlib
 import importlib.abc
@@ -37,6 +38,7 @@ STATE = ROOT / ".mutants"
 EXPLAINED = Path(__file__).with_suffix(".toml")
 RESULTS = ROOT / "docs" / "results" / "mutants.txt"
 RIGOR = ("tests/rigor",)
+CERTIFICATES = ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py")
 ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.floats": RIGOR,
     "regard.rigor.comparisons": RIGOR,
@@ -44,14 +46,15 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.exact": (*RIGOR, "tests/subspace"),
     "regard.rigor.balls": RIGOR,
     "regard.rigor.matrices": (*RIGOR, "tests/lowrank/test_spectrum.py"),
-    "regard.design.certificate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
-    "regard.design.evaluate": ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py"),
+    "regard.design.certificate": CERTIFICATES,
+    "regard.design.evaluate": (*CERTIFICATES, "tests/design/test_evaluate.py"),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
 }
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
+DOCTEST = "the module's own examples"
 HUGE = 8 << 30  # bytes a mutant may take
 
 
@@ -159,6 +162,11 @@ def _measure(room: str, tests: tuple[str, ...]) -> tuple[dict[int, list[str]], d
 
     cover.start()
     code = pytest.main([*QUIET, *tests], plugins=[Watch()])
+    cover.switch_context(DOCTEST)
+    began = time.monotonic()
+    if _doctests_fail(room):
+        raise SystemExit(f"the examples of {room} fail without any mutant")
+    seconds[DOCTEST] = time.monotonic() - began
     cover.stop()
     if code:
         raise SystemExit(f"the tests of {room} do not pass: pytest ended with {code}")
@@ -189,11 +197,19 @@ def _killer(room: str, path: Path, tree: ast.Module, tests: list[str]) -> str:
                 failed.append(report.nodeid)
 
     try:
+        if DOCTEST in tests and _doctests_fail(room):
+            return f"{room}, its examples"
         importlib.import_module(room)
-        code = pytest.main([*QUIET, *tests], plugins=[Watch()])
+        others = [test for test in tests if test != DOCTEST]
+        code = pytest.main([*QUIET, *others], plugins=[Watch()]) if others else 0
     except BaseException as error:  # a mutant that cannot be imported is noticed at once
         return f"import: {type(error).__name__}"
     return failed[0] if failed else ("" if code == 0 else f"pytest ended with {int(code)}")
+
+
+def _doctests_fail(room: str) -> bool:
+    """The module's own examples, in this process's module: pytest would import the file once more, without mutant."""
+    return doctest.testmod(importlib.import_module(room)).failed > 0
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -280,8 +296,7 @@ def _source(room: str) -> Path:
 
 
 def _tests_of(room: str) -> tuple[str, ...]:
-    own = str(_source(room).relative_to(ROOT))
-    return tuple(test for test in (own, *ROOMS[room]) if (ROOT / test).exists())
+    return tuple(test for test in ROOMS[room] if (ROOT / test).exists())
 
 
 def _hash(room: str, tests: Iterable[str]) -> str:

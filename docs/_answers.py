@@ -18,7 +18,7 @@ from typing import Any
 
 import regard
 from regard.coursework import checklists
-from regard.coursework.verdict import Judged, Status
+from regard.coursework.verdict import Checked, Judged, Status
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
@@ -125,9 +125,20 @@ def _parameters(name: str) -> str:
 
 @cache
 def verdicts(name: str) -> str:
-    """A row a reading: what it says, the verdict, and what supports it."""
-    rows = "".join(_row(judged) for judged in regard.claims[name].check().judged)
-    return f"<table><tr><th>Read as</th><th>Verdict</th></tr>{rows}</table>\n"
+    """One row per reading: what it says, the verdict, and what supports it; and one per set, where premises differ."""
+    checked = regard.claims[name].check()
+    rows = "".join(_row(judged) for judged in checked.judged)
+    readings = f"<table><tr><th>Read as</th><th>Verdict</th></tr>{rows}</table>\n"
+    return readings + (_by_set(checked) if checked.premises_differ else "")
+
+
+def _by_set(checked: Checked) -> str:
+    rows = ""
+    for source in checked.sources:
+        judged = checked.by_source(source)
+        said = f"{html.escape(source.name)}, {html.escape(source.where)}</td><td>{pretty(judged.statement)}"
+        rows += f"<tr><td>{said}</td><td><strong>{judged.verdict.status}</strong></td></tr>"
+    return f"<table><tr><th>Set</th><th>Its premise</th><th>Verdict for it</th></tr>{rows}</table>\n"
 
 
 def _row(judged: Judged) -> str:

@@ -17,6 +17,7 @@ COMMANDS = (
     'regard design ceiling --keys "-1.2,-0.8; 1.4,-0.8; 0,1.4; 0,0" 3 --plot tutorial-ceiling.svg',
     'regard subspace extract "1; 0" "2; 1" --plot extract.svg',
     "regard positions --dim 4 --length 1000000 --plot positions.svg",
+    "regard model look example:textbook --layers 0 --heads 5 --figure look-induction.svg",
     "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20"
     " --plot noise-swing.svg --plot-keys noise-keys.svg",
 )

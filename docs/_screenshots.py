@@ -1,4 +1,4 @@
-"""Take the pictures of docs/grading.md anew: ``python docs/_screenshots.py``; it needs Chromium."""
+"""Take the pictures of docs/grading.md anew: ``python docs/_screenshots.py``. Needs Chromium; no part of `make docs`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ def main() -> None:
         subprocess.run([*regard, "grade", week / "submissions", *words, "--out", week / "grades"], check=True)
         for page, (picture, size) in SHOTS.items():
             options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--window-size={size}"]
-            options += [f"--user-data-dir={folder}/{picture}", "--hide-scrollbars"]
-            options += [f"--screenshot={PICTURES / picture}"]
+            options += [
+                f"--user-data-dir={folder}/{picture}",
+                f"--screenshot={PICTURES / picture}",
+                "--hide-scrollbars",
+            ]
             address = (week / "grades" / page).as_uri()
             subprocess.run([browser, *options, address], check=True, capture_output=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,12 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# A run in the background of a shell (nohup, a CI service) hands down that Ctrl-C and hanging up are ignored; what tests
+# start must hear both.
+for heard, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(heard) is signal.SIG_IGN:
+        signal.signal(heard, usual)
 
 # Reasons that stay true on the best equipped machine. Anything else, a missing browser first, fails in CI.
 HONEST_SKIPS = re.compile(

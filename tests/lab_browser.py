@@ -87,6 +87,10 @@ def dragged(tab, selector, right, down):
     settled(tab)
 
 
+def weights(tab, what="weight"):
+    return [float(cell.get_attribute("data-value")) for cell in tab.locator(f"[data-{what}]").all()]
+
+
 def slid(tab, name, word):
     """Move a slider to a value, as the browser does for mouse and keyboard."""
     tab.locator(f"input[name={name}]").fill(word)

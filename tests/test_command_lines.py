@@ -133,6 +133,7 @@ def _run_small(line: str, shell: Shell) -> None:
     assert code == 0, f"{first} {SMALL}\n{code}: {said}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if lines_to_run(page)], ids=lambda page: page.name)
 def test_every_line_runs_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")

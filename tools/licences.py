@@ -10,8 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HEAD = """# Licences of what is installed
 
-Regard is Apache-2.0. It ships no code of others but what a wheel of its own carries; what it stands on is installed by
-pip under these licences. Made by `python -m tools.licences` from the packages' own metadata, in the versions of
+Regard is Apache-2.0. It ships no code of others, and one font: the lab's and the site's mathematics are set in
+**STIX Two Math** (SIL Open Font License 1.1, beside it as `math-font-licence.txt`), cut down by `python -m
+tools.mathfont` from the npm package `@fontsource/stix-two-math` 5.3.0. What Regard stands on is installed by pip
+under these licences. Made by `python -m tools.licences` from the packages' own metadata, in the versions of
 `requirements.lock`.
 
 Copyleft in whole or part, for whoever redistributes: **python-flint** (MIT, but it carries FLINT,

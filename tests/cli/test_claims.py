@@ -58,7 +58,7 @@ def test_verdicts_and_exit_codes(regard) -> None:
 def test_proof(regard) -> None:
     code, out, _ = regard("average-within-budget", "--proof", "--set", "n=50")
     assert code == 0
-    assert "n = 50, eps = 0.01: the budget is 24.0903" in out
+    assert "n = 50, ε = 0.01: the budget is 24.0903" in out
     assert "proof" in json.loads(regard("the-bisector", "--check", "--proof", "--json")[1])
     code, out, _ = regard("the-bisector", "--check", "--proof")
     assert code == 1

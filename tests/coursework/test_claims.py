@@ -39,7 +39,7 @@ EXPECTED = {
     "average-of-two": [H, N],
     "average-within-budget": [H, H, R],
     "copying-condition": [H, H, R],
-    "copying-output": [H, R],
+    "copying-output": [H, R, E],
     "copying-within-budget": [H],
     "extract-from-sum": [H, R],
     "never-exactly-the-average": [H, R, R],
@@ -48,10 +48,10 @@ EXPECTED = {
     "heads-summary": [E],
     "one-head-swings": [H, H, H],
     "one-head-two-point-noise": [H, R, H],
-    "small-noise-keeps-the-average": [H, R],
+    "small-noise-keeps-the-average": [H, R, E],
     "the-cone-of-keys": [H, R, R],
     "two-heads-average": [H, H],
-    "two-heads-steady": [R, H, H],
+    "two-heads-steady": [R, H, H, H],
     "two-heads-two-point-noise": [R, H, H],
     "order-blindness": [H, H, N],
     "order-blindness-hurts": [H, R],
@@ -143,7 +143,7 @@ def test_a_bent_statement_changes_its_verdict(name, parameters, reading, expecte
 def test_table_says_everything(table) -> None:
     text, data = str(table), json.loads(table.to_json())
     assert all(name in text for name in EXPECTED)
-    assert text.endswith("27 claims, each by its first reading: 21 HOLDS, 3 REFUTED, 1 EXPLAINED, 2 MEASURED.")
+    assert "27 claims, each by its first reading: 21 HOLDS, 3 REFUTED, 1 EXPLAINED, 2 MEASURED." in text
     assert [row["claim"] for row in data["claims"]] == list(claims)
     assert all(reading["by"] for row in data["claims"] for reading in row["readings"])
 
@@ -300,6 +300,18 @@ def test_integrals_that_cannot_tell_do_not_hold(name, reading, parameters, monke
 
 def test_the_sum_of_whole_matrices_is_proved_not_sampled() -> None:
     assert verdict("singular-energy", 1).by.startswith("proof; exact arithmetic on 30 matrices")
+
+
+def test_the_picture_in_words_has_the_right_numbers() -> None:
+    """Projections on the query's direction, and the scores, against draws."""
+    said = verdict("small-noise-keeps-the-average", 2, n=5, iso=1e-4, scale=20.0)
+    rng, q = np.random.default_rng(0), 20.0 * (np.eye(5)[0] + np.eye(5)[1])
+    keys = np.eye(5) + 0.01 * rng.standard_normal((100_000, 5, 5))
+    along = keys @ (q / np.linalg.norm(q))
+    assert along.mean(axis=0)[[0, 1, 2]] == pytest.approx([0.7071, 0.7071, 0.0], abs=1e-3)
+    assert along.std(axis=0) == pytest.approx([0.01] * 5, rel=0.02)
+    assert (keys @ q).std(axis=0) == pytest.approx([said.numbers["wobble"]] * 5, rel=0.02)
+    assert "give or take sqrt(a) = 0.01" in said.because
 
 
 def test_the_share_that_points_forward_depends_on_the_noise() -> None:

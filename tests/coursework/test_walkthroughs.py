@@ -197,6 +197,13 @@ def test_a_checklist_is_on_the_page_and_its_keys_only_with_answers(name: str, ho
     assert "Check your own answer: `" not in whole + bare  # a fold says it there
 
 
+def test_sets_with_other_premises_have_their_own_verdicts_on_the_page(hook: ModuleType) -> None:
+    said = hook.verdicts("two-heads-steady")
+    assert "self-attention-written, (d)ii</td>" in said
+    assert said.count("<tr>") == 1 + 4 + 1 + 2
+    assert "Verdict for it" not in hook.verdicts("copying-output")
+
+
 def test_findings_are_answers_too(hook: ModuleType) -> None:
     page = (DOCS / "claims.md").read_text(encoding="utf-8")
     assert "## What was found" in hook.with_answers(page)

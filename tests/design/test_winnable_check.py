@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import flint
 import numpy as np
 import pytest
 
@@ -90,3 +92,106 @@ def test_queries_of_any_size_are_compared(size: float) -> None:
     rows, query = 1e90 * SQUARE, [-size, -size]
     proofs = [{"row": j, "query": query} for j in range(5)]
     assert list(verify_winnable(rows, claimed(rows, "qqqqq", *proofs)).failed) == [1, 2, 3, 4]
+
+
+def test_every_row_counts_in_a_long_matrix() -> None:
+    """Of 4099 rows only the last one scores more than the first."""
+    rows = np.zeros((4099, 2))
+    rows[0], rows[-1] = (1.0, 0.0), (2.0, 0.0)
+    proof = {"row": 0, "query": [1.0, 0.0]}
+    assert list(verify_winnable(rows, claimed(rows, "q" + "?" * 4098, proof)).failed) == [0]
+    rows[-1] = 0.5, 0.0
+    assert verify_winnable(rows, claimed(rows, "q" + "?" * 4098, proof)).answer
+
+
+@pytest.mark.parametrize("columns", list(itertools.permutations(range(3))))
+def test_scores_that_floats_lose_are_compared_all_the_same(columns: tuple[int, ...]) -> None:
+    """2^60 + s - 2^60 may be 0 in floats, whether it is the row's own score or a rival's."""
+    big = 2.0**60
+    for own, rival, wins in [(-3, -2, False), (-2, -3, True), (3, 2, True), (2, 3, False), (2, 2, False)]:
+        for rows in ([[big, own, -big], [0, rival, 0]], [[0, own, 0], [big, rival, -big]]):
+            mixed = np.array(rows, dtype=float)[:, columns]
+            proof = {"row": 0, "query": [1.0, 1.0, 1.0]}
+            assert verify_winnable(mixed, claimed(mixed, "q?", proof)).answer == wins
+
+
+def test_two_rows_so_small_that_their_scores_are_nothing() -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 1e-140], [0.0, 1e-140]])
+    proof = {"row": 1, "query": [-1e-200, 1e-200]}
+    assert list(verify_winnable(rows, claimed(rows, "?q?", proof)).failed) == [1]
+
+
+@pytest.mark.parametrize("power", [20, 100, 400, 900])
+def test_a_lead_is_seen_at_any_number_of_digits(power: int) -> None:
+    """The scores are 2^p + s - 2^p with s of size 2^-p, so that only 2 p digits tell who leads."""
+    high, low = 2.0**power, 2.0**-power
+    for lead, wins in [(1, True), (0, False), (-1, False)]:
+        rows = np.array([[high, (2 + lead) * low, -high], [0.0, 2 * low, 0.0]])
+        for query in ([1.0, 1.0, 1.0], ["1", "1", "1"]):
+            assert verify_winnable(rows, claimed(rows, "q?", {"row": 0, "query": query})).answer == wins
+
+
+@pytest.mark.parametrize("power", [54, 700, 60_000])
+def test_whole_queries_are_taken_with_all_their_digits(power: int) -> None:
+    """As floats the entries 2^p + 1 and 2^p are one number, or none; with so many digits a tie proves nothing."""
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]])
+    for first, wins in [(2**power + 1, True), (2**power, False), (2**power - 1, False)]:
+        if power > 10_000 and wins:
+            continue  # more digits than are tried
+        query = [str(flint.fmpz(first)), str(flint.fmpz(2**power))]
+        assert verify_winnable(rows, claimed(rows, "q?", {"row": 0, "query": query})).answer == wins
+
+
+def test_a_whole_query_must_beat_every_other_row() -> None:
+    rows = np.array([[2.0], [1.0], [3.0]])
+    proofs = [{"row": j, "query": ["7"]} for j in range(3)]
+    assert list(verify_winnable(rows, claimed(rows, "qqq", *proofs)).failed) == [0, 1]
+
+
+@pytest.mark.parametrize("query", [[np.inf, 1.0], [np.nan, 1.0], [1.0, -np.inf], ["1", 1.0], ["inf", "1"]])
+def test_a_query_of_more_than_numbers_proves_nothing(query: list[Any]) -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 0.0]])
+    assert list(verify_winnable(rows, claimed(rows, "q?", {"row": 0, "query": query})).failed) == [0]
+
+
+@pytest.mark.parametrize(
+    ("row", "support", "weights"),
+    [
+        (0, [4, 2], ["2", "-1"]),  # a corner, beyond the centre from the other corner
+        (4, [2], ["1/2"]),  # half of a corner is the centre
+        (4, [0, 2], ["1/4", "1/2"]),
+        (4, [0, 2], ["1/2", 0.5]),  # neither rationals nor three rows
+        (4, [0, 9999], ["1/2", "1/2"]),
+        (4, [0, 2.0], ["1/2", "1/2"]),
+        (4, [0, 2], 5),
+        (4, 5, ["1/2", "1/2"]),
+    ],
+)
+def test_rows_and_weights_that_are_no_combination(row: int, support: Any, weights: Any) -> None:
+    ways = "?" * row + "n" + "?" * (4 - row)
+    proof = {"row": row, "support": support, "weights": weights}
+    assert list(verify_winnable(SQUARE, claimed(SQUARE, ways, proof)).failed) == [row]
+
+
+def test_weights_with_different_denominators() -> None:
+    rows = np.array([[6.0, 0.0], [0.0, 6.0], [-6.0, -6.0], [2.0, 1.0]])
+    for weights, holds in [(["1/2", "1/3", "1/6"], True), (["1/3", "1/3", "1/3"], False)]:
+        proof = {"row": 3, "support": [0, 1, 2], "weights": weights}
+        assert verify_winnable(rows, claimed(rows, "???n", proof)).answer == holds
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_three_rows_around_a_point_or_beside_it(order: tuple[int, ...]) -> None:
+    """With weights as floats the combination is solved for: one negative weight, in any place, and it is none."""
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[list(order)]
+    tiny = 2.0**-100
+    for point, inside in [([0.25, 0.25], True), ([0.5, tiny], True), ([0.5, -tiny], False), ([1, 1], False)]:
+        rows = np.vstack([corners, point])
+        proof = {"row": 3, "support": [0, 1, 2], "weights": [0.3, 0.3, 0.4]}
+        assert verify_winnable(rows, claimed(rows, "???n", proof)).answer == inside
+
+
+def test_three_rows_on_a_line_are_not_solved_for() -> None:
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.5, 0.5]])
+    proof = {"row": 3, "support": [0, 1, 2], "weights": [0.6, 0.3, 0.1]}
+    assert list(verify_winnable(rows, claimed(rows, "???n", proof)).failed) == [3]

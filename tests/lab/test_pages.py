@@ -30,6 +30,7 @@ from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
 from regard.lab.server import Lab
 from regard.lab.state import State
+from regard.notation import readable
 from regard.positions import positions
 from toy_translator import tiny, write_corpus
 
@@ -385,7 +386,7 @@ def test_a_verdict_is_a_click_away_and_agrees_with_the_command_line(tab, lab, tm
     ]
     assert number(tab, "needed") == said["readings"][0]["numbers"]["needed"]
     assert (tmp_path / "average-within-budget.svg").exists()
-    assert said["readings"][0]["because"] in tab.text_content("#more")
+    assert readable(said["readings"][0]["because"]) in tab.text_content("#more")
     printed = run_lines(f"cat > a.py << 'END'\n{lines(tab, 'python')}\nEND\npython a.py", tmp_path)
     assert printed.startswith("average-within-budget: HOLDS (with n = 1000,")
 

@@ -7,15 +7,11 @@ import re
 
 import pytest
 
-from lab_browser import browser, dragged, lab, lines, number, opened, run_python, run_shell, settled, slid, tab
+from lab_browser import browser, dragged, lab, lines, number, opened, run_python, run_shell, settled, slid, tab, weights
 from regard import design, noise
 from regard.lab.page import pages
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
-
-
-def weights(tab, what="weight"):
-    return [float(cell.get_attribute("data-value")) for cell in tab.locator(f"[data-{what}]").all()]
 
 
 def ceilings_printed(text):
@@ -64,7 +60,7 @@ def test_the_copied_lines_give_the_weights_norms_and_ceilings_of_the_page(tab, l
     opened(tab, lab, "copy")
     dragged(tab, "#point-0", 30, 40)
     dragged(tab, "#point-q", 17, -23)
-    slid(tab, "eps", "3")
+    slid(tab, "eps", "6")
     assert "eps=0.1" in tab.url
     printed = run_python(lines(tab, "python"))
     assert json.loads(printed.splitlines()[0]) == pytest.approx(weights(tab), abs=1e-12)
@@ -179,7 +175,8 @@ def test_a_fast_hand_costs_few_questions_and_the_last_one_counts(tab, lab):
 
 def test_a_wrong_address_is_one_sentence(tab, lab):
     opened(tab, lab, "copy?eps=-1")
-    assert tab.text_content("#trouble") == "eps must be a number from 1e-09 to 1000, not '-1'."
+    said = "eps must be a number from 1e-09 to 1000, not '-1'. The page is shown as it begins."
+    assert tab.text_content("#trouble") == said
     tab.wrong.clear()  # the browser itself notes the status 400 in its console
 
 

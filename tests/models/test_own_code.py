@@ -232,6 +232,12 @@ TABLE = HEAD + "self.table = nn.Embedding(source_words, target_words)\n    "
             "def forward(self, x):\n        return self.table(x)",
             "keeps '_extra_state', which is no tensor",
         ),
+        (
+            HEAD
+            + "self.table = nn.Embedding(source_words, target_words)\n        Own.count = getattr(Own, 'count', 2) + 1"
+            "\n        self.odd = nn.Linear(1, Own.count)\n    def forward(self, x):\n        return self.table(x)",
+            "is another model every time it is made",
+        ),
         ("def __init__(self, gain):\n        super().__init__()", "argument 'gain' has no default and no name"),
         (
             "def __init__(self, longest):\n        raise RuntimeError('half')",
@@ -288,11 +294,24 @@ def test_a_weight_that_is_never_used_keeps_nobody_from_going_on(data, tmp_path):
     assert load_run(tmp_path / "run", own=code).epoch == 2
 
 
-def test_a_module_that_is_there_already_is_scored(data, tmp_path):
+def test_a_module_that_is_there_already_is_scored_and_one_without_weights_too(data, tmp_path, capsys):
     path = written(
         tmp_path, "model = nn.Embedding(11, 11)\nnothing = nn.Embedding(11, 11)\nnothing.weight.data[:, 5] = -torch.inf"
     )
+    path.write_text(
+        path.read_text()
+        + """
+def rule(source_words, target_words):
+    class Rule(nn.Module):
+        def forward(self, ids):
+            print("a word")
+            return nn.functional.one_hot(ids, target_words) * 3.0
+    return Rule()
+"""
+    )
     words, pairs, said = tokens_of(tiny(data), "validation")
+    assert score(own_run(load_code(f"{path}:rule"), own(data), words), pairs).perplexity.pairs == len(pairs)
+    assert capsys.readouterr().out == ""
     assert said == "the validation pairs of toy"
     found = score(own_run(load_code(f"{path}:model"), own(data), words), pairs)
     assert found.perplexity.tokens == sum(len(t.split()) + 2 for t in pairs.target)

@@ -85,3 +85,30 @@ def test_a_matrix_without_columns() -> None:
         assert rad.max() < 1e-300
     assert rigor.rivals(K, 1, q).tolist() == [0, 2]
     assert rigor.rivals(K, 1, []).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("columns", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("rows", list(itertools.permutations(range(4))))
+def test_every_row_has_its_own_doubt(rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+    """2^60 + s - 2^60 may be 0 in floats: a row of such a sum is in doubt beside others that are not."""
+    big = 2.0**60
+    K = np.array([[0.0, 0.25, 0.0], [0.0, 0.5, 0.0], [big, 2.0, -big], [big, -2.0, -big]])[np.ix_(rows, columns)]
+    scores = np.array([0.25, 0.5, 2.0, -2.0])[list(rows)]
+    for j in range(4):
+        assert rigor.rivals(K, j, np.ones(3)).tolist() == [i for i in range(4) if i != j and scores[i] >= scores[j]]
+
+
+def test_only_the_rows_that_are_asked_about_are_compared() -> None:
+    K, q = np.array([[2.0], [3.0], [1.0], [2.0]]), [1.0]
+    for j, rows, wins in [(0, [2], True), (0, [1], False), (0, [3], False), (1, [0, 3], True), (3, [1, 2], False)]:
+        assert rigor.strictly_wins(K, j, q, rows=np.array(rows)) == wins
+    assert rigor.strictly_wins(K, 2, q, rows=np.array([], dtype=int)), "there is nobody to beat"
+
+
+@pytest.mark.parametrize("power", [54, 700])
+def test_whole_queries_are_not_rounded_where_that_turns_the_lead_round(power: int) -> None:
+    """As floats the entries 2^p + 1 and 2^p are one number, and then the other key leads, if by little."""
+    K = np.array([[1.0, 0.0], [2.0 ** (-power - 6), 1.0]])
+    for factor in (1, -1):
+        assert rigor.strictly_wins(factor * K, 0, [factor * (2**power + 1), factor * 2**power])
+        assert not rigor.strictly_wins(factor * K, 1, [factor * (2**power + 1), factor * 2**power])

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 
+import flint
 import numpy as np
 import pytest
 
 from regard.subspace import extract
 from regard.subspace.extraction import Extraction
-from regard.subspace.recheck import COUNTED, _counted, _norm, _reach, _unit, _vanishes_off, _visible_rank, _whole, check
+from regard.subspace.recheck import (
+    COUNTED,
+    _counted,
+    _counted_rank,
+    _norm,
+    _reach,
+    _unit,
+    _vanishes_off,
+    _visible_rank,
+    _whole,
+    check,
+)
 
 RNG = np.random.default_rng(11)
 A, B = RNG.standard_normal((7, 2)), RNG.standard_normal((7, 3))
@@ -121,3 +133,62 @@ def test_witnesses_in_floats() -> None:
         {"from_b": np.zeros(3)},
     ):
         assert not check(dataclasses.replace(both, witness=dataclasses.replace(loose, **fields)), a, b), fields
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_common_vector_is_compared_in_every_coordinate(place: int) -> None:
+    """Both sides agree on a vector; the one that is stated differs from it in one coordinate."""
+    a, b = np.eye(3)[:, :2], np.eye(3)[:, 1:]
+    both = extract(a, b)
+    loose = dataclasses.replace(both.witness, exact_from_a=(), exact_from_b=(), residual=1e-9)
+    vector = loose.vector.copy()
+    vector[place] += 0.1
+    assert not check(dataclasses.replace(both, witness=dataclasses.replace(loose, vector=vector)), a, b)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("entry", [(0, 0), (0, 1), (2, 2), (0, 2)])
+def test_errors_of_either_sign_are_seen(entry: tuple[int, int], sign: int) -> None:
+    """M on the first direction, along the second, and 0 on the third: one entry off by 0.1, and its norm stated."""
+    e = np.eye(3)
+    found = extract(e[:, :1], e[:, 1:2])
+    matrix = found.matrix.copy()
+    matrix[entry] += sign * 0.1
+    lie = dataclasses.replace(found, matrix=matrix, amplification=float(np.linalg.norm(matrix, 2)))
+    assert check(found, e[:, :1], e[:, 1:2])
+    assert not check(lie, e[:, :1], e[:, 1:2])
+
+
+def test_a_matrix_that_keeps_what_neither_span_holds_is_rejected() -> None:
+    """The span is a line, by columns that say it twice; the identity is right on it and not 0 beside it."""
+    a, b = np.array([[1.0, 2.0], [0.0, 0.0]]), np.zeros((2, 1))
+    found = extract(a, b)
+    assert check(found, a, b)
+    assert not check(dataclasses.replace(found, matrix=np.eye(2)), a, b)
+
+
+@pytest.mark.parametrize("angle", [1e-3, 1e-8, 1e-11, 1e-12])
+def test_spans_that_all_but_meet_are_checked(angle: float) -> None:
+    a, b = np.array([[1.0], [0.0], [0.0]]), np.array([[1.0], [angle], [0.0]])
+    found = extract(a, b)
+    assert found.amplification > 0.9 / angle
+    assert check(found, a, b)
+
+
+def test_entries_of_any_size_are_checked() -> None:
+    """M has one entry of -1e200, and 1 for its largest."""
+    a, b = np.array([[1.0], [0.0]]), np.array([[1e200], [1.0]])
+    found = extract(a, b)
+    assert found.matrix.tolist() == [[1.0, -1e200], [0.0, 0.0]]
+    assert check(found, a, b)
+    assert not check(dataclasses.replace(found, amplification=1.0), a, b)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_ranks_by_elimination_are_flints(seed: int) -> None:
+    """Products of two thin matrices of small whole numbers: their rank is small, and no row shows it."""
+    rng = np.random.default_rng(seed)
+    rows, columns, inner = rng.integers(1, 7, 3)
+    matrix = (rng.integers(-3, 4, (rows, inner)) @ rng.integers(-3, 4, (inner, columns))).astype(float)
+    assert _counted_rank(matrix) == flint.fmpz_mat(matrix.astype(int).tolist()).rank()
+    assert _counted_rank(np.ldexp(matrix, rng.integers(-60, 60, (rows, 1)))) == _counted_rank(matrix)

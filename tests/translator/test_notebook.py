@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,9 @@ import pytest
 from places import DOCS
 
 NOTEBOOK = DOCS / "notebooks" / "translator.ipynb"
+VECTORS = DOCS / "notebooks" / "word-vectors.ipynb"
 SMALL = "SIZE, EPOCHS, SEEDS, TRIALS = 200, 1, 2, 2"
+SMALL_VECTORS = "SIZE, TEXT, EPOCHS, SEEDS, WIDTH = 120, 300, 1, 2, 8"
 
 # Run in a process of its own: notebook kernels open sockets and threads that outlive them, and warn about it.
 RUN = """
@@ -29,12 +32,16 @@ nbformat.write(notebook, sys.argv[3])
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
+    return ran(NOTEBOOK, SMALL, tmp_path_factory.mktemp("notebook") / "executed.ipynb")
+
+
+def ran(notebook, parameters, out):
+    """The notebook with these parameters, executed."""
     pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
     pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")
-    out = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(out.parent), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(NOTEBOOK), SMALL, str(out)],
+        [sys.executable, "-c", RUN, str(notebook), parameters, str(out)],
         capture_output=True, text=True, timeout=300, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -67,3 +74,29 @@ def test_the_file_is_clean():
     assert sum("parameters" in c["metadata"].get("tags", []) for c in code) == 1
     prose = [c for c in notebook["cells"] if c["cell_type"] == "markdown"]
     assert sum("$$" in "".join(c["source"]) for c in prose) >= 4
+
+
+def test_the_vectors_notebook_runs_and_compares_on_the_input(tmp_path):
+    text = said(ran(VECTORS, SMALL_VECTORS, tmp_path / "executed.ipynb"))
+    for kind in ("word2vec:skipgram", "glove:glove", "bert:bert"):
+        assert f"source={kind}+frozen=true" in text
+    assert "(100.0% of types" in text
+    assert "after the first epoch: learned " in text
+    assert text.count("<svg") == 2
+    assert "vectors.html: 1 comparison" in text
+
+
+def test_the_vectors_notebook_is_kept_with_its_outputs():
+    """It is what a course wants handed in: figures, coverage, impact, and a conclusion that speaks of them."""
+    notebook = json.loads(VECTORS.read_text(encoding="utf-8"))
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert sum(bool(c["outputs"]) for c in code) >= 8
+    assert not any(o["output_type"] == "error" for c in code for o in c["outputs"])
+    assert sum("parameters" in c["metadata"].get("tags", []) for c in code) == 1
+    prose = "".join("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "markdown")
+    shown = said(notebook)
+    conclusion = prose.partition("What it means")[2]
+    figures = re.findall(r"\d+\.\d\d", conclusion)
+    assert len(figures) >= 4
+    assert [f for f in figures if f not in shown] == []
+    assert "/tmp/" not in json.dumps(notebook)

@@ -91,10 +91,10 @@ def claims(
         if plot is not None:
             claim.plot(plot, **given)
     if check and proof:
-        show(found.answered(**given), as_json=as_json)
+        show(found.answered(**given), as_json=as_json, formulas=True)
     if check:
-        show(found.check(**given), as_json=as_json)
-    show(found.proof(**given) if proof else found, as_json=as_json)
+        show(found.check(**given), as_json=as_json, formulas=True)
+    show(found.proof(**given) if proof else found, as_json=as_json, formulas=True)
 
 
 def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | None]:
@@ -110,7 +110,7 @@ def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | No
     claim = catalogue.named(first)
     if rest:
         raise InputError(
-            f"{rest[0]!r} is one word too many; after a claim comes only the file that --template writes, and after "
+            f"{rest[0][:40]!r} is one word too many; after a claim comes only the file that --template writes, and after "
             "a problem set a question, as in regard claims cse151b-hw4 1B.ii."
         )
     return claim, file
@@ -133,7 +133,7 @@ def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
             "regard claims average-of-two."
         )
     found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
-    show(found, as_json=as_json, details=details)
+    show(found, as_json=as_json, details=details, formulas=True)
 
 
 def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:

@@ -18,6 +18,13 @@ def lab(
         list[str] | None,
         typer.Option(metavar="DIR", help="A folder whose files the pages may open; left out, the one you are in."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="What the Models page looks at: FILE.py:build (the file is run), a Hugging Face folder, a run folder.",
+        ),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address.")] = False,
 ) -> None:
     """Open the lab in the browser: a small server on this machine, for you alone. Ctrl-C stops it.
@@ -38,7 +45,7 @@ def lab(
 
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Lab(port=port, runs=runs, folders=folder or ["."]) as server,
+        Lab(port=port, runs=runs, folders=folder or ["."], model=model) as server,
         private_link(server.opening) as link,
     ):
         for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it

@@ -28,12 +28,25 @@ class Group(typer.core.TyperGroup):
         super().format_commands(ctx, formatter)
 
 
-def show(result: Result, *, as_json: bool, details: bool = False) -> NoReturn:
-    """Print a result and leave with 0 (yes, done) or 1 (answered no)."""
-    typer.echo(result.to_json() if as_json else str(result))
+def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool = False) -> NoReturn:
+    """Print a result and leave with 0 (yes, done) or 1 (answered no). With ``formulas``, those in it are in Unicode."""
+    said = result.to_json() if as_json else str(result)
     if details and not as_json and (more := result.details()):
-        typer.echo(f"\n{more}")
+        said += f"\n\n{more}"
+    typer.echo(_in_unicode(said) if formulas and not as_json else said)
     raise typer.Exit(0 if result.answer else 1)
+
+
+def _in_unicode(text: str) -> str:
+    """Formulas as a book prints them, where the terminal can show every sign of them; else as they are typed."""
+    from regard.notation import readable
+
+    nicer = readable(text)
+    try:
+        nicer.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return text
+    return nicer
 
 
 def note(message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,15 +12,13 @@ import typer
 
 from regard.cli.output import AsJson, Group, Progress, note, show
 from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
+from regard.cli.training_watch import TrainingWatch
 from regard.errors import InputError
-from regard.progress import STOPPING, duration
 
 if TYPE_CHECKING:
     from regard.translator.data.corpus import Pairs
     from regard.translator.models.run import Run
-    from regard.translator.runs.log import Epoch
     from regard.translator.runs.settings import Settings
-    from regard.translator.training.loop import Step
 
 app = typer.Typer(
     cls=Group,
@@ -31,7 +28,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-MEASURED = 10  # steps after which the time that is left is known well enough to be said
 RunFolder = Annotated[Path, typer.Argument(help="A folder that train wrote.", show_default=False)]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
@@ -86,7 +82,7 @@ def train(
 
     command = shlex.join(["regard", *sys.argv[1:]])
     with joined() as team:
-        watch, say = (_Watch(), note) if team.leads else (None, None)
+        watch, say = (TrainingWatch(), note) if team.leads else (None, None)
         try:
             found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
         except KeyboardInterrupt:
@@ -234,44 +230,6 @@ def _opened(folder: Path, weights: str, model: str | None = None) -> Run:
     return run
 
 
-class _Watch:
-    """A line on standard error: every half second on a terminal, now and then elsewhere; every epoch always."""
-
-    def __init__(self) -> None:
-        self.terminal, self.shown = sys.stderr.isatty(), time.monotonic()
-        self.steps = 0  # seen so far: the first few say how long the rest will take
-
-    def __call__(self, event: Step | Epoch) -> None:
-        from regard.translator.training.loop import Step
-
-        if isinstance(event, Step):
-            self._step(event)
-        else:
-            self._say(
-                f"epoch {event.epoch}: validation perplexity {event.perplexity:.2f} counting <sos>, "
-                f"{event.perplexity_without_sos:.2f} without; training loss {event.training_loss:.3f}; "
-                f"{event.cpu_seconds:.0f} CPU-seconds so far",
-                "\n",
-            )
-
-    def _step(self, event: Step) -> None:
-        now = time.monotonic()
-        self.steps += 1
-        if self.steps == min(MEASURED, event.steps):
-            self._say(f"about {duration(event.seconds_left)} to go here; {STOPPING}", "\n")
-        if now - self.shown < (0.5 if self.terminal else 20):
-            return
-        self.shown = now
-        self._say(
-            f"epoch {event.epoch} of {event.epochs}, step {event.step:,} of {event.steps:,}, loss {event.loss:.3f}, "
-            f"{event.rate:,.0f} target tokens per CPU-second, about {duration(event.seconds_left)} left",
-            "\r" if self.terminal else "\n",
-        )
-
-    def _say(self, line: str, end: str) -> None:
-        print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
-
-
 def _said_by_the_first() -> None:
     """Raise the error at hand again; of several processes that found it, the first one speaks."""
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
@@ -408,7 +366,10 @@ def compare(
     folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
     variants = [variant for text in embeddings for variant in split_variants(text)]
     command = shlex.join(["regard", *sys.argv[1:]])
-    show(contest(settings, variants, folder, seeds=seeds, watch=_Watch(), say=note, command=command), as_json=as_json)
+    show(
+        contest(settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command),
+        as_json=as_json,
+    )
 
 
 def _finished_runs() -> list[str]:
@@ -508,7 +469,7 @@ def tune(
     command = shlex.join(["regard", *sys.argv[1:]])
     found = search(
         settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
-        storage=storage, watch=_Watch(), say=note, command=command,
+        storage=storage, watch=TrainingWatch(), say=note, command=command,
     )  # fmt: skip
     show(found, as_json=as_json)
 

@@ -66,7 +66,7 @@ class ProblemSet:
         found = self.find(question)
         exact = [label for label in found if parts(label) == parts(question)]
         if not exact and len(found) > 1:
-            raise InputError(f"{self.name}: {question!r} begins {', '.join(found)}; write one of them.")
+            raise InputError(f"{self.name}: {question[:40]!r} begins {', '.join(found)}; write one of them.")
         return (exact or list(found))[0]
 
     def _near(self, question: str) -> list[str]:

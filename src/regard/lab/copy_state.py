@@ -16,11 +16,13 @@ from regard.lab.state import State, shortest_text, written
 if TYPE_CHECKING:
     from regard.design import Design
 
+QUEUE = 1000  # deeds that may wait while an answer is on its way
 MOST = 10  # keys: as many as can be told apart in the drawing, and asked about while one drags
+HALF = repr(3**0.5 / 2)  # every digit: the hexagon of example:hexagon, to which the tutorial compares it
 STARTS = {  # where the keys are, their rows, the query, the chosen keys
     "square": ("plane", "1,1; -1,1; -1,-1; 1,-1; 1.6,0.2", "3,2", "4"),
     "triangle": ("plane", "-1.2,-0.8; 1.4,-0.8; 0,1.4; 0.1,-0.8; 0,0", "0,4", "2"),
-    "hexagon": ("plane", "1,0; 0.5,0.87; -0.5,0.87; -1,0; -0.5,-0.87; 0.5,-0.87", "3,2", "0,1"),
+    "hexagon": ("plane", f"1,0; 0.5,{HALF}; -0.5,{HALF}; -1,0; -0.5,-{HALF}; 0.5,-{HALF}", "3,2", "0,1"),
     "two axes": ("plane", "1,0; 0,1", "3,1", "0"),
     "three axes": ("sphere", "0,0; 90,0; 0,90", "30,20,4", "0"),
     "six directions": ("sphere", "0,0; 90,0; 180,0; -90,0; 0,90; 0,-90", "40,25,4", "0,1"),
@@ -96,6 +98,27 @@ def read(state: State) -> Bench:
     )
 
 
+def act_all(bench: Bench, deeds: str) -> tuple[Bench, tuple[str, ...]]:
+    """The bench after every deed in turn, and why some could not be done; a single one that cannot be is refused.
+
+    >>> bench, complaints = act_all(read(State({}, start=START)), "nudge 0 left; nudge 0 left; choose 9; nudge 0 left")
+    >>> bench.rows[0], complaints
+    ([0.85, 1.0], ('There is no key 9; keys are counted from 0 to 4.',))
+    """
+    one_by_one = [deed for deed in deeds.split(";") if deed.strip()]
+    if len(one_by_one) == 1:
+        return act(bench, one_by_one[0]), ()
+    if len(one_by_one) > QUEUE:
+        raise InputError(f"A page does {QUEUE} things at once at most, not {len(one_by_one)}.")
+    complaints = []
+    for deed in one_by_one:
+        try:
+            bench = act(bench, deed)
+        except InputError as error:  # the others were done by the same hand, and still count
+            complaints.append(str(error))
+    return bench, tuple(dict.fromkeys(complaints))
+
+
 def act(bench: Bench, deed: str) -> Bench:
     """The bench after one deed: move, nudge, choose, start, use, norm, turn, add, remove; or none.
 
@@ -160,7 +183,18 @@ def _rescale(bench: Bench, size: float) -> None:
 def _add(bench: Bench) -> None:
     if len(bench.rows) >= MOST:
         raise InputError(f"The drawing has room for {MOST} keys; take one away first.")
-    bench.rows.append([0.0, 0.0] if bench.space == "plane" else [round(x, 1) for x in bench.view])
+    bench.rows.append(_free_place(bench))
+
+
+def _free_place(bench: Bench) -> list[float]:
+    """Of a grid of places that can be seen, the one that is farthest from all keys: a new key hides none."""
+    if bench.space == "plane":
+        grid = [[x / 4, y / 4] for x in range(-6, 7) for y in range(-6, 7)]
+    else:
+        grid = [[(bench.view[0] + x + 180) % 360 - 180, y] for x in range(-60, 61, 20) for y in range(-60, 61, 20)]
+    places = bench.scene.keys(grid)
+    free = np.linalg.norm(places[:, None] - bench.keys[None], axis=2).min(axis=1)
+    return grid[int(free.round(9).argmax())]
 
 
 def _index(bench: Bench, word: str) -> int:

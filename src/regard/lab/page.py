@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import cycle
 from typing import Any
 
 from regard.lab.state import State
+
+BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +35,30 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Why:
+    """A surprise of the picture, explained in two sentences; `lit` is the class of what lights up in the drawing."""
+
+    question: str
+    because: str
+    lit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of the computation: its name, formulas with the current numbers, and what of the page lights up."""
+
+    title: str
+    formulas: tuple[str, ...]
+    lit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """Everything that a page shows for one state.
 
     picture: whatever the page's own script draws. say: sentences. formulas: LaTeX with the current numbers in it (no
     text that a user typed). python, shell: lines that reproduce the numbers. state: the words of the address, where the
-    page changed them.
+    page changed them. why: what surprises here, explained. steps: how the numbers come about, one press each.
     """
 
     picture: dict[str, Any]
@@ -46,9 +68,14 @@ class Answer:
     say: tuple[str, ...] = ()
     formulas: tuple[str, ...] = ()
     state: dict[str, str] = field(default_factory=dict)
+    why: tuple[Why, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        steps = [{"title": s.title, "lit": s.lit, "formulas": [mathml(one) for one in s.formulas]} for s in self.steps]
         return {
+            "why": [asdict(one) for one in self.why],
+            "steps": steps,
             "picture": self.picture,
             "python": self.python,
             "shell": self.shell,
@@ -106,4 +133,14 @@ def mathml(formula: str) -> str:
     """
     from latex2mathml.converter import convert
 
-    return str(convert(formula, display="block"))
+    return with_both_bars(str(convert(formula, display="block")))
+
+
+def with_both_bars(mathml: str) -> str:
+    """Norms as pairs: the converter leaves out which bar opens and which closes, and browsers then misplace them.
+
+    >>> with_both_bars("<mo>&#x02016;</mo><mi>q</mi><mo>&#x02016;</mo>")
+    '<mo form="prefix" stretchy="false">&#x02016;</mo><mi>q</mi><mo form="postfix" stretchy="false">&#x02016;</mo>'
+    """
+    forms = cycle(("prefix", "postfix"))
+    return BAR.sub(lambda _: f'<mo form="{next(forms)}" stretchy="false">&#x02016;</mo>', mathml)

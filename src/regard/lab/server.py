@@ -37,7 +37,14 @@ PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
 WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
 STATIC = Path(__file__).parent / "static"
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+LOOK = Path(__file__).parent.parent / "models" / "looking" / "static"  # the same page as `regard model look` writes
+KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -61,11 +68,17 @@ class Lab(ThreadingHTTPServer):
     request_queue_size = 128  # connections that wait to be accepted; the library's 5 loses some of a burst
 
     def __init__(
-        self, *, port: int | None = None, runs: str | Path = "runs", folders: Sequence[str | Path] = (".",)
+        self,
+        *,
+        port: int | None = None,
+        runs: str | Path = "runs",
+        folders: Sequence[str | Path] = (".",),
+        model: str | None = None,
     ) -> None:
         check_installed()
         self.runs = Path(runs)  # where translators train; there need be none
         self.folders = tuple(Path(folder).resolve() for folder in folders)  # a page opens files below these only
+        self.model = model  # what the page of models looks at
         self.waiting = threading.BoundedSemaphore(WAITING)
         self.pages: dict[str, Page] = pages()
         self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
@@ -105,7 +118,7 @@ class Lab(ThreadingHTTPServer):
             with self.alone:
                 if not wanted():
                     raise CouldNotFindOut("Nobody waits for this answer any more.")
-                state = State(words, start=page.start, runs=self.runs, folders=self.folders)
+                state = State(words, start=page.start, runs=self.runs, folders=self.folders, model=self.model)
                 return page.answer(state).to_dict()
         finally:
             self.waiting.release()
@@ -245,10 +258,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", kind if kind == KINDS[".woff2"] else f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         # The icon is fetched anew with every change of the address unless it may be kept.
-        self.send_header("Cache-Control", "max-age=86400" if kind == KINDS[".svg"] else "no-cache")
+        self.send_header("Cache-Control", "max-age=86400" if kind in (KINDS[".svg"], KINDS[".woff2"]) else "no-cache")
         for name, value in {**HEADERS, **more}.items():
             self.send_header(name, value)
         if self.close_connection:
@@ -277,8 +290,9 @@ def words(body: bytes) -> dict[str, str]:
 
 @cache
 def static_files() -> dict[str, Path]:
-    """Every file that is served, the lab's own and the chart library's, by its address; no other one exists."""
+    """Every file that is served, by its address; no other one exists: the lab's, the charts', those of look."""
     files = {f"/{file.relative_to(STATIC).as_posix()}": file for file in STATIC.rglob("*") if file.suffix in KINDS}
+    files |= {f"/look/{file.name}": file for file in LOOK.iterdir() if file.suffix in (".js", ".css")}
     found = find_spec("uplot")
     for folder in found.submodule_search_locations or [] if found else []:
         for name in ("uPlot.iife.js", "uPlot.min.css"):

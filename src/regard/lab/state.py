@@ -28,6 +28,7 @@ class State:
         start: Mapping[str, str],
         runs: Path = Path("runs"),
         folders: Sequence[Path] = (),
+        model: str | None = None,
     ) -> None:
         for name in given:
             if name not in start:
@@ -35,8 +36,9 @@ class State:
                     f"The address has {name!r}, which this page does not know; it knows {', '.join(start)}."
                 )
         self.words: dict[str, str] = {**start, **given}
-        # The lab's own, not the address's: where the runs of translators are, and below which a file may be opened.
-        self.runs, self.folders = runs, tuple(folders)
+        # The lab's own, not the address's: where the runs of translators are, below which a file may be opened, and
+        # which model is looked at: its file is run.
+        self.runs, self.folders, self.model = runs, tuple(folders), model
 
     def text(self, name: str) -> str:
         """A word as it came."""

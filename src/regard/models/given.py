@@ -77,7 +77,9 @@ def give(
 
     label = name or type(original(module)).__name__
     polarity = _polarities(masks or {}, module)
-    if huggingface.is_huggingface(module):
+    if inputs is not None and huggingface.reads_signals(module):
+        found = Given(name=label, module=module, inputs=bound(module, inputs, label), streams=())
+    elif huggingface.is_huggingface(module):
         found = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
         if inputs is not None:
             found = replace(found, inputs=bound(module, inputs, label))

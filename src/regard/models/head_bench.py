@@ -12,7 +12,7 @@ from regard.models.head_report import Heads
 from regard.models.influence import can_be_influence, influence, rollout, value_lengths
 from regard.models.measures import ceilings, key_swing, patterns, spread
 from regard.models.measures.spread import Float, Mask
-from regard.models.records import AttentionRecord, Capture
+from regard.models.records import CURVE, AttentionRecord, Capture
 from regard.progress import Progress
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Bench:
 
     def _influence(self, row: int, record: AttentionRecord, weights: Float) -> None:
         if not can_be_influence(record):
-            missing = "values" if record.v is None else "the output projection, which was not found"
+            missing = "values" if record.v is None else "the output projection, which is not known"
             self.missing["adds, elsewhere"] = f"needs {missing}"
             return
         used = record if record.used is None else replace(record, weights=record.used)
@@ -115,12 +115,14 @@ class Bench:
             labels = [(row, h) for row in rows for h in range(len(self.records[row].heads))]
             if len(labels) < 2:
                 continue
-            pairs = spread.agreement(np.concatenate([weights_of(self.records[row], self.example) for row in rows]))
+            some = spread.some_rows(self.records[rows[0]].shape[2])
+            pairs = spread.agreement(np.concatenate([self.records[row].weights[self.example][:, some] for row in rows]))
             np.fill_diagonal(pairs, -1.0)
             near = np.nanargmax(np.where(np.isnan(pairs), -1.0, pairs), axis=1)
             for number, (row, h) in enumerate(labels):
-                self.put_one("overlap", row, h, pairs[number, near[number]])
-                twins[self._label(row, h)] = self._label(*labels[near[number]])
+                if pairs[number, near[number]] >= 0:  # a head that reads nothing has no twin
+                    self.put_one("overlap", row, h, pairs[number, near[number]])
+                    twins[self._label(row, h)] = self._label(*labels[near[number]])
         self.found["twins"] = twins
         if not twins:
             self.missing["overlap"] = "needs two heads of one shape"
@@ -176,10 +178,11 @@ class Bench:
     def ablation(self, *, progress: Progress | None) -> None:
         if (given := self._runnable("ablation")) is None:
             return
+        from regard.models.given import run_once
         from regard.models.measures.loss import loss_of, yardstick
-        from regard.models.patching import ablate, read_heads
+        from regard.models.patching import ablate
 
-        _, usual = read_heads(given.module, given.inputs)
+        usual = run_once(given.module, given.inputs, given.name)
         measure = yardstick(given, usual)
         metric = None if measure.loss is None else lambda out: loss_of(given, out) or 0.0
         layers = [record.index for record in self.records]
@@ -222,11 +225,11 @@ class Bench:
 
     def scores(self, record: AttentionRecord) -> Float | None:
         """scale q.k of a layer, None where that is not what the head used."""
-        if record.q is None or record.k is None:
+        if record.q is None or record.k is None or CURVE in record.notes:
             return None
         q, k = (a[self.example].astype(np.float64) for a in (record.q, record.k))
         weights, allowed = weights_of(record, self.example), allowed_of(record, self.example)
-        return key_swing.plain_scores(q, k, scale_of(record), weights, allowed)
+        return key_swing.plain_scores(q, k, scale_of(record), weights, allowed, rounding=record.tolerance or 0.0)
 
     def _array(self, array: Any, h: int) -> Float:
         return np.asarray(array[self.example, h], dtype=np.float64)
@@ -261,14 +264,21 @@ def weights_of(record: AttentionRecord, example: int) -> Float:
 
 
 def allowed_of(record: AttentionRecord, example: int) -> Mask:
-    """Which keys each query may read: by the mask that was seen, or else those that some head of the layer reads."""
+    """Which keys each query may read, by the mask that was seen; where none was, all that the weights leave open.
+
+    Keys that nobody in the layer reads are padding; if nobody ever looks ahead, nobody may.
+    """
     weights = record.weights[example]
     if record.allowed is not None:
         mask = record.allowed[example if record.allowed.shape[0] > 1 else 0]
         if mask.shape[0] > 1 and mask.shape[0] != len(weights):
             mask = mask[list(record.heads)]
         return np.broadcast_to(mask, weights.shape)
-    return np.broadcast_to((np.asarray(weights) != 0).any(axis=0), weights.shape)
+    read = (np.asarray(weights) != 0).any(axis=0)
+    may = np.broadcast_to(read.any(axis=0), read.shape)
+    if read.shape[0] == read.shape[1] > 1 and not np.triu(read, 1).any():
+        may = np.tril(may)
+    return np.broadcast_to(may, weights.shape)
 
 
 def scale_of(record: AttentionRecord) -> float:

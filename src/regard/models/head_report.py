@@ -191,9 +191,9 @@ class Heads(Result):
         if self.rollout is not None:
             yield self._rollout_line()
         if self.ceilings:
-            yield self._ceiling_lines()
+            yield self.ceiling_lines()
         if self.noise:
-            yield self._noise_line()
+            yield self.noise_line()
         missing = [f"Not applicable: {name}: {why}." for name, why in self.not_applicable.items()]
         yield "\n".join([*missing, *(f"Note: {note}." for note in self.notes), CAUTION])
 
@@ -205,7 +205,8 @@ class Heads(Result):
         even = f"even would be {1 / len(heard):.3f}"
         return f"Rollout through all layers: the places of the output hear most of {', '.join(top)}; {even}."
 
-    def _ceiling_lines(self) -> str:
+    def ceiling_lines(self) -> str:
+        """What is proved of the keys, in words."""
         keys = sum(len(one.places) for one in self.ceilings)
         never, far = (sum(len(getattr(one, what)) for one in self.ceilings) for what in ("never", "out_of_reach"))
         open_ = sum(len(one.undecided) for one in self.ceilings)
@@ -217,7 +218,8 @@ class Heads(Result):
         ]
         return "\n".join([*lines, *(f"  {one}" for one in self.ceilings if one.never or one.undecided)][:12])
 
-    def _noise_line(self) -> str:
+    def noise_line(self) -> str:
+        """How fragile the heads are, in words."""
         inside = sum(abs(one.sd - one.measured_sd) <= one.measured_sd_within + one.sd_accuracy for one in self.noise)
         worst = max(self.noise, key=lambda one: one.sd)
         return (

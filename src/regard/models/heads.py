@@ -9,8 +9,9 @@ A measure that needs what is not there (keys, values, a model that can be run) i
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,37 +58,46 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
     ([[1.0]], [[1.0]], (('same',),))
     """
     _refuse(also, eps, rank)
-    given, captured, notes = _taken(source, inputs, text, tokenizer, tokens)
-    records = _chosen(captured, layers, only, example)
-    bench = Bench(captured, records, example=example, eps=eps, given=given)
-    bench.cheap()
-    steps = [name for name in ALSO if name in also]
-    for name in steps:
-        getattr(bench, name)(**({"rank": rank} if name == "rank" else {}), progress=progress)
-    return bench.result(notes)
+    given = _model(source, inputs, text, tokenizer)
+    with evaluated(given) as was_training:
+        captured = _captured(given, tokens) if given is not None else _weights(source, tokens)
+        records = _chosen(captured, layers, only, example)
+        bench = Bench(captured, records, example=example, eps=eps, given=given)
+        bench.cheap()
+        for name in [name for name in ALSO if name in also]:
+            getattr(bench, name)(**({"rank": rank} if name == "rank" else {}), progress=progress)
+    notes = ("it was in training mode and is measured in eval mode",) if was_training else ()
+    return bench.result((*captured.notes, *notes))
 
 
-def _taken(
-    source: Any, inputs: Any, text: str | None, tokenizer: Any, tokens: Sequence[Any] | None
-) -> tuple[Given | None, Capture, tuple[str, ...]]:
-    """The model with its inputs, if there is one, and the capture of it."""
-    if isinstance(source, Capture):
-        return None, source, source.notes
+def _model(source: Any, inputs: Any, text: str | None, tokenizer: Any) -> Given | None:
+    """The model with its inputs; None where weights were given."""
     torch = sys.modules.get("torch")
-    if torch is None or not (isinstance(source, torch.nn.Module) or hasattr(source, "streams")):
-        captured = Capture.from_arrays(source, tokens=tokens)
-        return None, captured, captured.notes
-    from regard.models.given import give
+    if torch is None or isinstance(source, Capture):
+        return None
+    from regard.models.given import Given, give
 
-    given: Given = (
-        give(source, inputs, text=text, tokenizer=tokenizer) if isinstance(source, torch.nn.Module) else source
-    )
-    was_training = given.module.training
-    given.module.eval()
-    captured = _captured(given, tokens)
-    notes = (*captured.notes, *(("it was in training mode and is measured in eval mode",) if was_training else ()))
-    given.module.train(was_training)
-    return given, captured, notes
+    if isinstance(source, Given):
+        return source
+    return give(source, inputs, text=text, tokenizer=tokenizer) if isinstance(source, torch.nn.Module) else None
+
+
+def _weights(source: Any, tokens: Sequence[Any] | None) -> Capture:
+    return source if isinstance(source, Capture) else Capture.from_arrays(source, tokens=tokens)
+
+
+@contextlib.contextmanager
+def evaluated(given: Given | None) -> Iterator[bool]:
+    """Eval mode while it lasts, and whether that is a change; every submodule gets its own mode back."""
+    modules = [] if given is None else [*given.module.modules()]
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        yield any(modes)
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
 
 
 def _captured(given: Given, tokens: Sequence[Any] | None) -> Capture:

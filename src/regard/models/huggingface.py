@@ -31,6 +31,14 @@ def is_huggingface(module: nn.Module) -> bool:
     return library is not None and isinstance(original(module), library.PreTrainedModel)
 
 
+def reads_signals(module: nn.Module) -> bool:
+    """Whether the module is a transformers model that reads pixels or sound: of those nothing is derived."""
+    from regard.models.given import original
+
+    main = getattr(original(module), "main_input_name", "input_ids")
+    return is_huggingface(module) and main not in ("input_ids", "inputs_embeds")
+
+
 def load(spec: str, *, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
     """The model NAME@REVISION from the local cache, and its tokenizer where there is one."""
     name, _, revision = spec.partition("@")

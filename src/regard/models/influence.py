@@ -1,7 +1,7 @@
 """Influence and not only weight: how much of a token's value a head really adds, ||alpha_ij v_j W_O||.
 
 A head may put all its weight on a token whose value is nearly nothing: that is how heads rest. The weight alone does
-not show it; the length of what is added to the stream of vectors does (Kobayashi et al., 2020). It is still no
+not show it; the length of what is added to the stream of vectors does (kobayashi2020). It is still no
 explanation: later layers may cancel or ignore it.
 """
 
@@ -53,7 +53,7 @@ def value_lengths(values: npt.ArrayLike, project: npt.ArrayLike) -> Float:
 
 
 def rollout(layers: Sequence[npt.ArrayLike], *, kept: float = 0.5) -> Float:
-    """Attention rollout (Abnar and Zuidema, 2020): how the places of the input reach those of the output.
+    """Attention rollout (abnar2020): how the places of the input reach those of the output.
 
     R = A_L ... A_2 A_1 with A_l = ``kept`` I + (1 - ``kept``) mean over heads of the weights, rows summing to 1. It
     takes values and everything but attention for the identity: a rough picture. ``layers``: (heads, T, T) each.

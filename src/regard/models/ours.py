@@ -43,7 +43,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
 
     generator = torch.Generator().manual_seed(0)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)]
-    words = min(tables, default=16)
+    words = min(tables, default=16) if run is None else min(len(run.source), len(run.target))
     longest = int(getattr(module, "places", LENGTH))
     first = min(LENGTH, longest)
     inputs: dict[str, object] = {"source": torch.randint(4, max(words, 5), (BATCH, first), generator=generator)}
@@ -69,7 +69,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
 
 def _worded(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
     """The ids of a sentence, and as the target what the run itself writes for it; the words of both."""
-    from regard.translator.data.vocabulary import SOS
+    from regard.translator.data.vocabulary import PAD, SOS
     from regard.translator.decoding.greedy import encode_sources
 
     if run is None:
@@ -77,6 +77,8 @@ def _worded(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[
     if not text.strip():
         raise InputError("The text is empty; give a few words.")
     (ids,), _ = encode_sources([text], run.source, longest=run.settings.data.longest, cut=False)
+    if run.settings.model.kind in ("encoder", "reads-padding"):  # they read as many places as there can be
+        ids = [*ids, *[PAD] * (run.model.places - len(ids))]
     source = torch.tensor([ids])
     read = [[run.source.words[i] for i in ids]]
     if "target" not in drawn:

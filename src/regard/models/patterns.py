@@ -5,6 +5,7 @@
 | a :class:`~regard.models.records.Capture`, or the file that one was written to | as it is |
 | ``weights.npy`` | an array (layers, heads, T, T) or (layers, batch, heads, T, T) |
 | ``weights.npz``, ``weights.safetensors`` | the one such array, or one array (batch, heads, T, T) for every layer |
+| ``example:textbook`` | heads as textbooks draw them (:mod:`regard.models.textbook_heads`) |
 | a Hugging Face output | its attentions; of an encoder and a decoder all three kinds |
 | tuples of arrays, arrays, TransformerLens caches | by :mod:`regard.models.given_weights` |
 
@@ -31,6 +32,7 @@ from regard.models.given_weights import from_arrays
 from regard.models.records import AttentionRecord, Capture, Tokens
 
 ENDINGS = (".npy", ".npz", ".safetensors")
+_EXAMPLE = "example:"
 _ARCHIVE = re.compile(r"(.*?\.(?:npz|safetensors))(?::(.*))?", re.IGNORECASE | re.DOTALL)
 _HUGGING_FACE = ("encoder_attentions", "decoder_attentions", "cross_attentions", "attentions")
 
@@ -41,6 +43,8 @@ def is_pattern_file(spec: str) -> bool:
     >>> is_pattern_file("weights.npz:attention"), is_pattern_file("model.py:build")
     (True, False)
     """
+    if spec.startswith(_EXAMPLE):
+        return True
     path = match[1] if (match := _ARCHIVE.fullmatch(spec)) else spec
     return Path(path).suffix.lower() in ENDINGS and not Path(spec).is_dir()
 
@@ -55,6 +59,8 @@ def read_patterns(
     """
     if isinstance(given, Capture):
         found = given
+        if tokens is None and target_tokens is None:
+            return found
     elif isinstance(given, (str, os.PathLike)):
         return _with_words(_from_file(os.fspath(given), tokens, name), None, target_tokens)
     elif any(getattr(given, kind, None) is not None for kind in _HUGGING_FACE):
@@ -67,11 +73,9 @@ def read_patterns(
 
 def _with_words(found: Capture, tokens: Sequence[Any] | None, target_tokens: Sequence[Any] | None) -> Capture:
     """The capture with words of the user's; they must fit some record, or they would label nothing."""
-    words = {}
-    for side, given in (("tokens", tokens), ("target_tokens", target_tokens)):
-        if given is not None:
-            words[side] = _fitting(found, side, given)
-    return replace(found, **words) if words else found
+    read = found.tokens if tokens is None else _fitting(found, "tokens", tokens)
+    written = found.target_tokens if target_tokens is None else _fitting(found, "target_tokens", target_tokens)
+    return replace(found, tokens=read, target_tokens=written)
 
 
 def _fitting(found: Capture, side: str, given: Sequence[Any]) -> Tokens:
@@ -113,6 +117,8 @@ def _from_output(output: Any, name: str) -> Capture:
 
 
 def _from_file(spec: str, tokens: Sequence[Any] | None, name: str) -> Capture:
+    if spec.startswith(_EXAMPLE):
+        return _example(spec)
     match = _ARCHIVE.fullmatch(spec) if not os.path.exists(spec) else None
     path, entry = (match[1], match[2]) if match else (spec, None)
     ending = Path(path).suffix.lower()
@@ -126,6 +132,14 @@ def _from_file(spec: str, tokens: Sequence[Any] | None, name: str) -> Capture:
     arrays = _arrays(path, ending, entry)
     words = tokens if tokens is not None else _words(path, ending)
     return from_arrays(arrays, tokens=words, name=name or Path(path).name)
+
+
+def _example(spec: str) -> Capture:
+    from regard.models.textbook_heads import textbook_heads
+
+    if spec != f"{_EXAMPLE}textbook":
+        raise InputError(f"There is no {spec!r}; there is example:textbook.")
+    return textbook_heads()
 
 
 def _arrays(path: str, ending: str, entry: str | None) -> Any:

@@ -103,6 +103,7 @@ class AttentionRecord:
         return "; ".join([f"layer {self.index}{step}: {where}, {self.kernel}, {sizes}; {checks}", *self.notes])
 
 
+CURVE = "the scores went through a curve before the softmax (a softcap)"  # a note of records
 # The fields of a record that are not arrays, in the order in which they are written down.
 FACTS = ("index", "step", "call", "module", "kernel", "heads", "residual", "tolerance", "verified", "notes",
          "scale")  # fmt: skip
@@ -155,8 +156,8 @@ class Capture(Result):
 
     def labels(self, record: AttentionRecord, *, example: int = 0) -> tuple[list[str], list[str]]:
         """Words for the queries and for the keys of a record; places (0, 1, ...) where no words fit."""
-        decoder_first = any(word in record.module.lower() for word in ("decoder", "cross", "target", "encdec"))
-        cross = decoder_first and any(word in record.module.lower() for word in ("cross", "multihead", "encdec"))
+        cross = is_cross(record.module)
+        decoder_first = cross or any(word in record.module.lower() for word in ("decoder", "target"))
         sides = [self.target_tokens, self.tokens] if decoder_first else [self.tokens, self.target_tokens]
         _, _, queries, keys = record.shape
         return _fitting(sides, queries, example), _fitting(sides[::-1] if cross else sides, keys, example)
@@ -230,6 +231,18 @@ def _told(records: tuple[AttentionRecord, ...]) -> tuple[AttentionRecord, ...]:
     """The first ones, and before them whatever is wrong: it must not hide behind "and 300 more"."""
     wrong = tuple(record for record in records if not record.sound)
     return (wrong + tuple(record for record in records if record.sound))[:TOLD] if wrong else records[:TOLD]
+
+
+def is_cross(module: str) -> bool:
+    """Whether a module's name says that it reads another sequence than its own: cross-attention.
+
+    >>> is_cross("decoder.layers.0.encoder_attn"), is_cross("decoder.layers.0.self_attn")
+    (True, False)
+    """
+    name = module.lower()
+    if any(word in name for word in ("cross", "encdec", "encoder_attn", "source_attention")):
+        return True
+    return "decoder" in name and "multihead" in name
 
 
 def _fitting(sides: Sequence[Tokens | None], length: int, example: int) -> list[str]:

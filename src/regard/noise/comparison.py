@@ -38,6 +38,8 @@ class Comparison(Result):
     two_given_negative: float
     one_given_positive: float
     two_given_positive: float
+    head_variances: tuple[float, float]  # of c_1 and c_2, the outputs of the two heads, over all draws
+    head_variances_given_positive: tuple[float, float]
     scales: Array
     one_errors: Array
     two_errors: Array
@@ -48,7 +50,7 @@ class Comparison(Result):
     two_error_given_length: Array
 
     def __str__(self) -> str:
-        return "\n".join([*self._setting(), *self._table(), *self._why(), *self._scale_lines()])
+        return "\n".join([*self._setting(), *self._table(), *self._heads(), *self._why(), *self._scale_lines()])
 
     def figure(self) -> Any:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
@@ -76,6 +78,14 @@ class Comparison(Result):
         ]
         head = f"{'':<36}{'one head':>14}{'two heads':>14}"
         return [head, *(f"{name:<36}{a:>14.8f}{b:>14.8f}" for name, a, b in rows)]
+
+    def _heads(self) -> list[str]:
+        """The two heads one by one: E||c_h - E c_h||^2."""
+        (first, second), (kept, other) = self.head_variances, self.head_variances_given_positive
+        return [
+            f"Head by head: Var c_1 = {first:.3g} and Var c_2 = {second:.3g}; without the draws with k_0.mu_0 < 0, "
+            f"{kept:.3g} and {other:.3g}."
+        ]
 
     def _why(self) -> list[str]:
         accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
@@ -122,6 +132,7 @@ def compare(
     errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
     p = negative_score(iso, spread)
     below = np.array([_below_zero(keys, spread, iso, scale, heads, progress) for heads in (1, 2)])
+    heads = [head_variances(keys, spread, iso, scale, head) for head in (0, 1)]
     totals = np.array([s.error for s in studies])
     negative, positive = below / p if p > 0 else below, (totals - below) / (1 - p)
     lengths = _lengths(spread + iso, scale)
@@ -138,6 +149,8 @@ def compare(
         two_given_negative=float(negative[1]),
         one_given_positive=float(positive[0]),
         two_given_positive=float(positive[1]),
+        head_variances=(heads[0][0], heads[1][0]),
+        head_variances_given_positive=(heads[0][1], heads[1][1]),
         scales=scales,
         one_errors=errors[:, 0],
         two_errors=errors[:, 1],
@@ -155,7 +168,11 @@ def _error(scores: Scores) -> float:
 
 def scores_given_length(keys: int, iso: float, scale: float, length: float, heads: int) -> Scores:
     """The scores once k_0 . mu_0 is known: key 0 keeps only the noise across its mean."""
-    queries = one_head(keys, scale) if heads == 1 else two_heads(keys, scale)
+    return _given_length(one_head(keys, scale) if heads == 1 else two_heads(keys, scale), iso, length)
+
+
+def _given_length(queries: Array, iso: float, length: float) -> Scores:
+    keys = queries.shape[1]
     base = score_laws(gaussian_setting(keys, spread=0.0, iso=iso), queries)
     laws = [base.laws[k] for k in base.which]
     across = queries.copy()
@@ -170,26 +187,58 @@ def _given(keys: int, iso: float, scale: float, length: float, heads: int) -> tu
     return sum(expected_error(moments, np.eye(keys), (0, 1))), float(moments.mean[0])
 
 
+def head_variances(keys: int, spread: float, iso: float, scale: float, head: int) -> tuple[float, float]:
+    """The variance E||c_h - E c_h||^2 of one of the two heads, over all draws and over those with k_0 . mu_0 > 0.
+
+    >>> [round(x, 4) for x in head_variances(10, 0.5, 0.01, 20.0, 0)]
+    [0.1435, 0.0504]
+    """
+    query, p = two_heads(keys, scale)[head : head + 1], negative_score(iso, spread)
+    means, squares = _moments(score_laws(gaussian_setting(keys, spread=spread, iso=iso), query))
+    below, below_squares = np.zeros(keys), 0.0
+    for panel, weights in _negative_lengths(spread + iso, scale) if head == 0 and p > 0 else ():
+        for x, weight in zip(panel, weights, strict=True):  # only the first head's scores know the length of key 0
+            inside, inside_squares = _moments(_given_length(query, iso, x))
+            below, below_squares = below + weight * inside, below_squares + weight * inside_squares
+    every = max(squares - float(means @ means), 0.0)
+    if head != 0:
+        return every, every
+    kept, kept_squares = (means - below) / (1 - p), float(squares - below_squares) / (1 - p)
+    return every, max(kept_squares - float(kept @ kept), 0.0)
+
+
+def _moments(scores: Scores) -> tuple[Array, float]:
+    """E alpha and E||alpha||^2, which is E||c||^2 for orthonormal values."""
+    moments = weight_moments(scores)
+    return moments.mean, float(np.trace(moments.second))
+
+
 def _below_zero(keys: int, spread: float, iso: float, scale: float, heads: int, progress: Progress | None) -> float:
-    """E[||c - target||^2; k_0 . mu_0 < 0] by Gauss-Legendre panels, short where the scores of order one lie."""
-    variance = spread + iso
+    """E[||c - target||^2; k_0 . mu_0 < 0]."""
+    total, panels = 0.0, _negative_lengths(spread + iso, scale)
+    for done, (x, weights) in enumerate(panels):
+        total += float(weights @ np.array([_given(keys, iso, scale, point, heads)[0] for point in x]))
+        if progress is not None:
+            progress(done + 1, len(panels))
+    return total
+
+
+def _negative_lengths(variance: float, scale: float) -> list[tuple[Array, Array]]:
+    """Gauss-Legendre panels for k_0 . mu_0 < 0, points and weights with the density; short where scores are small."""
     if variance == 0:
-        return 0.0
+        return []
     sd = np.sqrt(variance)
     last = 1 - 8.5 * sd
     near = [-x / scale for x in (0.0, 4.0, 8.0, 16.0, 32.0) if -x / scale > last]
     far = [x for x in -sd * np.arange(1.0, 9.0) if last < x < near[-1]]
     edges = [*near, *far, last] if last < 0 else []
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    total = 0.0
-    for done, (right, left) in enumerate(pairwise(edges)):
+    panels = []
+    for right, left in pairwise(edges):
         x = (right + left) / 2 + (right - left) / 2 * nodes
         density = np.exp(-((x - 1) ** 2) / (2 * variance)) / (sd * np.sqrt(2 * np.pi))
-        found = np.array([_given(keys, iso, scale, point, heads)[0] for point in x])
-        total += (right - left) / 2 * float(weights @ (density * found))
-        if progress is not None:
-            progress(done + 1, len(edges) - 1)
-    return total
+        panels.append((x, (right - left) / 2 * weights * density))
+    return panels
 
 
 def _lengths(variance: float, scale: float) -> Array:

@@ -66,8 +66,8 @@ def _beats(chunk: Floats, own: Floats, q: Query, rounded: Floats | None, blur: f
 def _beats_by_bounds(chunk: Floats, own: Floats, q: Floats, blur: float) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     (keys, query), _ = in_range(np.concatenate([chunk, own[None, :]]), q)
     mid, rad = plain_product(keys, query, blur=blur)
-    lead = mid[-1] - mid[:-1]
-    doubt = SLACK * (rad[-1] + rad[:-1]) + 4 * U * (np.abs(mid[:-1]) + np.abs(mid[-1]))
+    lead = mid[-1] - mid[:-1]  # rounded, which never takes it across a float such as the doubt
+    doubt = SLACK * (rad[-1] + rad[:-1])
     lost: NDArray[np.bool_] = lead < -doubt
     unsure = np.flatnonzero(~(np.abs(lead) > doubt))
     if len(unsure) and not blur:

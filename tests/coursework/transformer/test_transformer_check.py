@@ -91,7 +91,12 @@ def test_a_filled_template_is_right_and_its_mistake_is_told_in_steps(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("parts", "right", "next_one"), [(2, 1, "attention"), (3, 4, "feed-forward"), (4, 6, "output")]
+    ("parts", "right", "next_one"),
+    [
+        pytest.param(2, 1, "attention", marks=pytest.mark.slow),
+        pytest.param(3, 4, "feed-forward", marks=pytest.mark.slow),
+        (4, 6, "output"),
+    ],
 )
 def test_what_is_written_is_checked_before_the_rest_is(tmp_path: Path, parts: int, right: int, next_one: str) -> None:
     found = check_transformer(filled(tmp_path / "my.py", parts=parts), hints=1)
@@ -144,11 +149,13 @@ def test_a_process_that_lies_about_its_recording_is_refused() -> None:
         unpacked(b"not a recording")
 
 
+@pytest.mark.slow
 def test_prints_are_shown(tmp_path: Path) -> None:
     spec = filled(tmp_path / "my.py", old="import torch\n", new="import torch\nprint('hello')\n")
     assert "Your code printed: hello" in str(check_transformer(spec))
 
 
+@pytest.mark.slow
 def test_padding_can_be_declared(tmp_path: Path) -> None:
     spec = filled(tmp_path / "my.py", old="PAD = 0", new='REGARD = {"padding": "masked"}\nPAD = 0')
     found = check_transformer(spec, hints=2)

@@ -140,7 +140,7 @@ def test_variants_read(toy, tmp_path):
         (["learned", "learned"], "'learned' is the same embedding as 'learned'; name every one once"),
         (["fasttext"], "must be learned, glove:FILE"),
         (["positions=sideways"], r"embedding\.positions must be one of"),
-        (["glove:/nowhere/x.txt"], "cannot be read"),
+        (["glove:/nowhere/x.txt"], r"There is no file .*x\.txt. with GloVe vectors"),
     ],
 )
 def test_variants_refused(toy, texts, message):

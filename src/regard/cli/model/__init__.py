@@ -16,8 +16,8 @@ app = typer.Typer(
 app.command(name="audit")(audit.audit)
 app.command(name="capture")(capture.capture)
 app.command(name="compare")(compare.compare)
-app.command(name="look")(look.look)
 app.command(name="heads")(heads.heads)
+app.command(name="look")(look.look)
 app.command(name="patch")(patch.patch)
 
 

@@ -19,7 +19,9 @@ Heads = Annotated[str | None, typer.Option(metavar="LIST", help="Which heads, as
 Verify = Annotated[
     bool, typer.Option("--verify", help="Run every kernel again on an identity, which gives its weights themselves.")
 ]
-Keep = Annotated[bool, typer.Option("--keep-qkv", help="Keep queries, keys and values too.")]
+Keep = Annotated[
+    bool, typer.Option("--keep-qkv", help="Keep queries, keys and values too, and the matrices around them.")
+]
 Generate = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Capture while it writes N more tokens, with its cache.")
 ]
@@ -59,10 +61,11 @@ def capture(
     set_mode(given, train=train)
     import torch
 
+    from regard.models.capture import KEPT
     from regard.models.capture import capture as record
 
     run = None if generate is None else writer(given, generate)
-    keep = ("q", "k", "v") if keep_qkv else ()
+    keep = KEPT if keep_qkv else ()
     with torch.no_grad():
         found = record(
             given.module, given.inputs, verify=verify, keep=keep, stream=out, run=run, tokens=given.tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,13 +87,22 @@ def heads(
     show(found, as_json=as_json)
 
 
+class Stages(Progress):
+    """Progress that begins anew with every stage, so that the time left is that of the stage."""
+
+    def __call__(self, done: int, total: int) -> None:
+        if done <= 1:
+            self.start, self.shown, self.ended = time.monotonic(), 0.0, None
+        super().__call__(done, total)
+
+
 def _measured(
     model: str, text: str | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
 ) -> Measured:
     from regard.models.heads import heads as measure_heads
     from regard.models.weights_file import is_weights_file, read_weights
 
-    options = {**options, "progress": Progress("Heads")}
+    options = {**options, "progress": Stages("Heads")}
     if is_weights_file(model):
         words = None if tokens is None else tokens.split()
         return measure_heads(read_weights(model, tokens=words), **options)

@@ -18,7 +18,7 @@ Source = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A model (FILE.py:build, a Hugging Face or run folder, huggingface:NAME@REVISION), or weights: a capture, "
-        "or a .npy, .npz or .safetensors file.",
+        "a .npy, .npz or .safetensors file, or example:textbook.",
     ),
 ]
 Out = Annotated[str | None, typer.Option(metavar="FILE", help="Write the page there (.html).")]

@@ -12,7 +12,7 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, explained, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
 
 TRIALS = 300
@@ -64,6 +64,14 @@ def whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -
         correction="c -> v_j as eps -> 0 with the values fixed; for a given delta, eps <= delta/(D - delta) is enough "
         "(D > delta). Proof: eps/(1+eps) D <= delta is eps (D - delta) <= delta.",
         distance=off,
+    )
+
+
+def in_words(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+    return explained(
+        "Attention is a soft lookup: the query is compared with every key, and here one key matches so much "
+        "better than the others that its value alone is selected. That value is copied to the output nearly "
+        "unchanged, and the other values are ignored."
     )
 
 
@@ -170,6 +178,7 @@ CLAIM = Claim(
             statement="A small eps makes ||c - v_j|| small, whatever the values.",
             check=whatever_the_values,
         ),
+        Reading(name="in words", statement="Say what it means intuitively, in two sentences.", check=in_words),
     ),
     prove=prove,
     draw=draw,

@@ -20,7 +20,7 @@ from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, explained, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 
 CONDITION = (
@@ -74,6 +74,22 @@ def at_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
         correction=CONDITION + ". Proof that a T^2 -> 0 is needed: for n = 2 the error is 2 E(sigmoid(D) - 1/2)^2 with "
         "D ~ N(0, 4aT^2), which grows with a T^2 and is 0 only at 0.",
         error=value,
+    )
+
+
+def directions_and_lengths(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    wobble = math.sqrt(2 * iso) * scale  # the standard deviation of each score
+    return explained(
+        "Each key is a small round cloud about its mean: its direction and its length both change by about "
+        "sqrt(a). The query points along mu_a + mu_b, halfway between the two means and square to all others, so "
+        "k_a and k_b reach nearly equally far along it and the other keys hardly at all. Its length decides the "
+        "rest. It must be long against ln n, or the other keys are heard; and short against 1/sqrt(a), because "
+        "it multiplies the small difference of the two projections as well, and a difference of scores above 1 "
+        "lets the softmax choose. Between the two limits c is near the middle of v_a and v_b; beyond the second "
+        "it slides to one of them. Along the query's direction k_a and k_b project to 1/sqrt(2) = 0.707 and the "
+        f"others to 0, all give or take sqrt(a) = {math.sqrt(iso):.3g}; in scores, T = {scale:g} and 0 give or "
+        f"take {wobble:.3g}, against ln n = {math.log(n):.3g}.",
+        wobble=wobble,
     )
 
 
@@ -208,6 +224,12 @@ CLAIM = Claim(
             name="a vanishing, at any scale",
             statement="E||c - (v_a+v_b)/2||^2 -> 0 as a -> 0, however T grows meanwhile.",
             check=at_any_scale,
+        ),
+        Reading(
+            name="directions and lengths",
+            statement="Say in pictures rather than formulas which query does it, and why: directions and relative "
+            "magnitudes.",
+            check=directions_and_lengths,
         ),
     ),
     prove=prove,

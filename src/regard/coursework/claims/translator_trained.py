@@ -192,7 +192,7 @@ CLAIM = Claim(
         ),
         Reading(
             name="as described",
-            statement="The perplexity of the model as the homework describes it, and what each of our corrections brings.",
+            statement="The perplexity of the model as the homework describes it, and what our two corrections bring.",
             check=as_described,
         ),
         Reading(

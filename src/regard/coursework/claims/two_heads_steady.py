@@ -20,6 +20,7 @@ from regard.rigor import balls
 
 ALMOST_ALWAYS = 0.99
 FAR_LESS = 5.0
+LONG_ENOUGH = 2000.0  # T of the heads' own variances: beyond, integrals take minutes and say no more
 
 
 def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
@@ -112,6 +113,24 @@ def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Ver
     )
 
 
+def head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    from regard.noise.comparison import head_variances
+
+    T = min(scale, LONG_ENOUGH)
+    (first, kept), (second, _) = (head_variances(n, spread, iso, T, head) for head in (0, 1))
+    return holds(
+        "proof of the limit; integrals for the numbers",
+        f"At a = {iso:g}, T = {T:g}, orthonormal values: Var c_1 = {first:.3g} over all draws and {kept:.3g} without "
+        f"those with k_a.mu_a < 0; Var c_2 = {second:.3g} either way, since k_a.q_2 does not know the length of k_a.",
+        region="without the draws with k_a.mu_a < 0, in the limit a -> 0, T -> infinity; with them Var c_2 -> 0 still, "
+        "but Var c_1 does not: it tends to 1 - (1-p)^2 - p^2/(n-1) with p = Phi(-1/sqrt(spread)) where the noise "
+        "separates the others' scores",
+        first=first,
+        first_kept=kept,
+        second=second,
+    )
+
+
 def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
     return f"""\
@@ -127,6 +146,10 @@ has a probability of at least 1 - (n-1) Phi(-d/(2 sqrt a)) -> 1 as a -> 0, then 
 as T -> infinity. So alpha_a -> 1 in probability, given x > 0.
 
 Head 2 looks for mu_b, where k_b has noise a I only: it stays at v_b as in two-heads-average.
+
+Head by head. Given x > 0, alpha_a -> 1 in probability in head 1, and weights are bounded, so Var c_1 -> 0; likewise Var
+c_2 -> 0, over all draws. With the negative draws c_1 is v_a with probability 1 - p and one of the n - 1 other values
+with probability p, each as likely (if the noise separates their scores): Var c_1 = 1 - (1 - p)^2 - p^2/(n - 1).
 
 The variance. In the limit one head is a fair coin between v_a and v_b, an error of 1/2. Two heads are at the average
 but for probability p = P(x < 0), when head 1 sits at some other value: ||c - target||^2 = 1/2 then, an error of p/2
@@ -243,6 +266,11 @@ CLAIM = Claim(
             statement="The variance of the mean of two heads is at least 5 times less than one head's, all draws "
             "counted.",
             check=far_less_variance,
+        ),
+        Reading(
+            name="variances of c_1 and c_2",
+            statement="Without the draws with k_a.mu_a < 0, Var c_1 -> 0 and Var c_2 -> 0 as a -> 0 and T -> infinity.",
+            check=head_by_head,
         ),
     ),
     prove=prove,

@@ -11,6 +11,7 @@ from regard.lab.background import Errands
 from regard.lab.notation import formulas
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
+from regard.notation import readable, readable_values
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
@@ -41,11 +42,11 @@ def answer(state: State) -> Answer:
             if found is None
             else {one.label: [c.name for c in one.claims] for one in found.questions},
             "checklists": _checklists(found, claim),
-            "statement": claim.statement,
+            "statement": readable(claim.statement),
             "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
             "parameters": _parameters(claim, given),
             "drawn": drawn,
-            "verdict": verdict,
+            "verdict": readable_values(verdict),
             "running": drawn is None or (verdict is None and show != "picture"),
         },
         numbers=_numbers(verdict),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut
-from regard.lab.copy_state import START, STARTS, Bench, act, read
+from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
+from regard.lab.copy_state import START, STARTS, Bench, act_all, read
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
@@ -17,15 +19,15 @@ if TYPE_CHECKING:
     from regard.attention import Attention
     from regard.design import Ceiling, Design
 
-LONGEST = 12.0  # the norm at which the slider of the query ends
-EPS = ("1", "0.5", "0.2", "0.1", "0.05", "0.02", "0.01", "0.005", "0.002", "0.001")
+LONGEST = 12.0  # the norm at which the slider of the query ends, unless a query in the picture is longer
+EPS = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5")
 
 
 def answer(state: State) -> Answer:
     """Everything about the keys and the query of a state."""
     from regard import attend
 
-    bench = act(read(state), state.text("do"))
+    bench, complaints = act_all(read(state), state.text("do"))
     keys = bench.keys
     own = attend(bench.vector, keys, keys)
     ceilings = _ceilings(keys)
@@ -33,11 +35,13 @@ def answer(state: State) -> Answer:
     return Answer(
         picture=_picture(bench, own, ceilings, found),
         numbers=_numbers(bench, own, found),
-        say=(*_say(bench, found), *_say_inside(ceilings)),
+        say=(*complaints, *_say(bench, found), *_say_inside(ceilings)),
         formulas=(*_formulas(bench, own, found), *_proofs(ceilings)),
         python=_python(bench),
         shell=_shell(bench),
         state=bench.words(),
+        why=(*why_the_shortest(bench, found), *why_ceilings_fall(ceilings)),
+        steps=attention_steps(bench, own),
     )
 
 
@@ -101,8 +105,9 @@ def _picture(
         "arrows": _arrows(bench, found),
         "eps": list(EPS),
         "starts": {name: start[0] for name, start in STARTS.items()},
-        "longest": LONGEST,
+        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(bench, found))),
         "norm": bench.norm,
+        "scale": QUERY if bench.space == "plane" else QUERY * Sphere.radius,
     }
 
 
@@ -147,7 +152,7 @@ def _say(bench: Bench, found: Design | str | None) -> tuple[str, ...]:
     if isinstance(found, str):
         return (found,)
     task = _task(bench)
-    checked = f"(certificate rechecked in {found.verification.arithmetic.split(' (')[0]})"
+    checked = "(proved, and rechecked by separate code)"
     if not found.reachable:
         return (f"No query gives {task} {_asked(bench)}; {found.bound:.6g} is the most there is {checked}.",)
     first = (
@@ -214,16 +219,16 @@ def _python(bench: Bench) -> str:
     lines = ["from regard import attend, design", f"keys = {bench.keys.tolist()}", f"query = {bench.vector.tolist()}"]
     lines.append("print(attend(query, keys, keys).weights.tolist())")
     if bench.chosen:
-        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}))")
-    return "\n".join([*lines, "print(design.ceilings(keys))"])
+        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}).details())")
+    return "\n".join([*lines, "print(design.ceilings(keys).details())"])
 
 
 def _shell(bench: Bench) -> str:
     keys, lines = written(bench.keys.tolist()), []
     if bench.chosen:
         verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
-        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)}')
-    lines.append(f'regard design ceiling --keys "{keys}" --all')
+        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)} --details')
+    lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
     code = f"from regard import attend; k = {bench.keys.tolist()}; print(attend({bench.vector.tolist()}, k, k).weights)"
     return "\n".join([*lines, f'python -c "{code}"'])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.page import Answer, Number, Page, Why, tex
 from regard.lab.state import State, shortest_text
 
 if TYPE_CHECKING:
@@ -20,6 +20,15 @@ Array = NDArray[np.floating[Any]]
 BINS = 20
 DRAWS = 120
 SHARE = 0.9
+WHY = (
+    Why(
+        question="Why does one head swing?",
+        because="Its query gives both keys the same score on average, so noise in the length of key 0 alone decides "
+        "which is ahead, and softmax turns a small lead at a long query into nearly everything. Two heads each look at "
+        "one key, far ahead of the others, so the noise moves their scores and hardly their weights.",
+        lit="one",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +82,7 @@ def answer(state: State) -> Answer:
         formulas=_formulas(setting, one, two, negative),
         python=_python(setting),
         shell=_shell(setting),
+        why=WHY,
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.copy_state import QUEUE
+from regard.lab.page import Answer, Number, Page, Why, tex
 from regard.lab.state import State
 
 if TYPE_CHECKING:
@@ -25,6 +26,16 @@ DRAWN = (2, 4, 6, 8)  # dimensions in the chart beside the chosen one
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 FORMATS = ("real", "float32", "bfloat16", "float16")
 SENTENCES = ("the dog bit the man", "zwei junge Hunde spielen im Schnee", "not all that glitters is gold")
+
+WHY = (
+    Why(
+        question="Why do two positions nearly meet?",
+        because="Each pair of dimensions is a clock hand, and two positions are near when all hands stand nearly "
+        "alike. With few hands the longer a table is, the nearer some two of its positions come; a coarse number "
+        "format then rounds both to the same row.",
+        lit="chosen",
+    ),
+)
 
 
 @dataclass(kw_only=True)
@@ -64,7 +75,8 @@ class Outputs:
 def answer(state: State) -> Answer:
     """The sentence through the layer, and what is known about the positions."""
     desk = _read(state)
-    _act(desk, state.text("do").split())
+    for deed in state.text("do").split(";")[:QUEUE]:
+        _act(desk, deed.split())
     outputs = _outputs(desk)
     found = _positions(desk.dim, desk.length, desk.format)
     return Answer(
@@ -75,6 +87,7 @@ def answer(state: State) -> Answer:
         python=_python(desk),
         shell=_shell(desk),
         state=desk.state(),
+        why=WHY,
     )
 
 

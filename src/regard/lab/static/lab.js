@@ -2,6 +2,7 @@
 // No mathematics here: Python computes, this draws.
 
 import { codeBlock, element, fill, numberParts } from "./parts.js";
+import { savePicture } from "./saving.js";
 
 const find = (id) => document.getElementById(id);
 const listed = JSON.parse(find("listed").textContent);
@@ -17,6 +18,7 @@ const lab = {
   /** Change words of the state and ask anew; `lasting: false` while a hand still moves, so that history keeps the end. */
   set(words, { lasting = true } = {}) {
     this.state = { ...this.state, ...words };
+    if (underway) since = { ...since, ...words };
     ask({ lasting });
   },
 
@@ -25,11 +27,36 @@ const lab = {
     ask({ lasting: !moving, again: true });
   },
 
-  /** Something that Python does to the state, such as "move 2 0.1 0.5". */
-  do(deed, options) {
-    this.set({ do: deed }, options);
+  /**
+   * Something that Python does to the state, such as "move 2 0.1 0.5". Deeds wait in a queue while a question is under
+   * way, and the next question takes them all along, in order: none is ever dropped, however slow the answers.
+   */
+  do(deed, { lasting = true } = {}) {
+    if (deeds.length && overrules(deed, deeds.at(-1))) deeds.pop();
+    deeds.push(deed);
+    ask({ lasting });
+  },
+
+  /** The page as it was before anybody touched it. */
+  reset() {
+    deeds = [];
+    since = {};
+    visit += 1;
+    this.state = { ...page.start };
+    ask({ lasting: true });
   },
 };
+
+let deeds = []; // done by the hand, not yet told to Python
+let since = {}; // words that were set while a question was under way: its answer must not take them back
+let visit = 0; // counts the times that the state came from elsewhere: an older question's answer is not for it
+
+/** A place or a length makes the one before it pointless: "move 2 ..." after "move 2 ...", "norm ..." after "norm ...". */
+function overrules(deed, earlier) {
+  const target = (words) => (words[0] === "norm" ? "norm" : words[0] === "move" && words.length === 4 ? "move " + words[1] : null);
+  const [now, then] = [deed.split(" "), earlier.split(" ")].map(target);
+  return now !== null && now === then;
+}
 
 // The state and the address
 
@@ -50,7 +77,8 @@ let moving = false; // a hand is on something: its first step made an entry in t
 
 /** Take over the state that Python answered with, and put it into the address. */
 function settle(words, { lasting, arriving = false }) {
-  lab.state = { ...lab.state, ...words, ...("do" in page.start ? { do: "" } : {}) };
+  lab.state = { ...lab.state, ...words, ...since, ...("do" in page.start ? { do: "" } : {}) };
+  since = {};
   const place = address(lab.state);
   if (place !== location.pathname + location.search) {
     history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
@@ -58,7 +86,8 @@ function settle(words, { lasting, arriving = false }) {
   moving = !lasting;
 }
 
-// One question is under way at most; while it is, only the latest of the newer ones is kept, so that a drag stays fluid.
+// One question is under way at most; while it is, what the hand does waits and goes along with the next one: a drag stays
+// fluid, and nothing is lost.
 
 let underway = false;
 let waiting = null;
@@ -69,7 +98,7 @@ async function ask(options) {
     waiting = options;
     return;
   }
-  if (!lab.state.do && address(lab.state) === answered && !options.again) {
+  if (!deeds.length && address(lab.state) === answered && !options.again) {
     moving = !options.lasting; // the hand has let go, and nothing is new
     document.body.dataset.busy = "no";
     return;
@@ -88,37 +117,86 @@ async function ask(options) {
   else document.body.dataset.busy = "no";
 }
 
-/** Nothing new was wished for since. */
-const same = (now, then) => address(now) === address(then) && now.do === then.do;
-
 async function exchange(options) {
-  const asked = lab.state;
-  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(asked) });
+  const [asked, told, from] = [lab.state, deeds, visit];
+  deeds = [];
+  const words = told.length ? { ...asked, do: told.join("; ") } : asked;
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(words) });
   const answer = await reply.json();
-  if (!reply.ok) {
-    trouble(answer.error);
-    if (same(lab.state, asked) && asked.do) lab.state = { ...lab.state, do: "" }; // a deed that failed is over
-    return;
-  }
-  if (same(lab.state, asked)) {
-    settle(answer.state, options);
-    answered = address(lab.state);
-  }
+  if (visit !== from) return; // Back, Forward or Reset in the meantime
+  if (!reply.ok) return refused(answer.error, options);
+  const fresh = !Object.keys(since).length && !deeds.length;
+  settle(answer.state, { ...options, lasting: options.lasting && fresh });
+  answered = fresh ? address(lab.state) : "";
   show(answer, await drawn);
+}
+
+/** A link that cannot be read shows the page as it begins, under the sentence that says why; a deed that failed is over. */
+async function refused(sentence, { arriving }) {
+  trouble(sentence);
+  if (!arriving || drawnOnce) return;
+  lab.state = { ...page.start };
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(lab.state) });
+  if (!reply.ok) return;
+  const answer = await reply.json();
+  answered = address(lab.state);
+  show(answer, await drawn);
+  trouble(sentence + " The page is shown as it begins.");
 }
 
 // What every page shows
 
+let drawnOnce = false;
+
 function show(answer, draw) {
+  drawnOnce = true;
   trouble("");
   draw(answer);
   fill(find("numbers"), numberParts(answer.numbers));
   const said = answer.say.map((sentence) => element("p", {}, sentence));
   if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
   fill(find("formulas"), answer.formulas.map(formula));
+  explain(find("formulas"));
+  reasons(answer.why);
+  stepByStep(answer.steps);
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
   find("code").hidden = false;
+}
+
+// Why? and step by step: what is spoken of lights up in the page
+
+const light = (name) => (name ? (document.body.dataset.lit = name) : delete document.body.dataset.lit);
+
+function reasons(why) {
+  const asked = why.map((one) => one.question).join();
+  if (find("why").dataset.asked === asked) return; // an opened one stays open while a hand moves
+  find("why").dataset.asked = asked;
+  fill(find("why"), why.map((one) => {
+    const whole = element("details", { class: "why" }, element("summary", {}, one.question), element("p", {}, one.because));
+    whole.addEventListener("toggle", () => light(whole.open ? one.lit : ""));
+    return whole;
+  }));
+}
+
+let step = 0; // how many steps are shown; the numbers in them follow the hand
+
+function stepByStep(steps) {
+  const place = find("steps");
+  place.hidden = !steps.length;
+  if (!steps.length) return;
+  const move = (to) => {
+    step = to;
+    light(step ? steps[step - 1].lit : "");
+    stepByStep(steps);
+  };
+  const next = step < steps.length ? `${step + 1}. ${steps[step].title}` : "Begin again";
+  const press = element("button", { type: "button", id: "step", onclick: () => move(step < steps.length ? step + 1 : 0) }, step ? next : "Step by step: " + next);
+  const shown = steps.slice(0, step).map((one, i) => {
+    const head = element("p", { class: "aside" }, `${i + 1}. ${one.title}`);
+    return element("div", { class: i === step - 1 ? "step now" : "step" }, head, ...one.formulas.map(formula));
+  });
+  fill(place, [...shown, press]);
 }
 
 function trouble(sentence) {
@@ -132,6 +210,38 @@ function formula(mathml) {
   return document.importNode(read.documentElement, true);
 }
 
+// What a sign of a formula means: under the pointer, and for every sign on the page in a list that opens by keyboard
+
+const MEANINGS = {
+  q: "the query", k: "a key", v: "a value", c: "the output: the values, averaged with the weights", n: "how many keys",
+  α: "alpha, a weight: the share of the attention that a key gets", ε: "eps, how much the others may keep",
+  s: "a score: key · query", T: "how long the query is made", μ: "mu, the mean of a random key", Σ: "Sigma, the covariance of a random key; or a sum",
+  σ: "sigma, a singular value: by how much a matrix stretches one of its directions", Φ: "Phi, the table of positions; or the normal distribution",
+  δ: "delta, a small probability", A: "the matrix", B: "its approximation", X: "the input, one row per word", P: "a permutation of rows; or a probability",
+  "‖": "norm: the length of a vector, the size of a matrix", "∑": "the sum over all", "√": "square root", E: "expected value, the mean over the noise",
+  "𝔼": "expected value, the mean over the noise", w: "the frequency of a pair of positions", p: "a probability",
+};
+const plainLetter = (sign) => sign.normalize("NFKD").replaceAll("ϵ", "ε"); // italic letters of mathematics are letters of their own
+
+function explain(place) {
+  const signs = [...place.querySelectorAll("mi, mo, msqrt")].map((one) => (one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim())));
+  const known = [...new Set(signs)].filter((sign) => MEANINGS[sign]);
+  find("symbols").hidden = !known.length;
+  const entries = known.flatMap((sign) => [element("dt", {}, sign), element("dd", {}, MEANINGS[sign])]);
+  if (find("meanings").textContent !== known.map((sign) => sign + MEANINGS[sign]).join("")) fill(find("meanings"), entries);
+}
+
+find("formulas").addEventListener("pointerover", (event) => {
+  const meaning = MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
+  find("tip").hidden = !meaning;
+  if (!meaning) return;
+  const box = event.target.getBoundingClientRect();
+  find("tip").textContent = meaning;
+  find("tip").style.left = Math.max(4, Math.min(box.left, innerWidth - find("tip").offsetWidth - 8)) + "px";
+  find("tip").style.top = box.bottom + 6 + "px";
+});
+find("formulas").addEventListener("pointerleave", () => (find("tip").hidden = true));
+
 const lines = codeBlock({ python: "Python", shell: "Shell" });
 find("code").append(lines.whole);
 find("code").hidden = true; // until there is something to copy
@@ -140,6 +250,20 @@ for (const one of listed) {
   const here = one === page ? { "aria-current": "page" } : {};
   find("pages").append(element("a", { href: "/" + one.name, ...here }, one.title));
 }
+find("trouble").addEventListener("click", () => trouble("")); // read, and out of the way
+find("copy-link").addEventListener("click", async () => {
+  const told = find("copy-link");
+  try {
+    await navigator.clipboard.writeText(location.href);
+    told.textContent = "Copied";
+  } catch {
+    told.textContent = "Copy it from the address bar";
+  }
+  setTimeout(() => (told.textContent = "Copy link"), 1500);
+});
+find("save-svg").addEventListener("click", () => savePicture(find("picture"), page.name, "svg"));
+find("save-png").addEventListener("click", () => savePicture(find("picture"), page.name, "png"));
+find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;
 find("hint").textContent = page.hint;
@@ -165,6 +289,9 @@ dress();
 // Begin: the page's own script and the first answer come at the same time
 
 addEventListener("popstate", () => {
+  deeds = [];
+  since = {};
+  visit += 1;
   lab.state = fromAddress();
   ask({ lasting: true, arriving: true });
 });

@@ -47,20 +47,21 @@ export function numberParts(numbers) {
 export function slider({ name, label, least, most, step, shown = (word) => word }, changed) {
   const input = element("input", { type: "range", id: "slide-" + name, name, min: least, max: most, step });
   const output = element("output", { for: input.id });
-  const tell = () => {
-    output.textContent = shown(input.value);
-    input.setAttribute("aria-valuetext", output.textContent);
+  const tell = (text = shown(input.value)) => {
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
   };
   input.addEventListener("input", () => (tell(), changed(input.value, false)));
   input.addEventListener("change", () => (tell(), changed(input.value, true)));
   const whole = element("div", { class: "slider" }, element("label", { for: input.id }, label), input, output);
   return {
     whole,
-    /** Follow the state, but never pull the knob out of a hand. */
-    set(word) {
+    input,
+    /** Follow the state, but never pull the knob out of a hand. `text`: the true number, where it is no step of the slider's. */
+    set(word, text = shown(word)) {
       if (input.matches(":active")) return;
       input.value = word;
-      tell();
+      tell(text);
     },
   };
 }

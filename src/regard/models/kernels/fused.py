@@ -33,6 +33,7 @@ from regard.models.kernels.call import (
     taken,
     with_first,
 )
+from regard.models.records import CURVE
 
 Bound = dict[str, Any]
 
@@ -113,6 +114,8 @@ class FusedCall(AttentionCall):
         self.factor = 1 / math.sqrt(width) if scale is None else scale
         self.scale = self.factor
         self.run, self.insert = run, insert
+        if rule.softcap:
+            self.notes.append(CURVE)
         if dropped:
             self.notes.append("the kernel dropped weights by itself: these are the weights before dropout")
 

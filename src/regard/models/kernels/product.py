@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, compact, taken
 from regard.models.kernels.marks import Mark, Marks, seen_through
+from regard.models.records import CURVE
 
 _COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "nhead", "nheads", "heads", "head_count", "count")
 
@@ -46,6 +47,8 @@ class ProductCall(AttentionCall):
         self.batch, self.heads, self.queries, self.keys = self.w.shape
         self.dtype, self.scale = operand.dtype, mark.scale
         self.before = self._before(operand)
+        if mark.normal and mark.curved:
+            self.notes.append(CURVE)
 
     def _before(self, operand: Tensor) -> Tensor | None:
         """The weights before dropout, in the operand's layout."""

@@ -12,7 +12,7 @@ from regard.arrays import check_target
 from regard.errors import InputError
 from regard.files import write_file
 from regard.models.looking.layers import Layer, layers_of
-from regard.models.looking.page import Drawn, Window, draw, html_page
+from regard.models.looking.page import MOST, Drawn, Window, draw, html_page
 from regard.models.patterns import read_patterns
 from regard.models.records import Capture
 from regard.progress import Progress
@@ -50,6 +50,11 @@ class Look(Result):
     def page(self) -> str:
         """The whole page as HTML."""
         return html_page(self._drawn)
+
+    @property
+    def drawn(self) -> Drawn:
+        """Facts and streams, for a page that has the scripts already: the lab's."""
+        return self._drawn
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file, whole or not at all."""
@@ -138,9 +143,10 @@ def page_of(
     chosen: tuple[Layer, ...],
     *,
     window: tuple[int, int] | None = None,
+    most: int = MOST,
     progress: Progress | None = None,
 ) -> Look:
-    """The page of some layers of a capture."""
+    """The page of some layers of a capture, with at most so many letters of streams."""
     queries, keys = (
         max(len(words) for words in side) for side in zip(*((c.queries, c.keys) for c in chosen), strict=True)
     )
@@ -154,7 +160,12 @@ def page_of(
         lacking = "in some layers are" if some else "are"
         notes.append(f"influence needs the values and the output projection, which {lacking} not there")
     drawn = draw(
-        chosen, title=found.name, remarks=notes, window=None if window is None else Window(*window), progress=progress
+        chosen,
+        title=found.name,
+        remarks=notes,
+        window=None if window is None else Window(*window),
+        most=most,
+        progress=progress,
     )
     full = drawn.window is None or drawn.window.stop - drawn.window.start >= max(queries, keys)
     return Look(

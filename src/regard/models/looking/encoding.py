@@ -54,8 +54,8 @@ def encode(weights: Float32) -> tuple[Float32, Codes]:
 def decode(largest: Float32, codes: Codes) -> Float32:
     """The weights that are stored, as the page has them.
 
-    >>> decode(np.array([0.64], np.float32), np.array([[255, 128, 0]], np.uint8)).round(3).tolist()
-    [[0.6399999856948853, 0.1609999984502792, 0.0]]
+    >>> [round(float(w), 2) for w in decode(np.array([1], np.float32), np.array([[255, 51, 0]], np.uint8))[0]]
+    [1.0, 0.04, 0.0]
     """
     return (largest[:, None] * np.square(codes.astype(np.float32) / _LEVELS)).astype(np.float32)
 
@@ -84,7 +84,8 @@ def pooled(weights: Float32, size: int) -> Float32:
 
 def encode_whole(weights: Float32, peak: float) -> Codes:
     """Codes of a small picture, all measured by one number."""
-    return np.rint(_LEVELS * np.sqrt(np.clip(weights / (peak or 1.0), 0, 1))).astype(np.uint8)
+    codes: Codes = np.rint(_LEVELS * np.sqrt(np.clip(weights / (peak or 1.0), 0, 1))).astype(np.uint8)
+    return codes
 
 
 def packed(*arrays: npt.NDArray[np.generic]) -> str:

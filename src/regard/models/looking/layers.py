@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.models.influence import can_be_influence, value_lengths
-from regard.models.records import AttentionRecord, Capture, Float32, span
+from regard.models.records import AttentionRecord, Capture, Float32, is_cross, span
 
 _SLACK = 1e-6  # rounding may leave a weight this far below zero
 
@@ -132,10 +132,9 @@ def _refuse_numbers(layer: int, head: int, weights: Float32) -> None:
 
 
 def _side(record: AttentionRecord) -> Kind:
-    name = record.module.lower()
-    if any(word in name for word in ("cross", "encdec", "encoder_attn")) or ("decoder" in name and "multihead" in name):
+    if is_cross(record.module):
         return Kind.CROSS
-    return Kind.DECODER if "decoder" in name else Kind.SELF
+    return Kind.DECODER if "decoder" in record.module.lower() else Kind.SELF
 
 
 def _kind(record: AttentionRecord, several: bool) -> Kind:

@@ -80,13 +80,13 @@ def draw(
         drawn = _drawn(layers, title, remarks, chosen, progress)
         if drawn.letters <= most:
             return drawn
-        if window is not None or (chosen is None and longest <= THUMBNAIL):
+        if window is not None:
             raise InputError(
                 f"A page of these weights would have {drawn.letters / 1e6:.0f} MB, and {most / 1e6:.0f} is the most; "
                 "choose layers, heads or a smaller window."
             )
         size = (longest if chosen is None else chosen.stop - chosen.start) * math.sqrt(0.97 * most / drawn.letters)
-        chosen = Window(0, int(size))
+        chosen = _window(layers, int(size), longest)
 
 
 def _fitting(layers: Sequence[Layer], longest: int, most: int) -> Window | None:
@@ -95,8 +95,12 @@ def _fitting(layers: Sequence[Layer], longest: int, most: int) -> Window | None:
     if places <= most:
         return None
     heads = sum(len(layer.heads) for layer in layers)
-    size = int(math.sqrt((most - heads * WIDE * WIDE) / max(heads, 1)))
-    if size < THUMBNAIL:
+    return _window(layers, int(math.sqrt(max(0, most - heads * WIDE * WIDE) / heads)), longest)
+
+
+def _window(layers: Sequence[Layer], size: int, longest: int) -> Window:
+    if size < THUMBNAIL:  # less than a small picture shows is no window
+        heads = sum(len(layer.heads) for layer in layers)
         raise InputError(f"{heads:,} heads of {longest:,} tokens are too many for one page; choose layers or heads.")
     return Window(0, min(size, longest))
 

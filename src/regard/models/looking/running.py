@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.capture import Run, capture
+from regard.models.containment import said
 from regard.models.given import Given, give, original
 from regard.models.influence import NEEDS
 from regard.models.records import Capture
@@ -65,11 +66,12 @@ def with_target(given: Given, target: str | None) -> tuple[Given, tuple[str, ...
         if target is not None:
             raise InputError(f"A target is for a model with a decoder, a tokenizer and a text; {given.name} has not.")
         return given, ()
+    note: tuple[str, ...] = ()
     if target is not None:
-        ids, note = _shifted(model, given.tokenizer, target, given.name), ()
+        ids = _shifted(model, given.tokenizer, target, given.name)
     else:
-        ids = _own(model, given.inputs)
-        note = ("the decoder reads what the model itself writes for this text; --target gives other words",)
+        ids = _own(model, given.inputs, given.name)
+        note = ("the decoder reads what the model itself writes for this text; a target gives it other words",)
     words = [list(map(str, given.tokenizer.convert_ids_to_tokens(row))) for row in ids.tolist()]
     return replace(given, inputs={**given.inputs, "decoder_input_ids": ids}, target_tokens=words), note
 
@@ -85,14 +87,19 @@ def _shifted(model: Any, tokenizer: Any, target: str, name: str) -> Tensor:
     return torch.cat([torch.tensor([[start]]), ids[:, :-1]], dim=1).to(device)
 
 
-def _own(model: Any, inputs: dict[str, Any]) -> Tensor:
+def _own(model: Any, inputs: dict[str, Any], name: str) -> Tensor:
     """What the model writes, or what was drawn where it cannot write."""
     drawn: Tensor = inputs["decoder_input_ids"]
     if not hasattr(model, "generate"):
         return drawn
-    rest = {name: value for name, value in inputs.items() if not name.startswith("decoder")}
-    with in_eval_mode(model), torch.no_grad():
-        written: Tensor = model.generate(**rest, max_new_tokens=WRITTEN, do_sample=False, num_beams=1)
+    source = {key: inputs[key] for key in ("input_ids", "attention_mask") if key in inputs}
+    try:
+        with in_eval_mode(model), torch.no_grad():
+            written: Tensor = model.generate(**source, max_new_tokens=WRITTEN, do_sample=False, num_beams=1)
+    except Exception as error:  # somebody's code: whatever it raises is about their model
+        raise InputError(
+            f"{name} cannot write by itself ({said(error)}); give the target that it has written."
+        ) from None
     return written[:, :-1] if written.shape[1] > 2 else written
 
 

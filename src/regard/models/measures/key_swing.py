@@ -23,7 +23,7 @@ from regard.models.measures.spread import Float, Mask, moved, normal
 from regard.results import Result
 
 DRAWS = 4000
-_NEAR = 2e-3  # how far recomputed weights may be off: half precision rounds so far
+_NEAR = 2e-5, 2e-2  # recomputed weights may be off by rounding: at least, and at most (half precision) by so much
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +49,17 @@ def scores_of(q: Float, k: Float, scale: float) -> Float:
     return np.asarray(scale * np.einsum("hqd,hkd->hqk", q, k, optimize=True), dtype=np.float64)
 
 
-def plain_scores(q: Float, k: Float, scale: float, weights: Float, allowed: Mask) -> Float | None:
-    """The scores, if their softmax over the allowed keys is what the head used; None if something else is in them."""
+def plain_scores(
+    q: Float, k: Float, scale: float, weights: Float, allowed: Mask, *, rounding: float = 0.0
+) -> Float | None:
+    """The scores, if their softmax over the allowed keys is what the head used; None if something else is in them.
+
+    ``rounding``: what the kernel's arithmetic explains of a difference.
+    """
     scores = scores_of(q, k, scale)
     again = masked(scores, allowed)
-    return scores if bool(np.abs(again - weights).max() <= _NEAR) else None
+    near = min(max(rounding, _NEAR[0]), _NEAR[1])
+    return scores if bool(np.abs(again - weights).max() <= near) else None
 
 
 def masked(scores: Float, allowed: Mask) -> Float:

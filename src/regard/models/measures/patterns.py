@@ -9,7 +9,7 @@
 | induction | the place after an earlier occurrence of the same token |
 
 A score is compared with chance: what equal weights on all keys that a query may read would give. A mean over rows for
-which the pattern names a key that may be read; NaN where there is none.
+which the pattern names a key that may be read; NaN where there is none. See clark2019 and olsson2022.
 """
 
 from __future__ import annotations

@@ -86,9 +86,8 @@ def overlap(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 
 def agreement(heads: npt.ArrayLike) -> Float:
     """The overlap of every pair of heads (heads, queries, keys), on at most 64 evenly spaced rows."""
-    p = normal(heads)
-    rows = np.unique(np.linspace(0, p.shape[1] - 1, min(p.shape[1], _ROWS)).astype(int))
-    p = p[:, rows].astype(np.float32)  # half the memory traffic, and six digits are plenty
+    given = np.asarray(heads)
+    p = normal(given[:, some_rows(given.shape[1])]).astype(np.float32)  # half the traffic, and six digits are plenty
     there = p.sum(axis=2) > 0
     found = np.eye(len(p))
     for a in range(len(p)):
@@ -96,6 +95,15 @@ def agreement(heads: npt.ArrayLike) -> Float:
         shared = np.minimum(p[a], p[a + 1 :]).sum(axis=2)
         found[a, a + 1 :] = found[a + 1 :, a] = _mean(shared, both)
     return found
+
+
+def some_rows(count: int) -> npt.NDArray[np.intp]:
+    """All rows, or 64 evenly spaced ones.
+
+    >>> some_rows(3).tolist(), len(some_rows(500))
+    ([0, 1, 2], 64)
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, _ROWS)).astype(np.intp))
 
 
 def moved(one: npt.ArrayLike, other: npt.ArrayLike) -> Float:

@@ -10,7 +10,9 @@ This file runs no file: who names one, and loads it, hands an :class:`OwnCode` o
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,7 +59,8 @@ class OwnTranslator(TranslationModel):
         """Scores at every place of ``source``, which is padded to the model's places first."""
         ids = padded(source, self.places)
         try:
-            found = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
+            with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the answer
+                found = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             given = f"ids of shape {tuple(ids.shape)} from 0 to {int(ids.max())}"
             fix = "give it as many places and words" if isinstance(error, IndexError) else "fix it first"
@@ -109,8 +112,13 @@ class OwnTranslator(TranslationModel):
         return found
 
 
-def build_own(code: OwnCode, settings: Settings, source_words: int, target_words: int) -> OwnTranslator:
-    """The model, its weights drawn from the seed, tried out on a few sentences."""
+def build_own(
+    code: OwnCode, settings: Settings, source_words: int, target_words: int, *, to_train: bool = True
+) -> OwnTranslator:
+    """The model, its weights drawn from the seed, tried out on a few sentences.
+
+    One ``to_train`` must also have all its weights where an optimiser and a checkpoint find them.
+    """
     sizes = own_sizes(settings, source_words, target_words)
     model = _made(code, sizes, settings)
     ids = _some_ids(model.places, source_words)
@@ -127,7 +135,7 @@ def build_own(code: OwnCode, settings: Settings, source_words: int, target_words
             raise InputError(
                 f"{code.name} gives a sentence other scores in another batch; let no sentence read another one."
             )
-        if code.fresh:
+        if code.fresh and to_train:
             _check_registered(model, _made(code, sizes, settings, other=True), ids, first)
     return model.train()
 
@@ -186,7 +194,12 @@ def _check_registered(model: OwnTranslator, other: OwnTranslator, ids: Tensor, f
     if strange or not any(p.requires_grad for p in model.parameters()):
         what = f"keeps {strange[0]!r}, which is no tensor, in its state" if strange else "has no weights to train"
         raise InputError(f"{model.code.name} {what}; make its layers attributes of the module.")
-    other.inner.load_state_dict(state)
+    try:
+        other.inner.load_state_dict(state)
+    except RuntimeError:  # other names, or other shapes
+        raise InputError(
+            f"{model.code.name} is another model every time it is made; make it from its arguments."
+        ) from None
     other.eval()
     if not torch.equal(other(ids), first):
         raise InputError(

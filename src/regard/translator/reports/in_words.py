@@ -95,7 +95,7 @@ def _best(comparison: Comparison, measure: str, lower: bool) -> str:
         return said + "; with the seeds at hand, chance cannot be told from a difference."
     sure = [d.second if d.first == best.name else d.first for d in others if d.holm is not None and d.holm < 0.05]
     rest = [e.name for e in order[1:] if e.name not in sure]
-    told = [("better beyond chance than", sure), ("within noise of", rest)]
+    told = [("better beyond chance than", sure), ("not beyond chance better than", rest)]
     parts = [f"{how} {_listed(names)}" for how, names in told if names]
     return f"{said}: {', and '.join(parts)}."
 

@@ -6,34 +6,19 @@ strip that asks for it stays on the sheet of the next one, as a heading does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from regard.translator.reports.markup import Node, read_markup
-from regard.translator.reports.paper import BAND, HEIGHT, INK, MONO, RULE, SOFT, WIDTH, Paper, Style
+from regard.translator.reports.paper import BAND, HEIGHT, MONO, RULE, SOFT, Paper, Style
+from regard.translator.reports.strips import BOTTOM, LEFT, RIGHT, ROOM, TOP, Draw, Strip, space, stack
 from regard.translator.reports.svg_drawing import PIXEL, draw_picture, picture_size
-from regard.translator.reports.typesetting import LEADING, Cell, Line, broken, columns, pieces_of
+from regard.translator.reports.table_strips import settings_strips, table_strips
+from regard.translator.reports.typesetting import LEADING, Line, broken, pieces_of
 
-LEFT, RIGHT, TOP, BOTTOM = 54.0, WIDTH - 54.0, 54.0, HEIGHT - 58.0
-ROOM = RIGHT - LEFT
 BODY = Style(size=10.5)
 _HEADS = {"h1": 21.0, "h2": 15.0, "h3": 11.5}
-_TABLE = (9.2, 8.4, 7.6, 6.8, 6.0, 5.4, 4.8, 4.2)  # sizes of letters to try, until a table fits
-_GAP = 9.0  # between columns
 _HIGHEST = BOTTOM - TOP - 90  # of a picture, so that its heading and its caption find room on the sheet
-_ABOVE, _BELOW = 1.6, 2.6  # the words of a row, inside it
-Draw = Callable[[Paper, float, float], None]  # on this paper, at this left end and this height
-
-
-@dataclass(frozen=True, kw_only=True)
-class Strip:
-    """Something that is drawn whole: how high it is, and whether it stays with what follows."""
-
-    height: float
-    draw: Draw
-    stays: bool = False
-    new_sheet: bool = False
-    head: Strip | None = None  # drawn again above it at the top of a sheet, as the head of a table
 
 
 def report_pdf(page: str, *, title: str, author: str = "") -> bytes:
@@ -87,24 +72,20 @@ def _strips(node: Node) -> Iterator[Strip]:
         case "figure", _:
             yield from _figure(node)
         case "div", "scroll":
-            yield from _table(node)
+            yield from table_strips(node)
         case "div", "facts":
             yield from _facts(node)
         case "div", "sample":
             yield from _sample(node)
         case "div", "settings":
-            yield from _settings(node)
+            yield from settings_strips(node)
         case "pre", _:
             yield from _commands(node)
         case "footer", _:
-            yield _space(14)
+            yield space(14)
             yield from _lines(broken(pieces_of(node, replace(BODY, size=8, colour=SOFT)), ROOM))
         case "nav", _:
             return
-
-
-def _space(height: float, *, stays: bool = True) -> Strip:
-    return Strip(height=height, draw=lambda paper, x, y: None, stays=stays)
 
 
 def _lines(lines: Sequence[Line], *, indent: float = 0.0, stays: bool = False) -> Iterator[Strip]:
@@ -123,7 +104,7 @@ def _heading(node: Node) -> Iterator[Strip]:
     yield from _lines(broken(pieces_of(node, style), ROOM), stays=True)
     if node.tag != "h3":
         yield Strip(height=7, draw=lambda paper, x, y: paper.line([(x, y), (x + ROOM, y)], linewidth=0.9), stays=True)
-    yield _space(3)
+    yield space(3)
 
 
 def _nothing(paper: Paper, x: float, y: float) -> None:
@@ -136,7 +117,7 @@ def _paragraph(node: Node) -> Iterator[Strip]:
     lines = broken(pieces_of(node, style), ROOM - indent)
     for line in lines:
         yield Strip(height=line.height, draw=_warned(line, indent) if indent else _line(line, 0.0))
-    yield _space(5, stays=False)
+    yield space(5, stays=False)
 
 
 def _warned(line: Line, indent: float) -> Draw:
@@ -167,22 +148,15 @@ def _boxes(row: Sequence[Sequence[Line]], width: float, height: float, gap: floa
         for i, lines in enumerate(row):
             left = x + i * (width + gap)
             paper.box(left, y, width, height, colour="white", edge=RULE)
-            _stack(paper, lines, left + 7, y + 5)
+            stack(paper, lines, left + 7, y + 5)
 
     return draw
-
-
-def _stack(paper: Paper, lines: Sequence[Line], x: float, y: float, *, right: float | None = None) -> None:
-    """Lines below one another, from the left, or ending at ``right``."""
-    for line in lines:
-        line.draw(paper, x if right is None else right - line.width, y + line.height / LEADING)
-        y += line.height
 
 
 def _figure(node: Node) -> Iterator[Strip]:
     caption = next(node.find("figcaption"))
     maps = next((div for div in node.nodes() if div.kind == "maps"), None)
-    yield _space(2)
+    yield space(2)
     if maps is None:
         for svg in node.find("svg"):
             width, height = picture_size(svg)
@@ -191,7 +165,7 @@ def _figure(node: Node) -> Iterator[Strip]:
     else:
         yield from _maps(maps)
     yield from _lines(broken(pieces_of(caption, Style(size=8.8, colour=SOFT)), ROOM))
-    yield _space(7, stays=False)
+    yield space(7, stays=False)
 
 
 def _picture(svg: Node, scale: float) -> Draw:
@@ -221,56 +195,6 @@ def _panels(row: Sequence[tuple[Node | None, Node]], scales: Sequence[float], wi
     return draw
 
 
-def _table(node: Node) -> Iterator[Strip]:
-    """A table, its head repeated on every sheet that it goes on to."""
-    rows = [[*row.nodes()] for row in node.find("tr")]
-    chosen = [row.kind == "chosen" for row in node.find("tr")]
-    for size in _TABLE:
-        cells = [[_cell(cell, size, bold=i == 0 or chosen[i]) for cell in row] for i, row in enumerate(rows)]
-        gap = _GAP * size / _TABLE[0]
-        widths = columns(cells, ROOM, gap=gap)
-        if widths is not None:
-            break
-    else:  # more columns than a sheet can hold: each has an equal share, and words are broken anywhere
-        widths = [ROOM / len(rows[0]) - gap] * len(rows[0])
-    head: Strip | None = None
-    for i, row in enumerate(cells):
-        lines = [broken(cell.pieces, width) for cell, width in zip(row, widths, strict=True)]
-        height = max(sum(line.height for line in cell) for cell in lines) + _ABOVE + _BELOW
-        numbers = [cell.right for cell in row]
-        draw = _row(lines, numbers, widths, gap, height, head=i == 0, band=chosen[i])
-        strip = Strip(height=height, draw=draw, stays=i in (0, len(cells) - 2), head=head)
-        head = strip if i == 0 else head
-        yield strip
-    yield _space(8, stays=False)
-
-
-def _cell(node: Node, size: float, *, bold: bool) -> Cell:
-    right = node.kind == "n"
-    return Cell(
-        pieces=tuple(pieces_of(node, Style(size=size, bold=bold))), whole=right and node.tag == "td", right=right
-    )
-
-
-def _row(
-    cells: Sequence[Sequence[Line]], numbers: Sequence[bool], widths: Sequence[float], gap: float, height: float,
-    *, head: bool, band: bool,
-) -> Draw:  # fmt: skip
-    def draw(paper: Paper, x: float, y: float) -> None:
-        whole = sum(widths) + gap * (len(widths) - 1)
-        if band:
-            paper.box(x - 2, y, whole + 4, height, colour=BAND)
-        left = x
-        for i, (lines, width) in enumerate(zip(cells, widths, strict=True)):
-            lower = height - _BELOW - sum(line.height for line in lines) if head else _ABOVE
-            _stack(paper, lines, left, y + lower, right=left + width if numbers[i] else None)
-            left += width + gap
-        rule = {"colour": INK, "linewidth": 0.8} if head else {"colour": RULE, "linewidth": 0.4}
-        paper.line([(x, y + height), (x + whole, y + height)], **rule)  # type: ignore[arg-type]
-
-    return draw
-
-
 def _sample(node: Node) -> Iterator[Strip]:
     """One sentence: source, reference, translations."""
     parts = list(next(node.find("dl")).nodes())
@@ -282,58 +206,11 @@ def _sample(node: Node) -> Iterator[Strip]:
     def draw(paper: Paper, x: float, y: float) -> None:
         paper.box(x, y, 2, sum(heights), colour=RULE)
         for name, lines, height in zip(names, said, heights, strict=True):
-            _stack(paper, name, x + 10, y + 1.5)
-            _stack(paper, lines, x + 10 + wide, y)
+            stack(paper, name, x + 10, y + 1.5)
+            stack(paper, lines, x + 10 + wide, y)
             y += height
 
     yield Strip(height=sum(heights) + 9, draw=draw)
-
-
-def _settings(node: Node) -> Iterator[Strip]:
-    """Every setting, section by section, in three columns as even as they come."""
-    width = (ROOM - 2 * 16) / 3
-    blocks = [[_setting(row, width) for row in _setting_rows(div)] for div in node.nodes()]
-    stacks: list[list[tuple[Line, Line | None]]] = [[], [], []]
-    for block in blocks:
-        shortest = min(stacks, key=len)
-        shortest += [pair for lines in block for pair in lines]
-        shortest.append((Line(pieces=(), width=0), None))
-    height = max(sum(_pair_height(pair) for pair in stack) for stack in stacks)
-
-    def draw(paper: Paper, x: float, y: float) -> None:
-        for i, stack in enumerate(stacks):
-            base = y
-            for first, second in stack:
-                base += _pair_height((first, second))
-                first.draw(paper, x + i * (width + 16), base - 2.5)
-                if second is not None:
-                    second.draw(paper, x + i * (width + 16) + width * 0.5, base - 2.5)
-
-    yield Strip(height=height + 4, draw=draw)
-
-
-def _setting_rows(div: Node) -> Iterator[tuple[Node, Node | None]]:
-    yield next(div.find("b")), None
-    for row in div.find("tr"):
-        key, value = row.nodes()
-        yield key, value
-
-
-def _setting(row: tuple[Node, Node | None], width: float) -> list[tuple[Line, Line | None]]:
-    """A setting as lines, its value in as many as it needs."""
-    key, value = row
-    style = Style(size=8.2)
-    first = broken(pieces_of(key, replace(style, bold=value is None)), width * 0.5 - 4)
-    second = broken(pieces_of(value, style), width * 0.5) if value is not None else []
-    empty = Line(pieces=(), width=0)
-    count = max(len(first), len(second), 1)
-    return [
-        (first[i] if i < len(first) else empty, second[i] if i < len(second) else None) for i in range(count)
-    ]  # fmt: skip
-
-
-def _pair_height(pair: tuple[Line, Line | None]) -> float:
-    return max(pair[0].height, pair[1].height if pair[1] is not None else 0.0, 6.0)
 
 
 def _commands(node: Node) -> Iterator[Strip]:
@@ -343,6 +220,6 @@ def _commands(node: Node) -> Iterator[Strip]:
 
     def draw(paper: Paper, x: float, y: float) -> None:
         paper.box(x, y, ROOM, height, colour=BAND)
-        _stack(paper, lines, x + 7, y + 5)
+        stack(paper, lines, x + 7, y + 5)
 
     yield Strip(height=height + 6, draw=draw)

@@ -21,7 +21,7 @@ Words = tuple[Vocabulary, Vocabulary]
 def own_run(code: OwnCode, settings: Settings, words: Words) -> Run:
     """The model as a run that has no folder: it can translate and be scored."""
     source, target = words
-    model = build_own(code, settings, len(source), len(target)).eval()
+    model = build_own(code, settings, len(source), len(target), to_train=False).eval()
     return Run(folder=Path(code.name), settings=settings, source=source, target=target, model=model, facts={}, about={})
 
 

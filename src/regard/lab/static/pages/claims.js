@@ -28,11 +28,22 @@ export function build(lab) {
       fill(holder, [svg ? parsed(svg, picture.statement) : element("p", {}, picture.drawn.why)]);
     }
     holder.classList.toggle("stale", !picture.drawn);
-    fill(lab.more, picture.verdict ? verdicts(picture.verdict) : []);
+    fill(lab.more, picture.verdict ? [...marked(lab, picture.verdict), ...verdicts(picture.verdict)] : []);
     clearTimeout(later);
     if (picture.running) later = setTimeout(() => lab.again(), AGAIN);
     document.body.dataset.running = picture.running ? "yes" : "no";
   };
+}
+
+let guess = null; // what was guessed, of which claim
+
+/** Whether the guess was right; nothing where there was none, or where the verdict is neither yes nor no. */
+function marked(lab, { readings }) {
+  if (guess?.claim !== lab.state.claim) return [];
+  const truth = { HOLDS: "holds", REFUTED: "fails", "NOT REFUTED": "holds" }[readings[0].status];
+  if (!truth) return [element("p", { class: "guess" }, `You guessed that it ${guess.word}; this one asks for a figure or for words.`)];
+  const right = truth === guess.word;
+  return [element("p", { class: "guess", "data-right": String(right) }, right ? `You guessed that it ${guess.word}: right.` : `You guessed that it ${guess.word}: it ${truth}. The reason is below.`)];
 }
 
 function parsed(text, label) {
@@ -61,8 +72,13 @@ function makeTools(lab, picture) {
   const inputs = element("div", { class: "parameters" });
   const check = button("Check it", () => lab.set({ show: lab.state.show === "picture" ? "verdict" : "picture" }), { id: "check" });
   const prove = button("Prove it", () => lab.set({ show: lab.state.show === "proof" ? "verdict" : "proof" }), { id: "prove" });
+  const bet = (word) => button(word === "holds" ? "I guess: it holds" : "I guess: it fails", () => {
+    guess = { claim: lab.state.claim, word };
+    lab.set({ show: "verdict" });
+  }, { id: "guess-" + word });
+  const bets = element("div", { class: "buttons" }, bet("holds"), bet("fails"));
   const row = element("div", { class: "buttons" }, check, prove, button("← Previous", () => next(-1), { id: "previous" }), button("Next →", () => next(1), { id: "next" }));
-  lab.controls.append(sets.whole, questions.whole, chosen.whole, inputs, row);
+  lab.controls.append(sets.whole, questions.whole, chosen.whole, inputs, bets, row);
   let made = "";
   let offered = "";
   return (fresh) => {
@@ -84,6 +100,7 @@ function makeTools(lab, picture) {
       const input = inputs.querySelector(`[name="${one.name}"]`);
       if (document.activeElement !== input) input.value = one.value;
     }
+    bets.hidden = lab.state.show !== "picture"; // a guess is worth something before the verdict only
     check.setAttribute("aria-pressed", lab.state.show !== "picture");
     prove.setAttribute("aria-pressed", lab.state.show === "proof");
   };

@@ -4,6 +4,7 @@ import { drawing, movable } from "../drawing.js";
 import { button, choice, element, fill, shape, slider } from "../parts.js";
 
 const ORIGIN = [0, 0];
+const PIXELS = 5; // of a drag that turn the sphere by one step
 const TURNS = { ArrowLeft: "-3 0", ArrowRight: "3 0", ArrowUp: "0 3", ArrowDown: "0 -3" };
 const LABELS = {
   plane: "Keys and queries; every point can be moved with the arrow keys",
@@ -29,7 +30,7 @@ function makeTools(lab, picture) {
   const start = choice({ name: "start", label: "Keys", groups, first: "start from …" }, (name) => name && lab.do("start " + name));
   const allowed = { name: "eps", label: "eps", least: 0, most: picture.eps.length - 1, step: 1, shown: (i) => picture.eps[i] };
   const eps = slider(allowed, (i, lasting) => lab.set({ eps: picture.eps[i] }, { lasting }));
-  const reach = { name: "norm", label: "norm of q", least: 0, most: picture.longest, step: 0.1, shown: (word) => Number(word).toFixed(1) };
+  const reach = { name: "norm", label: "norm of q", least: 0, most: picture.longest, step: 0.1, shown: (word) => Number(word).toFixed(2) };
   const norm = slider(reach, (size, lasting) => lab.do("norm " + size, { lasting }));
   const row = element(
     "div",
@@ -42,17 +43,21 @@ function makeTools(lab, picture) {
   return {
     show(fresh) {
       start.set("");
+      norm.input.max = fresh.longest;
       norm.set(fresh.norm);
-      const place = fresh.eps.indexOf(lab.state.eps);
-      if (place >= 0) eps.set(place);
+      eps.set(nearest(fresh.eps, Number(lab.state.eps)), lab.state.eps);
     },
   };
 }
 
+/** The place of the number that is nearest by ratio. */
+const nearest = (words, wanted) =>
+  words.reduce((best, word, i) => (Math.abs(Math.log(word / wanted)) < Math.abs(Math.log(words[best] / wanted)) ? i : best), 0);
+
 function makeCanvas(lab, { window: edge }) {
   const box = { left: -edge, right: edge, bottom: -edge, top: edge };
   const view = drawing({ label: LABELS.plane, ...box });
-  for (const name of ["ground", "hull", "points", "arrows", "output"]) view.layer(name);
+  for (const name of ["ground", "hull", "points", "arrows", "output", "ruler"]) view.layer(name);
   const legend = element("p", { class: "legend" });
   lab.picture.append(view.svg, legend);
   const points = new Map();
@@ -72,6 +77,7 @@ function makeCanvas(lab, { window: edge }) {
       view.put("hull", hull(view, picture));
       view.put("arrows", picture.arrows.map((one) => stem(view, one)));
       view.put("output", [diamond(view, picture.output)]);
+      view.put("ruler", ruler(view, picture, edge));
       const own = picture.arrows.at(-1);
       const shown = picture.keys.map((key) => point(String(key.key)).show(key, spoken(key), reach(key.weight)));
       shown.push(point("q").show(own, `your query, ${own.text}, norm ${own.norm.toFixed(2)}; arrow keys move it`, 7));
@@ -146,6 +152,13 @@ function ground(view, picture, edge) {
   return lines;
 }
 
+/** Queries are long beside keys and have a scale of their own: a bar that is a query of norm 5. */
+function ruler(view, picture, edge) {
+  const [left, right, height] = [-edge + 0.12, -edge + 0.12 + 5 * picture.scale, -edge + 0.14];
+  const ends = [left, right].map((x) => view.line([x, height - 0.05], [x, height + 0.05], {}));
+  return [view.line([left, height], [right, height], {}), ...ends, view.text([(left + right) / 2, height + 0.09], "queries: norm 5", {})];
+}
+
 function hull(view, picture) {
   return picture.edges.map(([i, j]) => {
     const [a, b] = [picture.keys[i], picture.keys[j]];
@@ -166,15 +179,26 @@ function turnable(lab, view) {
     event.preventDefault();
     lab.do("turn " + TURNS[event.key]);
   });
-  let last = null;
-  view.svg.addEventListener("pointerdown", (event) => (last = [event.clientX, event.clientY]));
-  addEventListener("pointerup", () => (last = null));
+  let last = null; // the pixels that have been turned into steps so far; what is left over waits for the next movement
+  let turned = false;
+  view.svg.addEventListener("pointerdown", (event) => {
+    last = [event.clientX, event.clientY];
+    if (view.svg.dataset.space === "sphere") view.svg.setPointerCapture(event.pointerId);
+  });
+  const end = () => {
+    if (turned) lab.do("turn 0 0"); // the hand has let go: this is a step of the history
+    last = null;
+    turned = false;
+  };
+  addEventListener("pointerup", end);
+  addEventListener("pointercancel", end);
   view.svg.addEventListener("pointermove", (event) => {
     if (!last || view.svg.dataset.space !== "sphere") return;
-    const [dx, dy] = [event.clientX - last[0], event.clientY - last[1]];
-    if (Math.abs(dx) + Math.abs(dy) < 5) return;
-    last = [event.clientX, event.clientY];
-    lab.do(`turn ${Math.round(-dx / 5)} ${Math.round(dy / 5)}`, { lasting: false });
+    const [across, upwards] = [Math.trunc((event.clientX - last[0]) / PIXELS), Math.trunc((event.clientY - last[1]) / PIXELS)];
+    if (!across && !upwards) return;
+    last = [last[0] + PIXELS * across, last[1] + PIXELS * upwards];
+    turned = true;
+    lab.do(`turn ${-across} ${upwards}`, { lasting: false });
   });
 }
 
@@ -184,7 +208,7 @@ function describe(picture) {
     return element("span", { class: "key-" + one.kind }, `${one.name} (norm ${size})`);
   });
   const output = element("span", { class: "key-output" }, "output " + picture.output.text);
-  return [...arrows, output, element("span", { class: "aside" }, "values are the keys; queries drawn at 1/5; a disc's area is its weight")];
+  return [...arrows, output, element("span", { class: "aside" }, "values are the keys; queries have the scale of the bar; a disc's area is its weight")];
 }
 
 function table(lab, picture) {
@@ -205,7 +229,9 @@ function table(lab, picture) {
       element("td", { class: "bars" }, bar),
       element("td", { "data-ceiling": key.key, "data-value": String(key.ceiling) }, most),
     ];
-    return element("tr", { class: kind }, ...cells);
+    const row = element("tr", { class: kind }, ...cells);
+    row.addEventListener("click", (event) => event.target.closest("label, input") || lab.do("choose " + key.key));
+    return row;
   });
   const header = element("tr", {}, ...head.map((word) => element("th", { scope: "col" }, word)));
   return element("table", { class: "keys" }, element("thead", {}, header), element("tbody", {}, ...rows));

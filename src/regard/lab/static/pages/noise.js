@@ -5,9 +5,9 @@ import { drawing } from "../drawing.js";
 import { element, slider } from "../parts.js";
 
 const SLIDERS = [
-  { name: "spread", label: "spread of key 0 along its mean", least: 0, most: 2, step: 0.05 },
-  { name: "iso", label: "noise a of every key", least: 0.005, most: 0.2, step: 0.005 },
-  { name: "scale", label: "scale T of the queries", least: 2, most: 40, step: 1 },
+  { name: "spread", label: "spread of key 0 along its mean", least: 0, most: 4, step: 0.05 },
+  { name: "iso", label: "noise a of every key", least: 0.005, most: 0.5, step: 0.005 },
+  { name: "scale", label: "scale T of the queries", least: 1, most: 60, step: 1 },
   { name: "keys", label: "number of keys", least: 2, most: 20, step: 1 },
 ];
 

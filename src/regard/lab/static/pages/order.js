@@ -119,7 +119,8 @@ function makeCard(lab, place, cards) {
       const upright = (numbers) => numbers.map((value) => [value]);
       first.set(upright(picture.first[place]), "output in the first order");
       second.set(upright(picture.second[place]), "output in your order");
-      gap.textContent = picture.differs[place] ? "≠ " + picture.differences[place] : "equal but for " + picture.differences[place];
+      gap.textContent = picture.differs[place] ? "≠ " + picture.differences[place] : "same";
+      gap.title = picture.differs[place] ? "the largest difference of a number" : `but for ${picture.differences[place]}, which is rounding`;
       whole.classList.toggle("differs", picture.differs[place]);
       gap.dataset.difference = picture.differences[place];
     },

@@ -43,7 +43,8 @@ export function makeGrid(store, onchoose) {
     const most = Math.max(1, ...rows.map((row) => store.layers[row].heads.length));
     const left = Math.max(...rows.map((row) => (names[store.layers[row].kind] + store.layers[row].label).length), 1) * 6.6 + 10;
     const width = Math.max(160, whole.clientWidth - 2);
-    const cell = Math.max(LEAST, Math.min(MOST, Math.floor((width - left) / most) - GAP));
+    const high = (0.46 * innerHeight) / rows.length; // room below it for what is read
+    const cell = Math.max(LEAST, Math.min(MOST, Math.floor((width - left) / most) - GAP, Math.max(22, Math.floor(high) - GAP)));
     shown = { rows, cell, left, chosen };
     const height = TOP + rows.length * (cell + GAP) + 2, across = Math.max(left + most * (cell + GAP) + 2, 60);
     const pen = new CanvasPen(canvas, across, height, devicePixelRatio || 1);

@@ -4,7 +4,7 @@ import { paintHead, paintRamp, paintSmall } from "./colours.js";
 import { digits } from "./parts.js";
 import { widthOf } from "./pens.js";
 
-const LARGEST = 34, WORD = 12, LONGEST = 132, SCALE = 46, TURN = -55;
+const LARGEST = 44, WORD = 12, LONGEST = 132, SCALE = 46, TURN = -55;
 
 /** Where everything is: the part of the head in view, [from, to) of queries and keys, fitted into width x height. */
 export function layMap({ width, height, rows, columns, queries, keys }) {

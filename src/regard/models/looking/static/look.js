@@ -12,15 +12,19 @@ import { makeChips, makeControls, makeHelp } from "./controls.js";
 
 const MANY = 600; // words on a side of the lines
 
-/** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark. */
-export function mount(root, facts, letters, { dress = null } = {}) {
+/** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark; `begin`: a state to go on from. */
+export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   const store = new Store(facts, letters);
   const ramps = { light: makeRamp(facts.ramps.light), dark: makeRamp(facts.ramps.dark) };
   const middle = Math.floor(store.layers.length / 2);
   const state = {
     layer: middle, place: 0, view: "map", measure: "weights", reach: "own", curve: "root", slid: 0, kind: "all",
-    pinned: null, hover: null, lit: new Set([0]), views: new Map(),
+    pinned: null, hover: null, cell: null, lit: new Set([0]), views: new Map(),
   };
+  for (const word of ["view", "measure", "reach", "curve"]) state[word] = begin[word] ?? state[word];
+  state.layer = Math.min(begin.layer ?? state.layer, store.layers.length - 1);
+  state.place = Math.min(begin.place ?? 0, store.layers[state.layer].heads.length - 1);
+  state.lit = new Set(begin.lit?.size > 1 ? [...begin.lit].filter((place) => place < store.layers[state.layer].heads.length) : [state.place]);
   const pictures = [];
   let at = null; // where everything is on the stage
   let heads = []; // what is drawn there
@@ -155,7 +159,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
       state.lit = new Set([...state.lit].filter((one) => one < layer.heads.length));
     }
     if (solo || !state.lit.size) state.lit = new Set([next]);
-    set({ layer: number ?? state.layer, place: next, hover: null });
+    set({ layer: number ?? state.layer, place: next, hover: null, cell: null });
   }
 
   function shownLayers() {
@@ -187,6 +191,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
   }
 
   function zoom(factor, about = null) {
+    state.cell = null;
     for (const side of ["rows", "columns"]) {
       const [from, to] = part(side);
       if (factor === 0) {
@@ -261,6 +266,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
 
   async function draw() {
     const mine = ++turn;
+    root.dataset.busy = "yes";
     const layer = layerNow();
     const places = state.view === "map" ? [state.place] : [...state.lit].sort((a, b) => a - b);
     const read = await Promise.all(places.map((place) => store.head(state.layer, place)));
@@ -272,7 +278,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
     paintStage();
     drawGrid();
     root.dataset.drawn = [state.view, state.layer, state.place, measureOf(layer), [...state.lit].join("+")].join(" ");
-    root.dispatchEvent(new Event("drawn"));
+    root.dataset.busy = "no";
   }
 
   function paintStage() {
@@ -298,8 +304,9 @@ export function mount(root, facts, letters, { dress = null } = {}) {
   }
 
   /** What is under the pointer, or pinned: a cross on the map, and the list beside it. */
-  function point(cell = null) {
+  function point(cell = over.matches(":hover") ? state.cell : null) {
     const pen = new CanvasPen(over, at.width, at.height, devicePixelRatio || 1);
+    if (cell && (cell.query >= at.rows[1] || cell.key >= at.columns[1])) cell = null;
     const ink = accent(), focus = cell ? { side: "query", place: cell.query } : focusNow();
     if (state.view === "map") {
       const row = (place) => [at.x - 1, at.y + (place - at.rows[0]) * at.cell, at.w + 2, at.cell];
@@ -342,6 +349,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
     over.style.cursor = word ? "pointer" : cell ? "crosshair" : "default";
     const changed = JSON.stringify(word) !== JSON.stringify(state.hover);
     state.hover = word;
+    state.cell = cell;
     tell(cell, x, y);
     if (changed && state.view === "lines") paintStage();
     else point(cell);
@@ -349,7 +357,7 @@ export function mount(root, facts, letters, { dress = null } = {}) {
   over.addEventListener("pointerleave", () => {
     tip.hidden = true;
     const had = state.hover;
-    state.hover = null;
+    state.hover = state.cell = null;
     if (at && heads.length) had && state.view === "lines" ? paintStage() : point();
   });
   over.addEventListener("pointerdown", (event) => {
@@ -434,10 +442,12 @@ export function mount(root, facts, letters, { dress = null } = {}) {
 
   // Begin
 
-  const begin = dress ? dress() : remembered() ?? (system.matches ? "dark" : "light");
-  clothe(begin);
+  const first = dress ? dress() : remembered() ?? (system.matches ? "dark" : "light");
+  clothe(first);
   system.addEventListener("change", () => { if (!dress && !remembered()) clothe(system.matches ? "dark" : "light"); });
-  new ResizeObserver(() => draw()).observe(root);
+  let width = root.clientWidth; // the height changes with every sentence
+  new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); }; }).observe(root);
+  addEventListener("resize", () => root.isConnected && draw());
   Promise.all(store.layers.map(async (_, number) => { pictures[number] = await store.small(number); })).then(() => {
     drawGrid();
     root.dataset.complete = "yes";

@@ -120,7 +120,7 @@ export function fontOf(size, bold) {
 const measuring = document.createElement("canvas").getContext("2d");
 
 export function widthOf(words, size) {
-  measuring.font = fontOf(size, false);
+  measuring.font = fontOf(size, true); // a pinned word is bold
   return measuring.measureText(words).width;
 }
 

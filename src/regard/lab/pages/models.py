@@ -1,0 +1,160 @@
+"""Models: a text through somebody's model, or through a run of ours, and all of its attention on one page.
+
+The page that ``regard model look`` writes, with a field for the text. Which model it is, is said where the lab is
+started (``regard lab --model MODEL``), never by an address: a model's file is run as your own code.
+"""
+
+from __future__ import annotations
+
+import shlex
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import InputError
+from regard.lab.background import Errands
+from regard.lab.page import Answer, Number, Page
+from regard.lab.state import State
+
+if TYPE_CHECKING:
+    from regard.models.given import Given
+    from regard.models.looking import Look
+
+LETTERS = 4000  # of a text
+MOST = 6_000_000  # letters of streams: the rest of a long text is shown in blocks
+SENTENCE = "The dog that bit the man ran away because it was afraid."
+FORMULAS = (
+    r"\alpha_{ij} = \mathrm{softmax}_j\left(\tfrac{q_i \cdot k_j}{\sqrt d}\right)",
+    r"\text{influence}_{ij} = \left\| \alpha_{ij}\, v_j W_O \right\|",
+)
+
+errands = Errands("regard.lab.pages.models")
+
+
+def answer(state: State) -> Answer:
+    """The attention of the lab's model on the text of the address."""
+    model = state.model or _newest(state.runs)
+    if model is None:
+        return _nothing(state.runs)
+    text = " ".join(state.text("text").split())
+    if len(text) > LETTERS:
+        raise InputError(f"A text may have {LETTERS:,} letters here, not {len(text):,}; the shell line has no limit.")
+    seen = errands.ask("looked", model=model, text=text)
+    return Answer(
+        picture={"model": model, "running": seen is None, **(seen or {})},
+        numbers=_numbers(seen),
+        say=("Opening the model (the first time takes some seconds) …",) if seen is None else tuple(seen["say"]),
+        formulas=FORMULAS,
+        python=_python(model, text if seen is None else seen["text"]),
+        shell=_shell(model, text if seen is None else seen["text"]),
+        state={"text": text},
+    )
+
+
+def _newest(folder: Path) -> str | None:
+    """The run that was written last, where the lab has runs and no model was named."""
+    from regard.lab.pages.translator import seen
+
+    runs = [run for run in seen(folder) if (run.folder / "best.safetensors").is_file()]
+    return str(runs[0].folder) if runs else None
+
+
+def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
+    if seen is None:
+        return ()
+    found = [("heads", "heads in all", seen["heads"], "g"), ("tokens", "tokens", seen["tokens"], "g")]
+    found.append(("worst-weight", "largest error of a stored weight", seen["worst_weight"], ".1e"))
+    return tuple(Number(name=name, label=label, value=value, form=form) for name, label, value, form in found)
+
+
+def _python(model: str, text: str) -> str:
+    given = f"{model!r}, text={text!r}" if text else repr(model)
+    return "\n".join(
+        [
+            "from regard.models import look",
+            "from regard.models.given import load",
+            "from regard.models.looking.running import record",
+            f"found = look(record(load({given})))",
+            'found.to_html("look.html")',
+            "print(found)",
+        ]
+    )
+
+
+def _shell(model: str, text: str) -> str:
+    words = f" --text {shlex.quote(text)}" if text else ""
+    return f"regard model look {shlex.quote(model)}{words} --out look.html"
+
+
+def _nothing(folder: Path) -> Answer:
+    return Answer(
+        picture={"running": False, "model": None},
+        say=(
+            f"No model was named, and there is no finished run in {folder}. Start the lab with one: regard lab --model "
+            "FOLDER, where FOLDER is a Hugging Face folder or a run of ours; or FILE.py:build, which is run as your "
+            "own code.",
+        ),
+        formulas=FORMULAS,
+        python="import numpy as np\nfrom regard.models import look\n\n"
+        'print(look(np.full((2, 3, 4, 4), 0.25), tokens=["your", "own", "weights", "here"]))',
+        shell="regard lab --model huggingface:bert-base-uncased",
+    )
+
+
+# an errand, in a process of its own ----------------------------------------------------------------------------------
+
+
+def looked(model: str, text: str) -> dict[str, Any]:
+    """Facts and streams of the page, and what is said beside it."""
+    from regard.models.looking import page_of
+    from regard.models.looking.layers import layers_of
+    from regard.models.looking.running import record
+
+    given, used = _with_text(_opened(model), text)
+    found = record(given)
+    page: Look = page_of(found, layers_of(found), most=MOST)
+    return {
+        "facts": {**page.drawn.facts, "title": "/".join(Path(model).parts[-2:])},
+        "streams": page.drawn.streams,
+        "text": used,
+        "heads": page.heads,
+        "tokens": max(page.queries, page.keys),
+        "worst_weight": page.worst_weight,
+        "say": [*given.assumed, *page.notes][:6],
+    }
+
+
+def _with_text(given: Given, text: str) -> tuple[Given, str]:
+    """The model with a text, or with its own example where it reads no words."""
+    from regard.models.given import give
+
+    if given.tokenizer is None:
+        if text:
+            raise InputError("This model came without a tokenizer: it is shown on its own example; empty the field.")
+        return given, ""
+    used = text or _sentence(given.tokenizer)
+    return give(given.module, text=used, tokenizer=given.tokenizer, name=given.name), used
+
+
+def _sentence(words: Any) -> str:
+    """One to begin with; a run of ours knows only the words of its corpus."""
+    if not hasattr(words, "source"):
+        return SENTENCE
+    known = [word for word in words.source.words if word.isalpha()]
+    return " ".join(known[: min(4, words.settings.data.longest)])
+
+
+@lru_cache(maxsize=1)
+def _opened(model: str) -> Given:
+    from regard.models.given import load
+
+    return load(model)
+
+
+PAGE = Page(
+    place=7,
+    title="Models",
+    hint="Type a text and see what every head of a model reads of it; press ? for the keys.",
+    start={"text": ""},
+    answer=answer,
+)

@@ -1,0 +1,143 @@
+"""The four quantities of a certificate are on the safe side also where rounding, underflow or a library does its worst.
+
+Without ``strict`` NumPy's exp and log may be off by 8 units in the last place. NumPy's are far better, so that here
+they are made as bad as that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import flint
+import numpy as np
+import pytest
+
+import oracles
+from regard.design import evaluate
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def off_by(function: Function, ulps: int) -> Function:
+    """The function with its results moved by so many units in the last place."""
+
+    def moved(x: np.ndarray) -> np.ndarray:
+        values = function(x)
+        for _ in range(abs(ulps)):
+            values = np.nextafter(values, math.copysign(math.inf, ulps))
+        return values
+
+    return moved
+
+
+def exact_sum(x: np.ndarray) -> flint.arb:
+    with flint.ctx.workprec(300):
+        return sum((flint.arb(float(v)).exp() for v in x), flint.arb(0))
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5])
+def test_sums_of_exponentials_by_a_poor_library(terms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exponentials just above a power of two, where 8 units in the last place are most."""
+    monkeypatch.setattr(np, "exp", off_by(np.exp, -7))  # and one more for the rounding of the real one
+    for power in range(-40, 40):
+        x = np.nextafter(np.full(terms, power * math.log(2)), math.inf)
+        bound = evaluate.above(evaluate.sum_exp(x, np.zeros(terms), strict=False))
+        assert flint.arb(bound) >= exact_sum(x)
+        assert flint.arb(bound) <= exact_sum(x) * (1 + flint.arb(1e-14))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_sums_of_exponentials_at_the_ends_of_the_range(*, strict: bool) -> None:
+    for x in ([0.0, -1000.0], [-1000.0], [-740.0, -745.0], [-5000.0, -6000.0], []):
+        array = np.array(x)
+        bound = evaluate.above(evaluate.sum_exp(array, np.zeros(len(x)), strict=strict))
+        assert flint.arb(bound) >= exact_sum(array)
+        assert flint.arb(bound) <= exact_sum(array) * (1 + flint.arb(1e-14)) + flint.arb(1e-299)
+    for x in ([math.nan, 0.0], [0.0, math.nan], [0.0, math.inf], [800.0, 0.0], [0.0, 800.0]):
+        bound = evaluate.above(evaluate.sum_exp(np.array(x), np.zeros(2), strict=strict))
+        assert bound > 1e300 or (strict and not bound < math.inf)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_radii_count_in_sums_of_exponentials(*, strict: bool) -> None:
+    """A radius too small to change the midpoint, and an ordinary one."""
+    for mid, rad in [(1.0, 2.0**-54), (-3.0, 2.0**-53), (0.5, 0.25)]:
+        with flint.ctx.workprec(300):
+            exact = 2 * (flint.arb(mid) + flint.arb(rad)).exp()
+            bound = evaluate.above(evaluate.sum_exp(np.full(2, mid), np.full(2, rad), strict=strict))
+            assert flint.arb(bound) >= exact
+            assert flint.arb(bound) <= exact * (1 + flint.arb(1e-14))
+
+
+@pytest.mark.parametrize("ulps", [-7, 0, 7])
+def test_entropies_by_a_poor_library(ulps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal weights, and one beside which the others nearly vanish: its logarithm is rounded far above its size."""
+    monkeypatch.setattr(np, "log", off_by(np.log, ulps))
+    rng = np.random.default_rng(ulps + 8)
+    for n in range(2, 30):
+        for weights in (np.ones(n), np.append(rng.random(n) * 1e-10, 1.0), rng.dirichlet(np.ones(n))):
+            bound = evaluate.below(evaluate.entropy(weights, strict=False))
+            exact = oracles.exact_entropy(weights)
+            assert flint.arb(bound) <= exact
+            assert flint.arb(bound) >= exact - flint.arb(1e-13)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_weights_of_nothing_have_no_part_in_the_entropy(*, strict: bool) -> None:
+    bound = evaluate.below(evaluate.entropy(np.array([0.0, 0.5, 0.0, 0.5]), strict=strict))
+    assert math.log(2) - 1e-14 <= bound <= math.log(2)
+
+
+@pytest.mark.parametrize("top", [5e-324, 1e-310, 1e-160, 1.0, 1e160, 1.7e308])
+def test_lengths_of_any_size(top: float) -> None:
+    for vector in ([top], [top, top], [top, 0.75 * top, -top], [top, top / 3], [0.0, -top]):
+        if top > 1e300 and len(vector) > 1:
+            continue  # the length itself may be beyond all floats
+        square = sum(Fraction(x) ** 2 for x in vector)
+        length = evaluate.norm_above(np.array(vector))
+        assert Fraction(length) ** 2 >= square
+        assert Fraction(length) ** 2 <= square * (1 + Fraction(1, 10**14)) + Fraction(3, 10**323) ** 2 + (
+            4 * Fraction(1, 10**323) * Fraction(math.sqrt(len(vector)) * top)
+        )
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_mixture_of_one_point_is_that_point(seed: int, *, refine: bool) -> None:
+    """However the mixture over copies of an anchor is rounded, what is measured is the distance to the anchor."""
+    rng = np.random.default_rng(seed)
+    anchor, n = 1e8 * rng.standard_normal(3), 4
+    keys = anchor + 10.0 ** rng.integers(-6, 3) * rng.standard_normal((n, 3))
+    weights, mixture = rng.random(n) * 10.0 ** rng.integers(-9, 9), rng.random(5)
+    mean = [
+        sum(Fraction(float(w)) * Fraction(float(k)) for w, k in zip(weights, keys[:, c], strict=True))
+        / sum(Fraction(float(w)) for w in weights)
+        for c in range(3)
+    ]
+    square = sum((m - Fraction(float(a))) ** 2 for m, a in zip(mean, anchor, strict=True))
+    bound = evaluate.slack_above(keys, weights, np.tile(anchor, (5, 1)), mixture, refine=refine)
+    assert Fraction(bound) ** 2 >= square
+    assert bound <= math.sqrt(square) * (1 + 1e-9) + (1e-20 if refine else 1e-6)
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_distance_to_a_target_of_any_total(seed: int, *, refine: bool) -> None:
+    rng = np.random.default_rng(seed)
+    keys = 1e8 + 10.0 ** rng.integers(-6, 3) * rng.standard_normal((5, 3))
+    target = rng.dirichlet(np.ones(5)) * (1 + 1e-6 * rng.standard_normal())
+    weights = target * (1 + 10.0 ** rng.integers(-12, -3) * rng.standard_normal(5))
+    w, p = ([Fraction(float(x)) for x in v] for v in (weights, target))
+    square = sum(
+        sum((a / sum(w) - b / sum(p)) * Fraction(float(k)) for a, b, k in zip(w, p, keys[:, c], strict=True)) ** 2
+        for c in range(3)
+    )
+    bound = evaluate.slack_to_target_above(keys, weights, target, refine=refine)
+    assert Fraction(bound) ** 2 >= square
+    assert bound <= math.sqrt(square) * (1 + 1e-9) + (1e-9 if refine else 1e-3)
+
+
+def test_nothing_competes() -> None:
+    assert evaluate.slack_above(np.ones((2, 2)), np.zeros(2), np.ones((1, 2)), np.ones(1), refine=False) == 0

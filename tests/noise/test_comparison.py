@@ -1,0 +1,51 @@
+"""One head against two: the heads one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard import noise
+from regard.noise.comparison import head_variances
+
+
+@pytest.mark.parametrize(("keys", "spread", "iso", "scale"), [(5, 0.5, 0.01, 20.0), (3, 0.3, 0.1, 4.0)])
+def test_the_variance_of_each_head_against_draws(keys: int, spread: float, iso: float, scale: float) -> None:
+    rng, count = np.random.default_rng(0), 200_000
+    length = 1 + np.sqrt(spread + iso) * rng.standard_normal(count)
+    for head in (0, 1):
+        scores = scale * np.sqrt(iso) * rng.standard_normal((count, keys))
+        scores[:, head] += scale
+        if head == 0:
+            scores[:, 0] = scale * length
+        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights = raised / raised.sum(axis=1, keepdims=True)
+        for found, drawn in zip(
+            head_variances(keys, spread, iso, scale, head), (weights, weights[length > 0]), strict=True
+        ):
+            away = ((drawn - drawn.mean(axis=0)) ** 2).sum(axis=1)
+            assert found == pytest.approx(away.mean(), abs=6 * away.std() / np.sqrt(len(drawn)) + 1e-8)
+
+
+def test_both_are_said() -> None:
+    found = noise.compare(keys=3, spread=0.5, iso=0.01, scale=20.0)
+    (first, second), (kept, other) = found.head_variances, found.head_variances_given_positive
+    assert first > kept > second == other
+    assert (
+        f"Head by head: Var c_1 = {first:.3g} and Var c_2 = {second:.3g}; without the draws with k_0.mu_0 < 0"
+        in str(found)
+    )
+    assert found.to_dict()["head_variances"] == [first, second]
+
+
+def test_without_a_negative_draw_nothing_is_left_out() -> None:
+    every, kept = head_variances(4, 0.001, 0.0001, 20.0, 0)
+    assert every == pytest.approx(kept, rel=1e-9)
+
+
+def test_the_limit_of_the_first_head() -> None:
+    """1 - (1 - p)^2 - p^2/(n - 1), once the noise separates the others' scores; without the negative draws nothing."""
+    n, p = 4, noise.negative_score(1e-4, 0.5)
+    every, kept = head_variances(n, 0.5, 1e-4, 2000.0, 0)
+    assert every == pytest.approx(1 - (1 - p) ** 2 - p**2 / (n - 1), abs=0.01)
+    assert kept < 0.01

@@ -1,0 +1,91 @@
+"""Linear systems and combinations solved with proof, where rounding or a forged weight could make the proof false."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import flint
+import numpy as np
+import pytest
+
+from regard import rigor
+from regard.rigor import combinations
+
+FINE = 1 + 2.0**-30  # its square is 1 + 2^-29 as a float, and 2^-60 is lost
+
+
+def solution(A: np.ndarray, b: np.ndarray) -> list[Fraction]:
+    def rational(x: float) -> flint.fmpq:
+        return flint.fmpq(*float(x).as_integer_ratio())
+
+    left = flint.fmpq_mat([[rational(x) for x in row] for row in A])
+    right = flint.fmpq_mat([[rational(x)] for x in b])
+    return [Fraction(int(x.p), int(x.q)) for x in left.solve(right).entries()]
+
+
+def holds(mid: np.ndarray, rad: np.ndarray, exact: list[Fraction]) -> bool:
+    found = zip(mid.tolist(), rad.tolist(), exact, strict=True)
+    return all(abs(Fraction(m) - x) <= Fraction(r) for m, r, x in found)
+
+
+def test_a_residual_that_floats_do_not_see_is_paid_for() -> None:
+    """At x = (FINE, FINE, FINE, 1) the compensated residual is 0; the exact one is 2^-115 (see the worst cases)."""
+    A = np.eye(4)
+    A[0] = FINE, FINE * 2.0**-55, -FINE, -(1 + 2.0**-29) * 2.0**-55
+    b = np.array([0.0, FINE, FINE, 1.0])
+    exact = solution(A, b)
+    solved = rigor.solve_enclosure(A, b)
+    assert solved is not None
+    mid, rad = solved
+    assert holds(mid, rad, exact)
+    assert rad.max() < 1e-15
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_distance_from_the_identity_is_not_below_the_exact_one(seed: int) -> None:
+    """Of inverses of badly conditioned matrices, where the rounding of R A is as large as what is seen of it."""
+    rng = np.random.default_rng(seed)
+    m = 2 + seed % 5
+    A = rng.standard_normal((m, 1)) @ rng.standard_normal((1, m)) + 1e-9 * rng.standard_normal((m, m))
+    A = A if m == 2 else A + rng.standard_normal((m, m)) * (rng.random((m, m)) < 0.5)
+    R = np.linalg.inv(A)
+    exact = max(
+        sum(abs(sum(Fraction(float(r)) * Fraction(float(a)) for r, a in zip(R[i], A[:, j], strict=True)) - (i == j))
+            for j in range(m))
+        for i in range(m)
+    )  # fmt: skip
+    assert exact <= Fraction(combinations._distance_from_identity(R, A))
+
+
+def test_points_whose_differences_are_rounded_stand_for_themselves() -> None:
+    """Three points in a strip 2^-30 wide: what the differences to the target lose moves the weights by far more."""
+    thin = 2.0**-30
+    P = np.array([[1.0, 1.0 + thin], [-1.0, -1.0 + thin], [0.5, 0.5 - thin]])
+    for t in ([0.1, 0.1 + 2.0**-40], [2.0**-55, 2.0**-70], [0.0, 2.0**-60], [2.0**-54, 0.0]):
+        w = np.array([0.3, 0.3, 0.4])
+        basis = np.arange(3)
+        exact = rigor.exact_combination(P, t, w, basis)
+        assert exact is not None
+        assert all(x > 0 for x in exact)
+        enclosed = rigor.enclose_combination(P, t, w, basis)
+        assert enclosed is not None
+        assert holds(*enclosed, [Fraction(int(x.p), int(x.q)) for x in exact])
+
+
+@pytest.mark.parametrize("place", [2, 3])
+@pytest.mark.parametrize("weight", [0.0, -0.125])
+def test_weights_outside_the_basis_are_what_they_are(place: int, weight: float) -> None:
+    """One that is zero is not positive, one that is negative is not allowed; the basis could make up for both."""
+    P, t, basis = np.array([[0.0], [4.0], [1.0], [2.0]]), [1.5], np.array([0, 1])
+    w = np.array([0.5, 0.25, 0.125, 0.125])
+    assert rigor.enclose_combination(P, t, w, basis) is not None
+    assert rigor.exact_combination(P, t, w, basis) is not None
+    w[place] = weight
+    assert rigor.enclose_combination(P, t, w, basis) is None
+    assert (rigor.exact_combination(P, t, w, basis) is not None) == (weight == 0)
+
+
+def test_a_system_of_nothing() -> None:
+    solved = rigor.solve_enclosure(np.zeros((0, 0)), np.zeros(0))
+    assert solved is not None
+    assert [len(x) for x in solved] == [0, 0]

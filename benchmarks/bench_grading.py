@@ -45,9 +45,7 @@ def main() -> None:
     scaled = "" if count == ASKED else f"; {ASKED} would take {whole / 60:.1f} min (extrapolated)"
     print(f"{count} submissions of {len(CLAIMS)} questions: {seconds:.0f} s{scaled}")
     busy = processor / count * ASKED / 2 / 60
-    print(
-        f"  {processor:.0f} s of CPU time, judge and answers together: {ASKED} keep two idle cores busy for {busy:.1f} min"
-    )
+    print(f"  {processor:.0f} s of CPU time in all: {ASKED} would keep two idle cores busy for {busy:.1f} min")
     print(f"asked for: {ASKED} within 12 min on two cores, and a start of at most 1.3 x the plain one")
 
 
@@ -71,7 +69,7 @@ def _cpu() -> float:
 
 
 def _graded(count: int) -> tuple[float, float]:
-    """Seconds by the wall's clock and of the CPU. A third right, a third with one mistake, a third with a mistake in each question."""
+    """Seconds by the wall's clock, and of the CPU; a third right, a third with one mistake, a third all wrong."""
     right = [claim.replace("-", "_") for claim in CLAIMS]
     from importlib import resources
 

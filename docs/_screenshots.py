@@ -1,4 +1,4 @@
-"""Take the pictures of docs/grading.md anew: ``python docs/_screenshots.py``. Needs Chromium; no part of `make docs`."""
+"""Take the pictures of docs/grading.md anew: ``python docs/_screenshots.py``; it needs Chromium."""
 
 from __future__ import annotations
 

@@ -188,6 +188,7 @@ def test_functions_are_found_by_name_whatever_happened_to_the_cells() -> None:
             ("code", ["%matplotlib inline\n", "import math\n"]),
             ("code", "def broken(:"),
             ("code", "1 / 0"),
+            ("code", "import sys; sys.exit(1)"),
             ("code", "def f(x):\n    y = 1\n    return y / 0"),
             ("raw", "def g(x):\n    return x"),
             ("markdown", "def h(x): of course"),
@@ -197,7 +198,7 @@ def test_functions_are_found_by_name_whatever_happened_to_the_cells() -> None:
     )
     assert {"f", "g"} <= book.names
     assert "h" not in book.names
-    assert any("cell 5 is not a code cell, but holds g" in note for note in book.notes)
+    assert any("cell 6 is not a code cell, but holds g" in note for note in book.notes)
     assert any("cell 2 cannot be parsed" in note for note in book.notes)
     names = {"__file__": "hw.ipynb.py"}
     exec(compile(book.source, "hw.ipynb.py", "exec"), names)
@@ -205,7 +206,7 @@ def test_functions_are_found_by_name_whatever_happened_to_the_cells() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         names["f"](1)
     line = raised.traceback[-1].lineno + 1
-    assert book.told(f"line {line}: ZeroDivisionError") == "cell 4, line 3: ZeroDivisionError"
+    assert book.told(f"line {line}: ZeroDivisionError") == "cell 5, line 3: ZeroDivisionError"
 
 
 def test_a_name_that_is_defined_twice_is_the_later_one() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -177,7 +178,7 @@ def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
 def _begun(parent: int) -> None:
     """In a worker: Ctrl-C is for the one who waits; and whoever loses that one ends too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(ctypes, "CDLL") and os.uname().sysname == "Linux":
+    if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)

@@ -24,7 +24,7 @@ def _cells(texts):
     for number, skipped, text in texts:
         try:
             exec(compile("\\n" * skipped + text, __file__, "exec"), globals())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             print(f"cell {number} failed: {type(error).__name__}: {error}", file=sys.stderr)
 
 
@@ -74,7 +74,7 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
         rows.append((n, line, text))
         line += text.count("\n") + 1
     return Code(
-        source=(DRIVER + f"_cells({rows!r})\n").encode("utf-8", errors="replace"),
+        source=(DRIVER + f"_cells({rows!r})\ndel _cells\n").encode("utf-8", errors="replace"),
         starts=tuple(starts),
         numbers=tuple(n for n, _ in kept),
         notes=tuple(notes),

@@ -97,7 +97,7 @@ def test_the_exit_code_is_that_of_the_set(regard) -> None:
     code, out, _ = regard("cs224n", "1-4ii", "--check", "--proof")
     assert code == 1
     assert "two-heads-steady, proof" in out
-    assert "k_a.mu_a < 0 in 7.9 % of the draws at every T" in out
+    assert "k_a.μ_a < 0 in 7.9 % of the draws at every T" in out
     assert regard("sequence", "figure", "--check", "--set", "d=2")[0] == 1
 
 

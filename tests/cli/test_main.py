@@ -85,6 +85,9 @@ def test_ctrl_c_at_any_moment_is_no_traceback(after):
     time.sleep(after)
     os.kill(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=120)
+    if running.returncode == -signal.SIGINT:  # a slow machine: the interpreter had not come to our first line
+        assert ", in main" not in said
+        return
     if running.returncode not in (0, 1):  # it had not ended before
         assert running.returncode == 130
         assert "Stopped." in said

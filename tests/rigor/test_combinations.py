@@ -41,6 +41,15 @@ def test_a_residual_that_floats_do_not_see_is_paid_for() -> None:
     assert rad.max() < 1e-15
 
 
+def distance(R: np.ndarray, A: np.ndarray) -> Fraction:
+    """||I - RA||_inf, exactly."""
+    left, right = ([[Fraction(float(x)) for x in row] for row in matrix] for matrix in (R, A.T))
+    product = [
+        [sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in right] for row in left
+    ]
+    return max(sum(abs(x - (i == j)) for j, x in enumerate(row)) for i, row in enumerate(product))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_distance_from_the_identity_is_not_below_the_exact_one(seed: int) -> None:
     """Of inverses of badly conditioned matrices, where the rounding of R A is as large as what is seen of it."""
@@ -49,12 +58,18 @@ def test_the_distance_from_the_identity_is_not_below_the_exact_one(seed: int) ->
     A = rng.standard_normal((m, 1)) @ rng.standard_normal((1, m)) + 1e-9 * rng.standard_normal((m, m))
     A = A if m == 2 else A + rng.standard_normal((m, m)) * (rng.random((m, m)) < 0.5)
     R = np.linalg.inv(A)
-    exact = max(
-        sum(abs(sum(Fraction(float(r)) * Fraction(float(a)) for r, a in zip(R[i], A[:, j], strict=True)) - (i == j))
-            for j in range(m))
-        for i in range(m)
-    )  # fmt: skip
-    assert exact <= Fraction(combinations._distance_from_identity(R, A))
+    assert distance(R, A) <= Fraction(combinations._distance_from_identity(R, A))
+
+
+@pytest.mark.parametrize("m", [1, 2, 9])
+def test_distances_of_either_sign_and_of_a_third(m: int) -> None:
+    """Three times the float next to 1/3 is 1 in floats and not otherwise; and what is too little counts as too much."""
+    third = np.eye(m) / 3
+    assert 0 < distance(third, 3 * np.eye(m)) <= Fraction(combinations._distance_from_identity(third, 3 * np.eye(m)))
+    for off in (-0.25, 0.25):
+        R = np.eye(m) + off * np.tril(np.ones((m, m)))
+        R[0, -1] -= off  # where the row is longer, one of each sign
+        assert distance(R, np.eye(m)) <= Fraction(combinations._distance_from_identity(R, np.eye(m)))
 
 
 def test_points_whose_differences_are_rounded_stand_for_themselves() -> None:

@@ -236,7 +236,8 @@ def _say(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[str, ...
         first = f"The layer tells the two sentences apart: some word's output differs by {outputs.largest:.3g}."
     else:
         first = (
-            f"Every word has the output that it had before, to {outputs.largest:.2g}: the layer cannot see the order."
+            f"Every word has the output that it had before, but for rounding ({outputs.largest:.2g}): the layer cannot "
+            "see the order."
         )
     return (first, _verdict(outputs.verdict), _collision(desk, found))
 

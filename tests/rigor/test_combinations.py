@@ -104,3 +104,24 @@ def test_a_system_of_nothing() -> None:
     solved = rigor.solve_enclosure(np.zeros((0, 0)), np.zeros(0))
     assert solved is not None
     assert [len(x) for x in solved] == [0, 0]
+
+
+def test_a_weight_of_one_outside_the_basis_counts() -> None:
+    P, w = np.array([[0.0], [4.0], [1.0]]), np.array([0.5, 0.5, 1.0])
+    assert rigor.exact_combination(P, [1.0], w, np.array([0, 1])) == [0, 0, 1]
+
+
+def test_a_basis_that_is_not_independent_is_not_solved_for() -> None:
+    P, w = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]), np.array([0.25, 0.5, 0.25])
+    assert rigor.exact_combination(P, [1.0, 1.0], w, np.arange(3)) is None
+    assert rigor.exact_combination(P, [1.0, 1.0], w, np.array([0, 2])) == [
+        flint.fmpq(1, 4),
+        flint.fmpq(1, 2),
+        flint.fmpq(1, 4),
+    ]
+
+
+def test_points_without_coordinates() -> None:
+    """Any weights that add up to one will do."""
+    found = rigor.exact_combination(np.zeros((2, 0)), np.zeros(0), [0.25, 0.5], np.array([0]))
+    assert found == [flint.fmpq(1, 2), flint.fmpq(1, 2)]

@@ -158,3 +158,15 @@ def written(path, data):
 def worded(folder, text):
     save_file({"w": np.full((1, 1, 2, 2), 0.5, np.float32)}, folder / "w.safetensors", metadata={"tokens": text})
     return folder / "w.safetensors"
+
+
+def test_a_cache_in_a_file_keeps_its_queries_keys_and_values(tmp_path):
+    weights = np.random.default_rng(0).dirichlet(np.ones(5), (12, 3, 5)).astype(np.float32)
+    names = {f"blocks.{n}.attn.hook_pattern": weights[n][None] for n in range(12)}
+    values = {f"blocks.{n}.attn.hook_v": np.full((1, 5, 3, 2), n, np.float32) for n in range(12)}
+    np.savez(tmp_path / "w.npz", other=np.zeros(3), **names, **values)
+    found = read_patterns(tmp_path / "w.npz")
+    assert [record.index for record in found.records] == list(range(12))
+    np.testing.assert_array_equal(found.records[7].weights[0], weights[7])
+    assert found.records[7].v.shape == (1, 3, 5, 2)
+    assert (found.records[7].v == 7).all()

@@ -28,7 +28,7 @@ import numpy as np
 from regard import formats
 from regard.arrays import load_array
 from regard.errors import InputError
-from regard.models.given_weights import from_arrays
+from regard.models.given_weights import from_arrays, is_cache
 from regard.models.records import AttentionRecord, Capture, Tokens
 
 ENDINGS = (".npy", ".npz", ".safetensors")
@@ -153,9 +153,8 @@ def _arrays(path: str, ending: str, entry: str | None) -> Any:
     if not names:
         raise InputError(f"{path} holds no array; it needs the weights (layers, heads, queries, keys).")
     loaded = {one: load_array(f"{path}:{one}", what="weights", ndim=None, dtype=None).array for one in names}
-    patterns = {one: array for one, array in loaded.items() if "hook_pattern" in one}
-    if patterns:  # a TransformerLens cache
-        return patterns
+    if is_cache(loaded):  # of TransformerLens, with queries, keys and values where it has them
+        return loaded
     if odd := [one for one, array in loaded.items() if array.ndim not in (3, 4)]:
         raise InputError(
             f"{path} holds {len(names)} arrays, and {odd[0]!r} has shape {loaded[odd[0]].shape}: give one array "

@@ -100,12 +100,12 @@ def _measured(
     model: str, text: str | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
 ) -> Measured:
     from regard.models.heads import heads as measure_heads
-    from regard.models.weights_file import is_weights_file, read_weights
+    from regard.models.patterns import is_pattern_file, read_patterns
 
     options = {**options, "progress": Stages("Heads")}
-    if is_weights_file(model):
+    if is_pattern_file(model):
         words = None if tokens is None else tokens.split()
-        return measure_heads(read_weights(model, tokens=words), **options)
+        return measure_heads(read_patterns(model, tokens=words), **options)
     given = load_given(model, text=text, device=device, limit=limit)
     if given.module.training:
         note("the model was in training mode and was put into eval mode")
@@ -118,11 +118,11 @@ def _refuse(
     measure: str | None,
 ) -> None:  # fmt: skip
     from regard.errors import InputError
-    from regard.models.weights_file import is_weights_file
+    from regard.models.patterns import is_pattern_file
 
-    if is_weights_file(model) and text is not None:
+    if is_pattern_file(model) and text is not None:
         raise InputError("--text needs a model to read it; for weights from a file, name their tokens with --tokens.")
-    if not is_weights_file(model) and tokens is not None:
+    if not is_pattern_file(model) and tokens is not None:
         raise InputError("--tokens belongs to weights from a file; give a model its --text.")
     if cut is not None and not ranked:
         raise InputError("--cut does nothing without --rank: add --rank or leave --cut out.")

@@ -91,7 +91,7 @@ def test_all_mistakes_come_at_once() -> None:
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (np.zeros((0, 2)), r"at least one head, a row each, not shape \(0, 2\)"),
+        (np.zeros((0, 2)), r"at least one head, one row each, not shape \(0, 2\)"),
         ([1.0, 2.0, 3.0], "the keys' length 2, but they have 3"),
         ([np.inf, 0.0], "queries must be finite"),
         ([["a", "b"]], "queries must be numbers"),

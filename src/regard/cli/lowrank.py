@@ -33,7 +33,7 @@ Error = Annotated[float | None, typer.Option(help="Find the smallest rank with a
 Norm = Annotated[str | None, typer.Option(help="The norm of --error: spectral (default) or frobenius.")]
 Relative = Annotated[bool, typer.Option("--relative", help="--error is relative to the norm of the matrix.")]
 Inputs = Annotated[
-    str | None, typer.Option(help="Inputs X, a row each: also show what the cut does to softmax(scale X M X^T).")
+    str | None, typer.Option(help="Inputs X, one row each: also show what the cut does to softmax(scale X M X^T).")
 ]
 Scale = Annotated[
     float | None, typer.Option(help="The scale of the scores [default: 1, or 1/sqrt(columns of A) with --product].")

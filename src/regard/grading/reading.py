@@ -78,7 +78,7 @@ class Mistakes:
 
 
 def read_assignment(path: str | os.PathLike[str]) -> Assignment:
-    """The assignment of a TOML file; InputError with every mistake of it, a line each."""
+    """The assignment of a TOML file; InputError with every mistake of it, one line each."""
     place = Path(path)
     try:
         table = read_toml(place, like=LIKE)

@@ -198,7 +198,7 @@ class Row:
 
 
 def table(matrices: Iterable[tuple[str, npt.ArrayLike]], *, rank: int | None = None) -> Table:
-    """The spectrum of every matrix given, a line each; those too small for ``rank``, or not finite, say so.
+    """The spectrum of every matrix given, one line each; those too small for ``rank``, or not finite, say so.
 
     >>> print(table([("a", np.diag([3.0, 4.0])), ("b", np.eye(3))], rank=1).rows[0].spectral_error[1].__round__(6))
     3.0

@@ -101,7 +101,7 @@ def check_queries(queries: ArrayLike, dimension: int) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f"queries must be numbers, but {error}; pass one row per head.") from None
     if Q.ndim != 2 or 0 in Q.shape:
-        raise InputError(f"queries must have at least one head, a row each, not shape {Q.shape}.")
+        raise InputError(f"queries must have at least one head, one row each, not shape {Q.shape}.")
     if Q.shape[1] != dimension:
         raise InputError(
             f"queries must have the keys' length {dimension}, but they have {Q.shape[1]}; pass one row per head."

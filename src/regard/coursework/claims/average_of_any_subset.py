@@ -143,7 +143,7 @@ def _demand(instance: Instance) -> tuple[Any, list[int], float]:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x d array of orthonormal keys, a row each",
+        "keys": "an n x d array of orthonormal keys, one row each",
         "subset": "an array of s different indices of keys",
         "eps": "a number with 0 < eps < 1",
     },

@@ -135,7 +135,7 @@ def _demand(instance: Instance) -> tuple[Any, list[int], float]:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x d array of orthonormal keys, a row each",
+        "keys": "an n x d array of orthonormal keys, one row each",
         "a": "the index of one key",
         "b": "the index of another",
         "eps": "a number with 0 < eps < 1",

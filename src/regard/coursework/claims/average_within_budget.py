@@ -172,7 +172,7 @@ def averages_within_budget(instance: Instance, query: Any) -> Ruling:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x d array of orthonormal keys, a row each",
+        "keys": "an n x d array of orthonormal keys, one row each",
         "eps": "a number with 0 < eps < 1",
     },
     task="A query of norm at most 2 sqrt(2) ln(n/eps) that gives the keys 0 and 1 a weight of at least 1/(2+eps) each.",

@@ -183,7 +183,7 @@ def copies_within_budget(instance: Instance, query: Array) -> Ruling:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x d array of unit keys, a row each; keys 1, 2, ... are at distance at least 1 from key 0",
+        "keys": "an n x d array of unit keys, one row each; keys 1, 2, ... are at distance at least 1 from key 0",
         "eps": "a number with 0 < eps < 1",
     },
     task="A query of norm at most 2 ln(n/eps) that gives key 0 a weight of at least 1/(1+eps).",

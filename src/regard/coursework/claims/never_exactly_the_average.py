@@ -162,8 +162,8 @@ def exactly_the_average(instance: Instance, query: Any) -> Ruling:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x n array of keys, a row each",
-        "values": "an array of n values, a row each: orthonormal, or with the same mean as values 0 and 1 have",
+        "keys": "an n x n array of keys, one row each",
+        "values": "an array of n values, one row each: orthonormal, or with the same mean as values 0 and 1 have",
     },
     task="A query for which c = (v_0 + v_1)/2 exactly, over the real numbers; or None, where there is none.",
     returns="a query, an array of n numbers, or None",

@@ -175,7 +175,7 @@ def against_best_scale(instance: Instance, query: Any) -> Best | None:
 QUESTION = Question(
     function="query",
     arguments={
-        "means": "an n x d array, the orthonormal means of the keys, a row each",
+        "means": "an n x d array, the orthonormal means of the keys, one row each",
         "iso": "a, the variance of the keys around their means in every direction; it is small against error",
         "error": "how large the expected squared error may be",
     },

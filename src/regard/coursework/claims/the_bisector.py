@@ -149,7 +149,7 @@ def _shortest(instance: Instance, query: Any) -> Best | None:
 QUESTION = Question(
     function="query",
     arguments={
-        "keys": "an n x d array of orthonormal keys, a row each",
+        "keys": "an n x d array of orthonormal keys, one row each",
         "eps": "a number with 0 < eps < 1",
     },
     task="A query that gives the keys 0 and 1 a weight of at least 1/(2+eps) each and is no multiple of k_0 + k_1 "

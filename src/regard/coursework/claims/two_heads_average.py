@@ -149,7 +149,7 @@ def against_shortest_means(instance: Instance, queries: Any) -> Best | None:
 QUESTION = Question(
     function="queries",
     arguments={
-        "means": "an n x d array, the orthonormal means of the keys, a row each",
+        "means": "an n x d array, the orthonormal means of the keys, one row each",
         "iso": "a, the variance of the keys around their means in every direction",
         "error": "how large the expected squared error may be",
     },

@@ -16,7 +16,7 @@ from functools import lru_cache
 from importlib import resources
 
 from regard.errors import InputError
-from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Found, Pairs
+from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs, SourceSplits
 
 FILE = "builtin.tsv.gz"
 COLUMNS = ("part", "de", "en", "phenomena")
@@ -62,7 +62,7 @@ def held_out(size: int) -> int:
     return max(1, min(1000, size // 10))
 
 
-def from_builtin(source: str, target: str, *, size: int = SIZE, seed: int = SEED) -> Found:
+def from_builtin(source: str, target: str, *, size: int = SIZE, seed: int = SEED) -> SourceSplits:
     """Splits of the built-in corpus with ``size`` training pairs, in either direction."""
     if {source, target} != {"de", "en"}:
         raise InputError(f"The built-in corpus is de to en or en to de, not {source} to {target}; use your own files.")
@@ -79,7 +79,7 @@ def from_builtin(source: str, target: str, *, size: int = SIZE, seed: int = SEED
     pairs = _read("corpus").keep(range(size + 2 * held))
     whole = pairs if source == "de" else Pairs(pairs.target, pairs.source, pairs.labels)
     ends = {TRAIN: range(size), VALIDATION: range(size, size + held), TEST: range(size + held, size + 2 * held)}
-    return Found({name: whole.keep(rows) for name, rows in ends.items()})
+    return SourceSplits({name: whole.keep(rows) for name, rows in ends.items()})
 
 
 def fresh_pairs(count: int) -> Pairs:

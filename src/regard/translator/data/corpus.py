@@ -24,8 +24,8 @@ from regard.translator.data.sources import (
     TEST,
     TRAIN,
     VALIDATION,
-    Found,
     Pairs,
+    SourceSplits,
     from_files,
     from_folder,
     from_hub,
@@ -138,7 +138,7 @@ def _find(
     test: str | None,
     seed: int,
     size: int,
-) -> Found:
+) -> SourceSplits:
     if isinstance(data, Mapping):
         return from_files(data)
     if str(data) == "builtin":
@@ -162,7 +162,7 @@ def _name(data: str | Path | Mapping[str, Sequence[str | Path]]) -> str:
     return str(data) if str(data).startswith("hf:") else Path(data).resolve().name
 
 
-def _hold_out(found: Found, seed: int) -> None:
+def _hold_out(found: SourceSplits, seed: int) -> None:
     """Give a source that has only training pairs a validation and a test set, equal sources staying together."""
     if not found.divisible:
         return

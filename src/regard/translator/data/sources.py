@@ -49,7 +49,7 @@ class Pairs:
 
 
 @dataclass
-class Found:
+class SourceSplits:
     """The splits a source had, before cleaning, and what a person should be told about how they were found.
 
     ``divisible`` says that there are no splits, only rows, from which some may be held out.
@@ -95,17 +95,17 @@ def read_pairs(source: str | Path, target: str | Path) -> Pairs:
     return Pairs(sources, targets)
 
 
-def from_files(files: Mapping[str, Sequence[str | Path]]) -> Found:
+def from_files(files: Mapping[str, Sequence[str | Path]]) -> SourceSplits:
     """Splits from explicit file pairs: ``{"train": (FILE, FILE), "validation": (FILE, FILE), ...}``."""
     splits = {}
     for name, pair in files.items():
         if _split_name(name) is None or isinstance(pair, str) or len(pair) != 2:
             raise InputError(f"Give each of train, validation and test as two files, not {name} as {pair!r}.")
         splits[_split_name(name) or name] = read_pairs(*pair)
-    return Found(splits)
+    return SourceSplits(splits)
 
 
-def from_folder(folder: Path, source: str, target: str, *, test: str | None = None) -> Found:
+def from_folder(folder: Path, source: str, target: str, *, test: str | None = None) -> SourceSplits:
     """Splits from a folder: ``train.de`` and ``train.en``, ``val.*``, ``test*.*``, each plain or ``.gz``."""
     files: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):  # so a plain file comes before, and wins over, its .gz
@@ -118,7 +118,7 @@ def from_folder(folder: Path, source: str, target: str, *, test: str | None = No
     notes: list[str] = []
     both = {stem: files[stem] for stem in files if source in files[stem] and target in files[stem]}
     chosen = _chosen_stems(folder, sorted(both), test, notes)
-    return Found({name: read_pairs(both[s][source], both[s][target]) for name, s in chosen.items()}, notes)
+    return SourceSplits({name: read_pairs(both[s][source], both[s][target]) for name, s in chosen.items()}, notes)
 
 
 def _chosen_stems(folder: Path, stems: list[str], test: str | None, notes: list[str]) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _check_languages(folder: Path, files: dict[str, dict[str, Path]], source: st
             )
 
 
-def _tables_in(folder: Path, source: str, target: str) -> Found:
+def _tables_in(folder: Path, source: str, target: str) -> SourceSplits:
     stems = {p: _split_name(re.sub(r"\.tsv(\.gz)?$", "", p.name)) for p in sorted(folder.glob("*.tsv*"))}
     tables = {name: path for path, name in stems.items() if name}
     if not tables:
@@ -155,10 +155,10 @@ def _tables_in(folder: Path, source: str, target: str) -> Found:
             f"{folder} has no paired files such as train.{source} and train.{target} (plain or .gz) and no train.tsv; "
             f"it has {', '.join(names[:8]) or 'nothing in it'}{', ...' if len(names) > 8 else ''}."
         )
-    return Found({name: _labelled(_columns(path, source, target)) for name, path in tables.items()})
+    return SourceSplits({name: _labelled(_columns(path, source, target)) for name, path in tables.items()})
 
 
-def from_table(path: Path, source: str, target: str) -> Found:
+def from_table(path: Path, source: str, target: str) -> SourceSplits:
     """Splits from one tab-separated file: source, target and, if the header has them, ``split`` and ``phenomena``.
 
     A first row that names both languages is the header; without one the columns are source, then target. Phenomena
@@ -167,14 +167,14 @@ def from_table(path: Path, source: str, target: str) -> Found:
     columns = _columns(path, source, target)
     pairs = _labelled(columns)
     if columns.split is None:
-        return Found({TRAIN: pairs}, divisible=True)
+        return SourceSplits({TRAIN: pairs}, divisible=True)
     rows: dict[str, list[int]] = {}
     for i, name in enumerate(columns.split):
         split = _split_name(name.strip())
         if split is None:
             raise InputError(f"{path}: the split column must say train, validation or test, not {name!r}.")
         rows.setdefault(split, []).append(i)
-    return Found({split: pairs.keep(chosen) for split, chosen in rows.items()})
+    return SourceSplits({split: pairs.keep(chosen) for split, chosen in rows.items()})
 
 
 class _Columns(NamedTuple):
@@ -243,7 +243,7 @@ def parse_dataset(text: str) -> Dataset:
     return Dataset(name, configuration or None, revision or None)
 
 
-def from_hub(dataset: Dataset, source: str, target: str) -> Found:
+def from_hub(dataset: Dataset, source: str, target: str) -> SourceSplits:
     """Splits from a Hugging Face dataset, by name or local folder, through the ``datasets`` library.
 
     Its rows hold the sentences as columns named by the languages, or in one ``translation`` dictionary. A dataset
@@ -258,7 +258,7 @@ def from_hub(dataset: Dataset, source: str, target: str) -> Found:
             splits[split] = _hub_pairs(loaded[key], name, source, target)
     if TRAIN not in splits:
         raise InputError(f"The dataset {name} has no split 'train'; it has {', '.join(map(str, loaded)) or 'none'}.")
-    return Found(splits, [_which(dataset)], divisible=len(splits) == 1)
+    return SourceSplits(splits, [_which(dataset)], divisible=len(splits) == 1)
 
 
 def _which(dataset: Dataset) -> str:

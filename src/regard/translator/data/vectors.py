@@ -25,7 +25,7 @@ from regard.extras import require
 from regard.translator.data.unpacked import Unpacked, open_unpacked
 
 Vector = npt.NDArray[np.float32]
-Found = dict[str, Vector]
+WordVectors = dict[str, Vector]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
 _LONGEST_LINE = 1 << 22  # bytes
 _WIDEST = 100_000  # numbers for one word; models have some thousand
@@ -40,7 +40,7 @@ _WHERE = {  # where each kind can be had, for who named what is not there; docs/
 _OF_BERT = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
 
-def read_glove(path: str | Path, wanted: set[str]) -> Found:
+def read_glove(path: str | Path, wanted: set[str]) -> WordVectors:
     """The vectors of the ``wanted`` words in a GloVe text file."""
     path = _present(path, "GloVe")
     with open_unpacked(path) as stream:
@@ -49,7 +49,7 @@ def read_glove(path: str | Path, wanted: set[str]) -> Found:
         return _read_text(path, _lines(None if header else first, stream), wanted, header)
 
 
-def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
+def read_word2vec(path: str | Path, wanted: set[str]) -> WordVectors:
     """The vectors of the ``wanted`` words in a word2vec file; text or binary is told from its first record."""
     path = _present(path, "word2vec")
     with open_unpacked(path) as stream:
@@ -64,7 +64,7 @@ def read_word2vec(path: str | Path, wanted: set[str]) -> Found:
         return _read_binary(path, stream, wanted, header)
 
 
-def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
+def read_bert(folder: str | Path, words: Iterable[str]) -> WordVectors:
     """The mean of the input-embedding rows of each word's WordPieces; words that need [UNK] are left out.
 
     ``folder`` holds ``model.safetensors`` and ``tokenizer.json`` or ``vocab.txt``; ``hf:NAME`` or ``hf:NAME@REVISION``
@@ -74,7 +74,7 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> Found:
     folder = _fetched(str(folder)) if str(folder).startswith("hf:") else _present(folder, "BERT")
     table = _bert_table(folder)
     pieces, row = _wordpiece(folder)
-    found: Found = {}
+    found: WordVectors = {}
     for word in sorted(set(words)):  # in order, so that a message is the same in every process
         rows = [row(word)] if word.startswith("##") else [row(piece) for piece in pieces(word)]
         known = [r for r in rows if r is not None]
@@ -118,7 +118,7 @@ def _fetched(spec: str) -> Path:
     return Path(found)
 
 
-def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> Found:
+def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> WordVectors:
     """Skip-gram vectors (Mikolov et al., 2013) of every token of ``texts``, by gensim in one thread."""
     require("word2vec:train", "gensim")
     from gensim.models import Word2Vec
@@ -180,8 +180,8 @@ def _looks_like_text(first: bytes) -> bool:
     return all(line.strip("\r\t").replace("\t", " ").isprintable() for line in text.split("\n"))
 
 
-def _read_text(path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None) -> Found:
-    found: Found = {}
+def _read_text(path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None) -> WordVectors:
+    found: WordVectors = {}
     width = header[1] if header else None
     number, offset = 0, 1 + (header is not None)
     for line in lines:
@@ -237,11 +237,11 @@ def _finite(path: Path, word: str, vector: Vector) -> Vector:
     return vector
 
 
-def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[int, int]) -> Found:
+def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[int, int]) -> WordVectors:
     count, width = header
     if not count or not width:
         raise InputError(f"{path}: its header says {count} words of {width} numbers; there is nothing to read.")
-    found: Found = {}
+    found: WordVectors = {}
     for number in range(count):
         name = _binary_word(path, stream, number, count)
         raw = stream.read(4 * width)

@@ -35,10 +35,10 @@ class Writes(Protocol):
         """Go on with these rows (None: all sentences); hypotheses are counted through all sentences."""
 
 
-Found = list[tuple[list[int], float]]  # ids without markers and their log-probability, a sentence each
+Written = list[tuple[list[int], float]]  # for each sentence its ids without markers, and their log-probability
 
 
-def greedy(writing: Writes, *, longest: int) -> Found:
+def greedy(writing: Writes, *, longest: int) -> Written:
     """The best token at every place, up to <eos>."""
     count = writing.sentences
     written = torch.full((count, longest + 1), EOS)
@@ -57,7 +57,7 @@ def greedy(writing: Writes, *, longest: int) -> Found:
     return [(ids[: ids.index(EOS)], value) for ids, value in zip(written.tolist(), values.tolist(), strict=True)]
 
 
-def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWER) -> Found:
+def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWER) -> Written:
     """The best finished sentence of a beam; a sentence is done when ``beam`` hypotheses of it are."""
     count = writing.sentences
     best = [_Finished() for _ in range(count)]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.translator.data.vocabulary import EOS, SOS, UNK
+from regard.translator.decoding.beam import Written
 from regard.translator.models.ctc_loss import BLANK, Labels, ctc_losses
 
-Found = list[tuple[list[int], float]]
 _CANDIDATES = 8  # words tried at a slot for every beginning kept; the rest are too improbable there to matter
 _WORTH = 1e-4  # ... and so are words this much less probable than the best of the slot
 
@@ -28,7 +28,7 @@ def without_markers(scores: Tensor) -> Tensor:
     return log_p
 
 
-def best_paths(log_p: Tensor, slots: Tensor) -> tuple[Found, list[list[int]]]:
+def best_paths(log_p: Tensor, slots: Tensor) -> tuple[Written, list[list[int]]]:
     """What the most probable path of each sentence collapses to, and the slot at which it first says each word.
 
     >>> log_p = torch.eye(6)[torch.tensor([[4, 4, 0, 4, 5]])].mul(9).log_softmax(-1)
@@ -43,7 +43,7 @@ def best_paths(log_p: Tensor, slots: Tensor) -> tuple[Found, list[list[int]]]:
 
 def prefix_beams(
     log_p: Tensor, slots: Tensor, *, beam: int, candidates: int | None = _CANDIDATES, worth: float = _WORTH
-) -> Found:
+) -> Written:
     """The most probable sentence found for each row when ``beam`` beginnings are kept at every slot.
 
     With ``candidates=None``, ``worth=0`` and a beam that drops nothing it is the most probable sentence there is.
@@ -95,7 +95,7 @@ def _one_slot_on(
     return grown
 
 
-def _weighed(sentences: list[list[int]], log_p: Tensor, slots: Tensor) -> Found:
+def _weighed(sentences: list[list[int]], log_p: Tensor, slots: Tensor) -> Written:
     """The sentences with their log-probabilities."""
     values = -ctc_losses(log_p, Labels.from_lists(sentences), slots)
     return list(zip(sentences, values.tolist(), strict=True))

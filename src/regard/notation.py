@@ -16,8 +16,8 @@ _LETTER = re.compile(rf"(?<!--)(?<!\w)({'|'.join(LETTERS)})(?=_|\b)(?!=)")
 _ROOT = re.compile(r"\bsqrt(?:\((\w+)\)| (\w)\b|(?=\())")
 _RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?![\w.])")
 _LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?![\w.])")
-# Names that somebody types: after "with", after --set, and where a claim lists its parameters.
-_KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:", re.MULTILINE)
+# Names that somebody types: after "with", after --set, where a claim lists its parameters or the function to write.
+_KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:|^ *\w+\([^)]*\), by --template", re.MULTILINE)
 _UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _DOWN = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 

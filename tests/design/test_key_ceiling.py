@@ -76,7 +76,7 @@ def test_three_floats_that_look_collinear_are_not():
     assert found.norm is None or found.norm > 1e16
     assert found.budget_norm == 1000.0
     assert found.budget_ceiling == pytest.approx(1 / 3, abs=1e-9)
-    text = str(found)
+    text = found.details()
     assert "With queries of norm up to 1000 the most is 0.333333" in text
     whole = np.array([[1.0, 3], [2, 6], [3, 9]])
     assert checked(whole, 1).ceiling == pytest.approx(1 / 3, abs=1e-9)

@@ -108,3 +108,20 @@ def test_a_matrix_with_itself_and_with_its_copy() -> None:
     assert error == pytest.approx(bound, rel=0.5, abs=0)
     assert np.abs(own - other).max() <= error + bound
     assert error_of(target, x, x, own) <= error
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 8, 15, 16, 31])
+@pytest.mark.parametrize("same", [False, True])
+def test_where_all_cancels_every_product_of_slices_must_be_exact(rows: int, *, same: bool) -> None:
+    """The target is the rounded product: what is left is of the size of its rounding, and the bound is far smaller.
+
+    All entries are a little below 1 and of one sign per column, which makes the sums of products the longest.
+    """
+    rng = np.random.default_rng(rows)
+    for low in (0.99, 0.999999):
+        left = rng.uniform(low, 1, (rows, 2)) * rng.choice([-1, 1], (1, 2))
+        right = left if same else rng.uniform(low, 1, (rows, 3)) * rng.choice([-1, 1], (1, 3))
+        target = np.array([[float(x) for x in row] for row in exact(left, right)])
+        rest, error = difference(target, left, right)
+        off = error_of(target, left, right, rest)
+        assert off <= error <= 1e-21 * rows, "an inexact product would err by 1e-16"

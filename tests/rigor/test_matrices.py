@@ -125,3 +125,12 @@ def test_where_all_cancels_every_product_of_slices_must_be_exact(rows: int, *, s
         rest, error = difference(target, left, right)
         off = error_of(target, left, right, rest)
         assert off <= error <= 1e-21 * rows, "an inexact product would err by 1e-16"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_nothing_is_left_and_the_bound_is_not_negative(size: float, *, quick: bool) -> None:
+    whole = size * np.array([[1.0, 2.0], [3.0, 4.0]])
+    rest, error = difference(whole.T @ whole, whole, whole, quick=quick)
+    assert not rest.any()
+    assert 0 <= error <= 64 * U * 30 * size + 4 * LEAST

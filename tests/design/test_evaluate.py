@@ -153,3 +153,29 @@ def test_the_distance_to_a_target_of_any_total(seed: int, *, refine: bool) -> No
 
 def test_nothing_competes() -> None:
     assert evaluate.slack_above(np.ones((2, 2)), np.zeros(2), np.ones((1, 2)), np.ones(1), refine=False) == 0
+
+
+@pytest.mark.parametrize("size", [-(2.0**20), 1.0, 2.0**20])
+def test_what_even_exact_sums_round_is_paid_for(size: float) -> None:
+    """W - M = 2^-54 + 2^-108 has too many digits, and all else on the way is exact, so that the slack seems to be 0."""
+    weights, d = np.array([2.0**-54, 1.0, 2.0**-108]), 64
+    keys = size * np.outer([1.0, 1.0, 0.0], np.ones(d))
+    total = sum(Fraction(float(w)) for w in weights)
+    exact = Fraction(2) ** -108 / total * abs(Fraction(size))  # in each of the d coordinates
+    bound = evaluate.slack_above(keys, weights, np.full((1, d), size), np.ones(1), refine=True)
+    assert Fraction(bound) ** 2 >= d * exact**2
+    assert 0 < bound < 1e-28 * abs(size)
+
+
+def test_slacks_are_above_also_in_their_last_digits() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        keys, weights, anchor = rng.standard_normal((2, 2)), rng.random(2), rng.standard_normal((1, 2))
+        w = [Fraction(float(x)) for x in weights]
+        square = sum(
+            (sum(a * Fraction(float(k)) for a, k in zip(w, keys[:, c], strict=True)) / sum(w) - Fraction(float(at)))
+            ** 2
+            for c, at in enumerate(anchor[0])
+        )
+        bound = evaluate.slack_above(keys, weights, anchor, np.ones(1), refine=True)
+        assert square <= Fraction(bound) ** 2 <= square * (1 + Fraction(1, 10**13))

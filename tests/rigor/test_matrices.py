@@ -108,3 +108,38 @@ def test_a_matrix_with_itself_and_with_its_copy() -> None:
     assert error == pytest.approx(bound, rel=0.5, abs=0)
     assert np.abs(own - other).max() <= error + bound
     assert error_of(target, x, x, own) <= error
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 8, 15, 16, 31, 127])
+@pytest.mark.parametrize("same", [False, True])
+def test_where_all_cancels_every_product_of_slices_must_be_exact(rows: int, *, same: bool) -> None:
+    """The target is the rounded product: what is left is of the size of its rounding, and the bound is far smaller.
+
+    All entries are a little below 1 and of one sign per column, which makes the sums of products the longest.
+    """
+    rng = np.random.default_rng(rows)
+    for low in (0.99, 0.999999):
+        left = rng.uniform(low, 1, (rows, 2)) * rng.choice([-1, 1], (1, 2))
+        right = left if same else rng.uniform(low, 1, (rows, 3)) * rng.choice([-1, 1], (1, 3))
+        target = np.array([[float(x) for x in row] for row in exact(left, right)])
+        rest, error = difference(target, left, right)
+        off = error_of(target, left, right, rest)
+        assert off <= error <= 1e-18 * rows, "an inexact product would err by 1e-16"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_nothing_is_left_and_the_bound_is_not_negative(size: float, *, quick: bool) -> None:
+    whole = size * np.array([[1.0, 2.0], [3.0, 4.0]])
+    rest, error = difference(whole.T @ whole, whole, whole, quick=quick)
+    assert not rest.any()
+    assert 0 <= error <= 64 * U * 30 * size + 4 * LEAST
+
+
+@pytest.mark.parametrize("rows", [128, 129, 300])
+def test_quick_products_take_every_row(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    left, right = rng.standard_normal((rows, 2)), rng.standard_normal((rows, 1))
+    target = np.array([[float(x) for x in row] for row in exact(left, right)])
+    rest, error = difference(target, left, right, quick=True)
+    assert error_of(target, left, right, rest) <= error <= 1e-9

@@ -93,7 +93,7 @@ def file_name(text: str) -> str:
     """A file's name for a student: plain letters, and no two students with the same.
 
     >>> file_name("ada"), file_name("../ada")
-    ('ada', '_ada-c4d7fb5f')
+    ('ada', '_ada-60088279')
     """
     import hashlib
 

@@ -7,8 +7,10 @@ left out of them.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from torch import Tensor, nn
@@ -26,18 +28,18 @@ class ModuleStack:
         self.runs = 0  # how often the model itself was called
         self.batch: int | None = None
         self.on_run: Callable[[], None] = lambda: None
-        self._hooks: list[Any] = []
+        self._entered = ExitStack()
 
     def __enter__(self) -> ModuleStack:
-        self._hooks = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._entered.enter_context(warnings.catch_warnings())
+        # torch warns that a compiled module fires global hooks once more than its original: ours take that well
+        warnings.filterwarnings("ignore", message="Using `torch.compile", category=UserWarning)
+        self._entered.callback(register_module_forward_pre_hook(self._enter).remove)
+        self._entered.callback(register_module_forward_hook(self._leave, always_call=True).remove)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
+        self._entered.close()
         self.running.clear()
 
     @property

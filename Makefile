@@ -7,7 +7,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
 # The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
-.PHONY: demo quick test check fuzz plain kernels package student bench corpus docs lab lock clean
+.PHONY: demo quick test check fuzz plain lines kernels package student bench corpus docs lab lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
@@ -42,6 +42,10 @@ fuzz: $(VENV)/.ready
 # A short second pass under the plainest kernels.
 plain: $(VENV)/.ready
 	$(PLAIN) $(PYTEST) -m "not slow" tests/test_attention.py tests/test_docs.py $(addprefix tests/,rigor design noise positions lowrank subspace translator/models translator/scoring)
+
+# Every command line of every page of the docs, typed into a shell in an empty folder; `make check` types the README's.
+lines: $(VENV)/.ready
+	EVERY_PAGE=1 $(PYTEST) tests/test_command_lines.py
 
 # The whole suite under every kernel that this machine has, in two random orders, and beside two busy loops: hours.
 kernels: $(VENV)/.ready

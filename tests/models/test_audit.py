@@ -329,3 +329,8 @@ def test_files_are_refused_before_the_work(
     with pytest.raises(InputError, match=message):
         raise run.exception
     assert sorted(p.name for p in tmp_path.iterdir()) == ["leaking.py", "odd.json"]
+
+
+def test_an_audit_leaves_no_hook_behind() -> None:
+    audit(nn.TransformerEncoderLayer(12, 3, 17, batch_first=True), properties=["order"])
+    assert not torch.nn.modules.module._has_any_global_hook()

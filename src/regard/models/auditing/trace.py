@@ -60,6 +60,8 @@ class Recorder:
             yield
         finally:
             handle.remove()
+            # torch forgets to take out that a hook wanted keywords, and warns about hooks for ever after
+            getattr(torch.nn.modules.module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
 
     def _hook(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if id(module) not in self.names:

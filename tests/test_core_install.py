@@ -23,6 +23,13 @@ pytestmark = pytest.mark.slow
 
 # One way, or several, to call each command; with extras' features among them.
 EXAMPLES = {
+    "assignment cells": ["hw.toml"],
+    "assignment check": ["hw.toml"],
+    "assignment example": ["week"],
+    "assignment new": ["cse151b-hw4"],
+    "assignment pack": ["hw.toml --gradescope"],
+    "assignment secret": ["secret.txt"],
+    "assignment template": ["hw.toml"],
     "claims": ["", "average-of-two", "--check translator", "average-of-two --plot a.svg"],
     "demo": ["--out tour"],
     "design ceiling": ["example:square 0", "example:square --all"],
@@ -32,11 +39,14 @@ EXAMPLES = {
     "design verify": ["nothing.json --keys example:square"],
     "design winnable": ["example:square"],
     "example": ["keys", "model", "noise my.toml"],
+    "grade": ["week --assignment hw.toml --secret secret.txt"],
     "lab": ["", "--runs ."],
     "lowrank": ["example:gaussian --rank 2", "example:gaussian --rank 2 --plot a.svg"],
     "model audit": ["with_torch.py:layer", "run"],
     "model capture": ["with_torch.py:layer", "with_torch.py:layer --out a.safetensors"],
     "model compare": ["with_torch.py:layer with_torch.py:layer"],
+    "model heads": ["with_torch.py:layer", "weights.npy"],
+    "model look": ["with_torch.py:layer", "example:textbook --out look.html"],
     "model patch": ["with_torch.py:layer --ablate zero", "with_torch.py:layer --ablate zero --plot a.svg"],
     "noise compare": ["--keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot a.svg"],
     "noise example": [""],
@@ -49,9 +59,10 @@ EXAMPLES = {
     "translator export": ["run"],
     "translator report": ["run"],
     "translator score": ["run", "run --engine ctranslate2"],
+    "translator tokens": [],
     "translator train": ["", "good", "--data hf:some/thing", "--set embedding.target=glove:vectors.txt"],
     "translator translate": ['run "ein hund"'],
-    "translator tune": ["--trials 1", "--storage postgresql://ann@localhost/base"],
+    "translator tune": ["builtin --trials 1", "builtin --storage postgresql://ann@localhost/base"],
 }
 # Runs every command of the list in one process, as `regard` would, and says how each ended.
 WALK = """

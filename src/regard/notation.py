@@ -14,8 +14,8 @@ SIGNS = {"<=>": "⇔", "=>": "⇒", "<=": "≤", ">=": "≥", "!=": "≠", "->":
 _SIGN = re.compile("|".join(re.escape(sign) for sign in SIGNS))
 _LETTER = re.compile(rf"(?<!--)(?<!\w)({'|'.join(LETTERS)})(?=_|\b)(?!=)")
 _ROOT = re.compile(r"\bsqrt(?:\((\w+)\)| (\w)\b|(?=\())")
-_RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?![\w.])")
-_LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?![\w.])")
+_RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?!\w|\.\d)")
+_LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?!\w|\.\d)")
 # Names that somebody types: after "with", after --set, where a claim lists its parameters or the function to write.
 _KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:|^ *\w+\([^)]*\), by --template", re.MULTILINE)
 _UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -27,6 +27,8 @@ def readable(text: str) -> str:
 
     >>> readable("||q|| <= 2 sqrt(2) ln(n/eps), alpha_0 >= 1/(2+eps), e^-3 and sqrt(n/eps)")
     '‖q‖ ≤ 2 √2 ln(n/ε), α₀ ≥ 1/(2+ε), e⁻³ and √(n/ε)'
+    >>> readable("a multiple of k_0 + k_1. And n^2.")
+    'a multiple of k₀ + k₁. And n².'
     >>> readable("HOLDS (with n = 10, eps = 0.01); try --set eps=0.1")
     'HOLDS (with n = 10, eps = 0.01); try --set eps=0.1'
     """

@@ -368,4 +368,5 @@ def _short(query: Array | None, *, exact: bool, digits: int = 6) -> str:
     shown = ", ".join(f"{x:.{digits}g}" for x in query[:8])
     if exact:
         return f"[{shown}{', ...' if len(query) > 8 else ''}], rounded: only its exact digits do it, which --json has"
-    return f"[{shown}{', ...' if len(query) > 8 else ''}] ({len(query)} number{'s' * (len(query) != 1)}; --json has every digit)"
+    count = f"{len(query)} number{'s' * (len(query) != 1)}"
+    return f"[{shown}{', ...' if len(query) > 8 else ''}] ({count}; --json has every digit)"

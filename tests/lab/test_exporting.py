@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lab_browser import browser, number, settled, weights
+from lab_browser import browser, dragged, number, settled, weights
 from regard.errors import InputError
 from regard.lab import export
 from regard.lab.bundling import bundle
@@ -71,6 +71,8 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     settled(sheet)
     assert "eps=0.1" in sheet.url
     assert number(sheet, "shortest-norm") < before
+    dragged(sheet, "#point-q .disc", -250, 150)  # to the other direction that is held
+    assert "q=-" in sheet.url
     sheet.select_option("[name=start]", "three axes")
     settled(sheet)
     assert sheet.locator("table.keys tbody tr").count() == 3

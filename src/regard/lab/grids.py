@@ -100,10 +100,10 @@ def _start_words(name: str) -> dict[str, str]:
     return read(State(words, start=START)).words()
 
 
-def _copy(words: dict[str, str], directions: int = DIRECTIONS) -> list[Grid]:
+def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
     """The query in several directions and lengths; and each key alone, for several eps."""
     bench = read(State(words, start=START))
-    rows = list(_first(words["q"], _queries(words, directions)))
+    rows = list(_first(words["q"], _queries(words, directions or DIRECTIONS)))
     vectors = [read(State({**words, "q": row}, start=START)).vector for row in rows]
     places = bench.scene.place(QUERY * np.array(vectors))[0]
     rest = {name: value for name, value in words.items() if name != "q"}

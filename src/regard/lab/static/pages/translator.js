@@ -37,7 +37,10 @@ function makeTools(lab) {
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
   const known = knownWords(text, () => {});
-  const tools = element("div", { class: "ask" }, text, button("Translate", ask, { id: "translate" }), known.whole);
+  text.readOnly = Boolean(window.regardStored); // a copy without Python has its own sentences only
+  known.whole.classList.add("needs-python");
+  const press = button("Translate", ask, { id: "translate", class: "needs-python" });
+  const tools = element("div", { class: "ask" }, text, press, known.whole);
   lab.picture.append(tools); // above what it brings, so that a telephone shows both
   let examples = null;
   return {

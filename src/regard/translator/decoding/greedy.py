@@ -78,6 +78,7 @@ class Translations(Result):
     target: list[str]
     log_probability: list[float]  # of the written tokens and <eos>, as the model sees them
     cut: list[int]  # which sentences (counted from 0) were too long and read only in part
+    doubts: list[str]  # one sentence for each translation that deserves no trust, with its number from 1
 
     def __str__(self) -> str:
         return "\n".join(self.target)

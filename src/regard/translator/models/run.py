@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
+from regard.translator.decoding.doubts import doubts
 from regard.translator.decoding.greedy import TranslationModel, Translations, encode_sources, translate_ids
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
@@ -81,7 +82,15 @@ class Run:
             target=[self.target.decode(words) for words, _ in found],
             log_probability=[value for _, value in found],
             cut=shortened,
+            doubts=self._doubts(sentences, found),
         )
+
+    def _doubts(self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]]) -> list[str]:
+        said = []
+        for number, (sentence, (ids, value)) in enumerate(zip(sentences, written, strict=True), 1):
+            if reasons := doubts(sentence, self.source, written=ids, log_probability=value):
+                said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
+        return said
 
     def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
         """The translation of one sentence, and which source token each written one read, in every layer and head.

@@ -32,6 +32,7 @@ from regard.translator.data.spelling import characters, speller, unknown_words
 from regard.translator.data.vocabulary import split_words
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.run import Run
+from regard.translator.scoring.literature import LiteratureBleu, literature_bleu
 from regard.translator.scoring.significance import bleu, chrf
 
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
@@ -116,6 +117,7 @@ class Score(Result):
     bleu_signature: str
     chrf_signature: str
     translations: list[str]
+    literature: LiteratureBleu | None = None  # of all pairs, where it was asked for
 
     def __str__(self) -> str:
         lines = [
@@ -126,6 +128,7 @@ class Score(Result):
         if self.fitting.pairs < self.all.pairs:
             lines.append(f"{_line(self.fitting)}; {self.cut:,} longer sources were cut.")
         lines += [f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"]
+        lines += [str(self.literature)] if self.literature else []
         for title, groups in [("source length", self.by_length), ("phenomenon", self.by_phenomenon)]:
             if groups:
                 lines += ["", _table(title, groups)]
@@ -164,6 +167,7 @@ def score(
     beam: int = 1,
     engine: str = "eager",
     lowercase: bool | None = None,
+    literature: bool = False,
     progress: Progress | None = None,
 ) -> Score:
     """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
@@ -171,7 +175,8 @@ def score(
     Perplexity and likelihood are of the run itself, whatever the engine, and cover the pairs that fit the model (no
     more tokens on either side than it was trained for) and that it can say at all. BLEU, chrF and exactness cover all
     pairs, a longer source being cut, and once more the fitting pairs alone. They ignore case where ``lowercase`` says
-    so (left out: where the run's vocabulary does), and the signature tells.
+    so (left out: where the run's vocabulary does), and the signature tells. ``literature`` adds BLEU as papers on
+    Multi30k count it.
     """
     if not len(pairs):
         raise InputError("There is no pair to score; give files with at least one sentence.")
@@ -198,7 +203,12 @@ def score(
         bleu_signature=judge.bleu_signature,
         chrf_signature=judge.chrf_signature,
         translations=found.target,
+        literature=_as_in_papers(run, found.target, pairs) if literature else None,
     )
+
+
+def _as_in_papers(run: Run, translations: Sequence[str], pairs: Pairs) -> LiteratureBleu:
+    return literature_bleu(translations, pairs.target, language=run.settings.data.target)
 
 
 class Judge:

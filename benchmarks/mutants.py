@@ -38,7 +38,7 @@ STATE = ROOT / ".mutants"
 EXPLAINED = Path(__file__).with_suffix(".toml")
 RESULTS = ROOT / "docs" / "results" / "mutants.txt"
 RIGOR = ("tests/rigor",)
-CERTIFICATES = ("tests/design/test_certificate.py", "tests/design/test_certificate_edges.py")
+CERTIFICATES = tuple(f"tests/design/test_certificate{part}.py" for part in ("", "_edges", "_reading"))
 ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.floats": RIGOR,
     "regard.rigor.comparisons": RIGOR,

@@ -148,6 +148,7 @@ def test_pictures_and_commands_exist(path: Path) -> None:
         assert claims[name].check(**given).status is Status.REFUTED  # they show a statement that was bent
 
 
+@pytest.mark.slow
 def test_the_answers_say_what_the_claims_say(hook: ModuleType) -> None:
     """A claim that is refuted by its own reading is said to be; the others are not."""
     for path in ANSWERS:

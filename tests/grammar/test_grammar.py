@@ -284,6 +284,7 @@ def licensed() -> dict[tuple[str, str], set[tuple[str, str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_articles_endings_and_nouns_agree(pairs: list[Pair]) -> None:
     """Every determiner, adjective and noun that stand together share a gender, number and case."""
     allowed, stems = licensed(), {a.stem for each in LEXICON.adjectives.values() for a in each}

@@ -369,6 +369,7 @@ def test_an_errand_that_fails_is_said_and_over(tab, lab, monkeypatch):
 # Claims --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_verdict_is_a_click_away_and_agrees_with_the_command_line(tab, lab, tmp_path):
     opened(tab, lab, "claims")
     assert tab.locator(".claim-picture svg path").count() > 10

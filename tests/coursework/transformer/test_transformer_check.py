@@ -90,13 +90,10 @@ def test_a_filled_template_is_right_and_its_mistake_is_told_in_steps(tmp_path: P
     assert json.loads(what.to_json())["diagnosis"]["mistakes"][0]["name"] == "softmax-over-queries"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "right", "next_one"),
-    [
-        pytest.param(2, 1, "attention", marks=pytest.mark.slow),
-        pytest.param(3, 4, "feed-forward", marks=pytest.mark.slow),
-        (4, 6, "output"),
-    ],
+    [(2, 1, "attention"), (3, 4, "feed-forward"), (4, 6, "output")],
 )
 def test_what_is_written_is_checked_before_the_rest_is(tmp_path: Path, parts: int, right: int, next_one: str) -> None:
     found = check_transformer(filled(tmp_path / "my.py", parts=parts), hints=1)

@@ -159,6 +159,7 @@ class Worker:
             os.kill(self.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", ["journal", "postgres"])
 def test_a_killed_workers_trial_is_retried_and_all_trials_end(base, tmp_path, launcher, kind, request):
@@ -195,6 +196,7 @@ def test_a_killed_workers_trial_is_retried_and_all_trials_end(base, tmp_path, la
         assert table(read_study(out[0], storage=storage)) == table(found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", ["journal", "postgres"])
 def test_workers_that_begin_at_the_same_moment(base, tmp_path, launcher, kind, request):
@@ -282,6 +284,7 @@ def test_a_database_that_is_away_for_a_moment_is_waited_for(base, tmp_path, serv
     assert table(found) == table(tune(settings, tmp_path / "b" / "study", trials=2, space=folder / "space.toml"))
 
 
+@pytest.mark.slow
 def test_one_worker_confirms(base, tmp_path, server):
     folder, settings = base
     url, said = server.database("confirmed"), []

@@ -182,10 +182,10 @@ def each_its_key(instance: Instance, queries: Any) -> Ruling:
 
 def against_shortest_heads(instance: Instance, queries: Any) -> Best | None:
     """The longer query against a lower bound: each head must do it at c = 1/2 at least."""
-    found = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
-    if found[0] is None or found[1] is None:
+    ratios = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
+    if ratios[0] is None or ratios[1] is None:
         return None
-    return Best(yours=max(found[0].yours, found[1].yours), best=max(found[0].best, found[1].best))
+    return Best(yours=max(ratios[0].yours, ratios[1].yours), best=max(ratios[0].best, ratios[1].best))
 
 
 QUESTION = Question(

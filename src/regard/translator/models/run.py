@@ -74,15 +74,15 @@ class Run:
         ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
         beam = checked_beam(self.settings, beam)
         if engine == "eager":
-            found = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
+            written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            found = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+            written = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
         return Translations(
             source=list(sentences),
-            target=[self.target.decode(words) for words, _ in found],
-            log_probability=[value for _, value in found],
+            target=[self.target.decode(words) for words, _ in written],
+            log_probability=[value for _, value in written],
             cut=shortened,
-            doubts=self._doubts(sentences, found),
+            doubts=self._doubts(sentences, written),
         )
 
     def _doubts(self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]]) -> list[str]:
@@ -280,11 +280,11 @@ def parameters(model: nn.Module) -> int:
 
 def versions() -> dict[str, str]:
     """What the numbers depend on beside the settings."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    known = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     for package in ("regard", "torch", "numpy", "tokenizers", "gensim"):
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            known[package] = version(package)
+    return known
 
 
 def _vectors_like(tensors: Mapping[str, Tensor], where: str, spec: str) -> Vectors | None:

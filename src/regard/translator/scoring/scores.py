@@ -183,10 +183,10 @@ def score(
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
-    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
+    translated = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
-    judge = Judge(ignore_case, pairs.target, found.target, losses, place)
+    judge = Judge(ignore_case, pairs.target, translated.target, losses, place)
     lengths = [len(split_words(s)) for s in pairs.source]  # in words, so that runs of any tokens have the same groups
     return Score(
         run=str(run.folder),
@@ -197,13 +197,13 @@ def score(
         likelihood=_likelihood(run, pairs.target, losses, starts, place),
         all=judge.group("all pairs", range(len(pairs))),
         fitting=judge.group(f"pairs of at most {longest} tokens", encoded.kept),
-        cut=len(found.cut),
+        cut=len(translated.cut),
         by_length=[judge.group(name, rows) for name, rows in _by_length(lengths)],
         by_phenomenon=[judge.group(name, rows) for name, rows in _by_label(pairs)],
         bleu_signature=judge.bleu_signature,
         chrf_signature=judge.chrf_signature,
-        translations=found.target,
-        literature=_as_in_papers(run, found.target, pairs) if literature else None,
+        translations=translated.target,
+        literature=_as_in_papers(run, translated.target, pairs) if literature else None,
     )
 
 
@@ -264,12 +264,12 @@ def _perplexity(losses: Sequence[Float], starts: Sequence[Float]) -> Perplexity:
 
 def _possible(losses: Sequence[Float]) -> list[int]:
     """Which pairs have a probability above 0."""
-    found = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
-    if not found:
+    possible = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
+    if not possible:
         raise InputError(
             f"This model can say none of the {len(losses)} targets: each is too long for its source; give other pairs."
         )
-    return found
+    return possible
 
 
 def _likelihood(

@@ -198,21 +198,21 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield where, row
 
 
-def _losses(found: Any, count: int, where: str) -> Float:
-    numbers = isinstance(found, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in found)
-    if not numbers or len(found) != count:
-        what = f"{len(found)} values" if isinstance(found, list) else _short(found)
+def _losses(given: Any, count: int, where: str) -> Float:
+    numbers = isinstance(given, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in given)
+    if not numbers or len(given) != count:
+        what = f"{len(given)} values" if isinstance(given, list) else _short(given)
         raise InputError(
             f"{where}: log_probabilities must be {count} numbers, one for each target token with <sos> and <eos>, "
             f"not {what}."
         )
-    for place, value in enumerate(found):
+    for place, value in enumerate(given):
         if not math.isfinite(value) or value > _ABOVE:
             raise InputError(
                 f"{where}: the log-probability of token {place} (counted from 0) is {value}; it must be a finite "
                 "number, 0 or less (natural logarithm)."
             )
-    return -np.minimum(np.array(found, dtype=np.float64), 0.0)
+    return -np.minimum(np.array(given, dtype=np.float64), 0.0)
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
 # The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
-.PHONY: demo quick test check fuzz plain lines kernels package student bench corpus docs lab lock clean
+.PHONY: demo quick test check fuzz plain lines kernels package student bench corpus example docs lab lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/regard demo --out regard-demo
@@ -67,6 +67,12 @@ bench: $(VENV)/.bench
 # The built-in corpus, written again by its grammar; the file must come out as it is in the repository.
 corpus: $(VENV)/.ready
 	$(BIN)/python -m grammar
+
+# The small translator that the package ships, trained again from the built-in corpus: five minutes of one CPU core.
+example: $(VENV)/.ready
+	rm -rf runs/example
+	$(ONE_THREAD) $(BIN)/regard translator train example --out runs/example
+	$(BIN)/python -m tools.example_run runs/example
 
 # `make docs ANSWERS=no` builds the walkthroughs of the coursework without our answers.
 ANSWERS ?= yes

@@ -41,6 +41,7 @@ EXAMPLES = {
     "example": ["keys", "model", "noise my.toml"],
     "grade": ["week --assignment hw.toml --secret secret.txt"],
     "lab": ["", "--runs ."],
+    "lab export": ["files"],
     "lowrank": ["example:gaussian --rank 2", "example:gaussian --rank 2 --plot a.svg"],
     "model audit": ["with_torch.py:layer", "run"],
     "model capture": ["with_torch.py:layer", "with_torch.py:layer --out a.safetensors"],
@@ -86,7 +87,8 @@ print(json.dumps(ended))
 def leaves(command, path=()):
     """The words of every command."""
     if isinstance(command, typer.core.TyperGroup):
-        return [leaf for name, below in command.commands.items() for leaf in leaves(below, (*path, name))]
+        own = [" ".join(path)] if path and command.invoke_without_command else []
+        return own + [leaf for name, below in command.commands.items() for leaf in leaves(below, (*path, name))]
     return [" ".join(path)]
 
 

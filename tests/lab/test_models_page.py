@@ -45,7 +45,15 @@ def asked(**words):
     return page.answer(State(words, start=page.start, **where))
 
 
-def test_without_a_model_it_says_how_to_name_one(tmp_path):
+def test_without_a_model_the_packages_own_run_is_looked_at(tmp_path):
+    assert models._newest(tmp_path) == "example"
+    seen = models.looked("example", "")
+    assert seen["text"] == "Der Bruder hat gestern Abend Karl zugehört."
+    assert seen["facts"]["title"] == "example"
+
+
+def test_without_torch_it_says_how_to_name_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
     said = asked(runs=tmp_path)
     assert said.picture == {"running": False, "model": None}
     assert "Start the lab with one: regard lab --model" in said.say[0]

@@ -28,6 +28,7 @@ from regard.lab.notation import formulas
 from regard.lab.page import mathml
 from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
+from regard.lab.runs import numbered, with_example
 from regard.lab.server import Lab
 from regard.lab.state import State
 from regard.notation import readable
@@ -246,11 +247,18 @@ def test_a_sentence_is_translated_and_its_reading_shown(tab, lab, runs):
     tab.wait_for_selector("#translation")
     settled(tab)
     assert "Not in its vocabulary: zweifellos." in tab.text_content("#say")
-    columns = ["<sos>", "der", "hund", "sieht", "<unk>", "<eos>"]
-    assert [text.text_content() for text in tab.locator(".map text").all()][:6] == columns
-    slid(tab, "head", "1")
+    columns = ["<sos>", "der", "hund", "sieht", "zweifellos", "<eos>"]
+    written = tab.locator(".heat-map text").evaluate_all("all => all.map((one) => one.firstChild.textContent)")
+    assert written[:6] == columns
+    assert tab.locator(".heat-map text.unknown, .arc-map text.unknown").count() == 2  # marked where it stands
+    tab.hover("#head-0-1")  # a pointer only looks
+    assert "head 1" in tab.text_content("figcaption >> nth=0")
+    assert "head=1" not in tab.url
+    tab.click("#head-0-1")
+    settled(tab)
     assert "head=1" in tab.url
-    shown = [float(cell.get_attribute("data-weight")) for cell in tab.locator(".map rect").all()]
+    assert tab.get_attribute("#head-0-1", "aria-pressed") == "true"
+    shown = [float(cell.get_attribute("data-weight")) for cell in tab.locator(".heat-map rect").all()]
     assert np.reshape(shown, (-1, 6)).sum(axis=1) == pytest.approx(1, abs=1e-5)
     record, said, weights = run_python(lines(tab, "python")).splitlines()
     assert float(record.split()[-1]) == pytest.approx(number(tab, "perplexity"), rel=1e-12)
@@ -339,13 +347,61 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
 def test_no_runs_and_wrong_runs(tmp_path, runs):
     page = translator.PAGE
     said = page.answer(State({}, start=page.start, runs=tmp_path / "none"))
-    assert said.say[0].startswith(f"There is no run in {tmp_path / 'none'} yet.")
-    assert said.shell == f"regard translator train --out {tmp_path / 'none' / 'first'}"
+    assert f"There is no run in {tmp_path / 'none'} yet: this is the small translator" in said.say[1]
+    assert said.shell.splitlines()[-1] == f"regard translator train --out {tmp_path / 'none' / 'first'}"
+    assert said.picture["chosen"] == "example"
     for name in ("../toy", "toi"):
         with pytest.raises(InputError, match=f"There is no run '{name}' in the lab's folder; it has toy"):
             page.answer(State({"run": name}, start=page.start, runs=runs))
     with pytest.raises(InputError, match="A sentence may have 400 letters, not 401"):
         page.answer(State({"text": "x" * 401}, start=page.start, runs=runs))
+
+
+def test_the_packages_own_run_is_there_at_once_with_a_sentence(tab, lab):
+    tab.set_default_timeout(90_000)
+    opened(tab, lab, "translator?run=example")
+    tab.wait_for_selector("#translation")
+    assert tab.text_content("#translation") == "the brother listened to karl yesterday evening."
+    assert tab.locator(".thumbs button").count() == 8  # two layers of four heads
+    assert tab.text_content(".scale").startswith("weight 0")
+    tab.hover(".arc-map text[data-row='3']")  # listened
+    assert tab.locator(".arc.lit").count() == tab.locator(".arc[data-row='3']").count() > 0
+    tab.fill("#text", "der lehrer sieht den pingui")
+    tab.press("#text", "Enter")
+    tab.wait_for_selector(".unknown-word")
+    settled(tab)
+    assert "pingui is not a word it knows" in tab.text_content(".unknown-word")
+    tab.fill("#text", "der lehrer sieht den hu")
+    tab.click(".offers button:text-is('hund')")
+    assert tab.input_value("#text") == "der lehrer sieht den hund "
+    tab.press("#text", "Enter")
+    tab.wait_for_selector("#translation:text-is('the teacher sees the dog.')")
+    tab.click(".vocabulary summary")
+    assert tab.locator(".all-words button").count() > 1000
+
+
+def test_a_run_keeps_its_number_when_another_one_comes(tmp_path, runs):
+    (tmp_path / "a").symlink_to(runs / "toy")
+    before = numbered(with_example(tmp_path)[0])
+    shutil.copytree(runs / "toy", tmp_path / "newer")
+    os.utime(tmp_path / "newer" / "run.json", (time.time() + 9, time.time() + 9))
+    after = numbered(with_example(tmp_path)[0])
+    assert {name: after[name] for name in before} == before == {"example": 0, "a": 1}
+    assert after["newer"] == 2
+
+
+def test_a_run_called_example_in_the_folder_comes_before_the_packages(tmp_path, runs):
+    (tmp_path / "example").symlink_to(runs / "toy")
+    (only,) = with_example(tmp_path)[0]
+    assert not only.packaged
+
+
+def test_without_torch_the_page_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(translator, "find_spec", lambda name: None)
+    page = translator.PAGE
+    said = page.answer(State({}, start=page.start, runs=tmp_path))
+    assert said.state["text"] == ""
+    assert "Translating needs torch, which is not installed: pip install 'regard[translator]'." in said.say
 
 
 def test_an_errand_that_fails_is_said_and_over(tab, lab, monkeypatch):

@@ -107,7 +107,7 @@ def test_what_a_file_does_wrong(file: Path, name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("nothing", "names no model: give FILE.py:build, a folder with config.json, a run folder, or huggingface:NAME"),
+        ("nothing", "names no model: give FILE.py:build, a folder with config.json, a run folder, example"),
         ("missing.py:build", "there is no file 'missing.py'"),
         ("huggingface:", "huggingface: needs the name of a model"),
         (".", "is neither a run folder nor a Hugging Face folder: it has no config.json"),

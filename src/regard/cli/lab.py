@@ -1,30 +1,53 @@
-"""``regard lab``: the pages where one drags a query and sees it all."""
+"""``regard lab``: the pages where one drags a query and sees it all; ``regard lab export``: the same without Python."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.output import AsJson, Group, Progress, show
 
+if TYPE_CHECKING:
+    from regard.lab import Lab
+
+app = typer.Typer(cls=Group, invoke_without_command=True, subcommand_metavar="[export DIR]")
+
+Hide = Annotated[
+    list[str] | None,
+    typer.Option("--hide", metavar="PARTS", help="What no page says: answers, lines, why; with commas between."),
+]
+Runs = Annotated[
+    str, typer.Option("--runs", metavar="DIR", help="The folder of runs that the translator's page shows.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="What the Models page looks at: FILE.py:build (the file is run), a Hugging Face folder, a run folder.",
+    ),
+]
+
+
+@app.callback()
 def lab(
+    context: typer.Context,
     port: Annotated[
         int | None, typer.Option(help="The port; left out, 8321, or a free one where that is taken.")
     ] = None,
-    runs: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder of runs that the translator's page shows.")
-    ] = "runs",
+    runs: Runs = "runs",
     folder: Annotated[
         list[str] | None,
         typer.Option(metavar="DIR", help="A folder whose files the pages may open; left out, the one you are in."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="What the Models page looks at: FILE.py:build (the file is run), a Hugging Face folder, a run folder.",
-        ),
+    model: Model = None,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A site whose pages may show the lab in a frame; repeat for more."),
     ] = None,
+    hide: Hide = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address.")] = False,
 ) -> None:
     """Open the lab in the browser: a small server on this machine, for you alone. Ctrl-C stops it.
@@ -34,26 +57,65 @@ def lab(
     Example:
 
     regard lab
+
+    For a class, without verdicts, proofs and shortest queries, in a frame of the course's page:
+
+    regard lab --hide answers --embed https://course.example
     """
+    if context.invoked_subcommand is not None:
+        return
     import contextlib
+
+    from regard.lab import Lab
+    from regard.lab.embedding import checked_origins
+
+    origins = checked_origins(embed or [])
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Lab(port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []) as server,
+    ):
+        _serve(server, no_browser=no_browser)
+    typer.echo("\nStopped.")
+
+
+def _serve(server: Lab, *, no_browser: bool) -> None:
     import signal
     import webbrowser
     from threading import Thread
 
-    from regard.lab import Lab
     from regard.lab.access import private_link
 
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Lab(port=port, runs=runs, folders=folder or ["."], model=model) as server,
-        private_link(server.opening) as link,
-    ):
+    with private_link(server.opening) as link:
         for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
             if hasattr(signal, ending):
                 signal.signal(getattr(signal, ending), signal.default_int_handler)
         typer.echo(f"The lab is at {server.opening} (Ctrl-C stops it).")
+        if server.embed:
+            typer.echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
         Thread(target=server.warm_up, daemon=True).start()
         if not no_browser:
             webbrowser.open(link)
         server.serve_forever(poll_interval=0.1)
-    typer.echo("\nStopped.")
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.", show_default=False)],
+    pages: Annotated[
+        str | None, typer.Option(metavar="PAGES", help="Only these, with commas between: copy,noise.")
+    ] = None,
+    hide: Hide = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export in DIR.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the pages as a folder of files that needs no Python: open DIR/index.html, or put it on any web host.
+
+    regard lab export lab-files --pages copy,noise
+
+    Sliders and choices move between states that are computed now, some minutes for all pages; nothing is requested from
+    anywhere when the pages are read.
+    """
+    from regard.lab.exporting import export as write
+
+    named = None if pages is None else [name.strip() for name in pages.split(",") if name.strip()]
+    show(write(out, pages=named, hide=hide or [], force=force, progress=Progress("computing")), as_json=as_json)

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Group,
     help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
-    "Try: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
+    'Try: regard translator translate example "der Hund sieht die Katze"    (a small one, in the package)\n\n'
+    "Then: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
     "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",
     no_args_is_help=True,
 )
 
-RunFolder = Annotated[Path, typer.Argument(help="A folder that train wrote.", show_default=False)]
+RunFolder = Annotated[
+    Path, typer.Argument(help="A folder that train wrote, or example: the one in the package.", show_default=False)
+]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
 ]
@@ -44,7 +47,7 @@ def train(
     config: Annotated[
         str,
         typer.Argument(
-            help="A settings file, or a built-in one: builtin, coursework, coursework-as-described, good, ctc."
+            help="A settings file, or a built-in one: builtin, coursework, coursework-as-described, good, ctc, example."
         ),
     ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
@@ -95,7 +98,9 @@ def train(
 
 @app.command()
 def score(
-    run: Annotated[Path | None, typer.Argument(help="A folder that train wrote.", show_default=False)] = None,
+    run: Annotated[
+        Path | None, typer.Argument(help="A folder that train wrote, or example.", show_default=False)
+    ] = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
@@ -196,6 +201,8 @@ def translate(
     as_json: AsJson = False,
 ) -> None:
     """Translate a sentence, a file, or standard input.
+
+    regard translator translate example "der Hund sieht die Katze"
 
     regard translator translate runs/one "zwei junge hunde spielen im schnee"
 

@@ -7,6 +7,8 @@ them, and what to draw.
 
 from __future__ import annotations
 
+from regard.lab.exporting import export
+from regard.lab.notebook import show
 from regard.lab.server import Lab
 
-__all__ = ["Lab"]
+__all__ = ["Lab", "export", "show"]

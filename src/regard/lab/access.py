@@ -39,6 +39,7 @@ class Access:
 
     def __init__(self, *, port: int) -> None:
         self.token = secrets.token_urlsafe(32)
+        self.embed_pass = secrets.token_urlsafe(32)  # for frames, which get no cookie (see embedding)
         self._name, self._value = f"regard-{port}", secrets.token_urlsafe(32)
 
     @property
@@ -53,6 +54,10 @@ class Access:
         except CookieError:
             return False
         return given is not None and _equal(given.value, self._value)
+
+    def admits(self, given: str | None) -> bool:
+        """Is it the pass of a frame?"""
+        return given is not None and _equal(given, self.embed_pass)
 
     def without_token(self, target: str) -> str | None:
         """The address that a right token opens; None where there is no token, or a wrong one."""

@@ -16,6 +16,7 @@ import select
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache
@@ -28,7 +29,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
+from regard.lab import embedding
 from regard.lab.access import WORD, Access, how_to_open, may_compute
+from regard.lab.hiding import checked_parts, without
 from regard.lab.page import Page, pages
 from regard.lab.state import State
 from regard.results import plain
@@ -36,6 +39,7 @@ from regard.results import plain
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
 WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
+LOOKS, PAUSE = 300, 0.1  # how often the warming up looks for what is under way, and the seconds in between
 STATIC = Path(__file__).parent / "static"
 LOOK = Path(__file__).parent.parent / "models" / "looking" / "static"  # the same page as `regard model look` writes
 KINDS = {
@@ -47,7 +51,7 @@ KINDS = {
 }
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    + embedding.NOBODY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -74,8 +78,12 @@ class Lab(ThreadingHTTPServer):
         runs: str | Path = "runs",
         folders: Sequence[str | Path] = (".",),
         model: str | None = None,
+        embed: Sequence[str] = (),
+        hide: Sequence[str] = (),
     ) -> None:
         check_installed()
+        self.embed = tuple(embed)  # origins on whose pages a frame of ours may stand
+        self.hidden = checked_parts(hide)  # what no answer says
         self.runs = Path(runs)  # where translators train; there need be none
         self.folders = tuple(Path(folder).resolve() for folder in folders)  # a page opens files below these only
         self.model = model  # what the page of models looks at
@@ -109,6 +117,10 @@ class Lab(ThreadingHTTPServer):
         """The address to open: it lets a browser in. A secret of whoever started the lab."""
         return f"{self.address}?{WORD}={self.access.token}"
 
+    def frame_tag(self, name: str = "copy", *, height: int = 760) -> str:
+        """A page as an iframe, for pages on the origins that may embed it; it carries the pass."""
+        return embedding.frame_tag(f"{self.address}{name}", {embedding.WORD: self.access.embed_pass}, height=height)
+
     def answer(self, name: str, words: dict[str, str], *, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
         """What a page says to a state; nothing is computed for whoever has left before it was their turn."""
         page = self.pages[name]
@@ -118,10 +130,13 @@ class Lab(ThreadingHTTPServer):
             with self.alone:
                 if not wanted():
                     raise CouldNotFindOut("Nobody waits for this answer any more.")
-                state = State(words, start=page.start, runs=self.runs, folders=self.folders, model=self.model)
-                return page.answer(state).to_dict()
+                return without(page.answer(self._state(page, words)), self.hidden).to_dict()
         finally:
             self.waiting.release()
+
+    def _state(self, page: Page, words: dict[str, str]) -> State:
+        own = {"runs": self.runs, "folders": self.folders, "model": self.model, "hidden": self.hidden}
+        return State(words, start=page.start, **own)  # type: ignore[arg-type]
 
     def expect(self, name: str, words: dict[str, str]) -> None:
         """Begin an answer while the browser still fetches the page that will ask for it; only the latest is kept."""
@@ -147,10 +162,19 @@ class Lab(ThreadingHTTPServer):
         return name, {**self.pages[name].start, **words}
 
     def warm_up(self) -> None:
-        """Ask every page for its start, so that the first visitor need not wait for imports."""
+        """Ask every page for its start, so that the first visitor need not wait for imports.
+
+        The translator's sentence is sent for first, because torch takes longest; then what runs in a process of its own
+        is waited for before the next page is asked, since two that import torch at once are both late.
+        """
+        with contextlib.suppress(Exception):  # a page that fails says so when it is visited
+            self.answer("translator", {})
         for name in self.pages:
-            with contextlib.suppress(Exception):  # a page that fails says so when it is visited
-                self.answer(name, {})
+            with contextlib.suppress(Exception):
+                for _ in range(LOOKS):
+                    if not self.answer(name, {})["picture"].get("running"):
+                        break
+                    time.sleep(PAUSE)
 
     def frame(self, name: str) -> bytes:
         """The HTML that a page begins with: the frame, which script the page has, and what pages there are."""
@@ -187,12 +211,13 @@ class Handler(BaseHTTPRequestHandler):
         name = path.removeprefix("/") or next(iter(self.server.pages))
         if (opened := self.server.access.without_token(self.path)) is not None:
             self._let_in(opened)
-        elif name in self.server.pages and not self.server.access.knows(self.headers.get("Cookie")):
+        elif name in self.server.pages and not self._is_known(embedding.pass_in(self.path)):
             self._send(HTTPStatus.FORBIDDEN, "text/html", how_to_open(self.path).encode("utf-8", "replace"))
         elif name in self.server.pages:
             if may_compute(self.headers.get("Sec-Fetch-Site")):
-                self.server.expect(name, dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
-            self._send(HTTPStatus.OK, "text/html", self.server.frame(name))
+                given = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+                self.server.expect(name, {word: value for word, value in given.items() if word != embedding.WORD})
+            self._send(HTTPStatus.OK, "text/html", self.server.frame(name), **self._frame_headers())
         elif (file := static_files().get(path)) is not None:
             self._send(HTTPStatus.OK, KINDS[file.suffix], file.read_bytes())
         else:
@@ -205,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return self._refuse(HTTPStatus.FORBIDDEN, "Only a page of this lab may ask it; another one did.")
-        if not self.server.access.knows(self.headers.get("Cookie")):
+        if not self._is_known(self.headers.get(embedding.HEADER)):
             said = "This browser has not opened the lab yet: open the address that `regard lab` printed."
             return self._refuse(HTTPStatus.FORBIDDEN, said)
         name = urlsplit(self.path).path.removeprefix("/ask/")
@@ -232,6 +257,20 @@ class Handler(BaseHTTPRequestHandler):
         self._send(
             HTTPStatus.SEE_OTHER, "text/plain", b"", **{"Location": address, "Set-Cookie": self.server.access.cookie}
         )
+
+    def _is_known(self, embed_pass: str | None) -> bool:
+        """Does the browser bring the cookie, or the pass of a frame where frames are allowed?"""
+        return self.server.access.knows(self.headers.get("Cookie")) or self._is_embedded(embed_pass)
+
+    def _is_embedded(self, embed_pass: str | None) -> bool:
+        return bool(self.server.embed) and self.server.access.admits(embed_pass)
+
+    def _frame_headers(self) -> dict[str, str]:
+        """A page that was opened with the pass may stand in a frame on the named origins; any other one nowhere."""
+        policy = HEADERS["Content-Security-Policy"]
+        if not self._is_embedded(embedding.pass_in(self.path)):
+            return {}
+        return {"Content-Security-Policy": policy.replace(embedding.NOBODY, embedding.ancestors(self.server.embed))}
 
     def _still_there(self) -> bool:
         """Has the browser not hung up? A drag leaves questions behind that nobody reads the answers of."""

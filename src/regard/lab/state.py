@@ -29,6 +29,7 @@ class State:
         runs: Path = Path("runs"),
         folders: Sequence[Path] = (),
         model: str | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         for name in given:
             if name not in start:
@@ -37,8 +38,8 @@ class State:
                 )
         self.words: dict[str, str] = {**start, **given}
         # The lab's own, not the address's: where the runs of translators are, below which a file may be opened, and
-        # which model is looked at: its file is run.
-        self.runs, self.folders, self.model = runs, tuple(folders), model
+        # which model is looked at: its file is run; and what a teacher has taken out.
+        self.runs, self.folders, self.model, self.hidden = runs, tuple(folders), model, hidden
 
     def text(self, name: str) -> str:
         """A word as it came."""

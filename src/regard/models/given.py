@@ -5,7 +5,7 @@
 | a module, with an example (a tensor, a tuple, a dict) | used as it is |
 | ``FILE.py:build`` | the file is run; ``build`` returns the module, or (module, example) |
 | a Hugging Face folder, or ``huggingface:NAME@REVISION`` | read offline from the folder or from the cache |
-| a run folder of our translator | opened with its best weights |
+| a run folder of our translator, or ``example``, the one in the package | opened with its best weights |
 
 What the inputs mean is read off the names of ``forward``'s parameters (:mod:`regard.models.roles`) and, for Hugging
 Face models, off their configuration (:mod:`regard.models.huggingface`). Whatever had to be assumed is said, in
@@ -17,7 +17,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.models.containment import contained, said
 from regard.models.roles import Polarity, Stream, streams_of
+from regard.translator.runs.example import run_folder
 
 HUGGING_FACE = "huggingface:"
 
@@ -121,11 +121,11 @@ def load(
     tokenizer = None
     if spec.startswith(HUGGING_FACE):
         module, tokenizer = huggingface.load(spec.removeprefix(HUGGING_FACE), tokenizer_needed=text is not None)
-    elif Path(spec).is_dir():
-        if ours.is_run(Path(spec)):
-            module, tokenizer = ours.load(Path(spec))
+    elif (folder := run_folder(spec)).is_dir():
+        if ours.is_run(folder):
+            module, tokenizer = ours.load(folder)
         else:
-            module, tokenizer = huggingface.load_folder(Path(spec), tokenizer_needed=text is not None)
+            module, tokenizer = huggingface.load_folder(folder, tokenizer_needed=text is not None)
     else:
         module, inputs = built(spec, limit=limit)
     module = module.to(device)
@@ -143,8 +143,8 @@ def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
     path, colon, _ = spec.rpartition(":")
     if not colon or not path.endswith(".py"):
         raise InputError(
-            f"{spec!r} names no model: give FILE.py:build, a folder with config.json, a run folder, or "
-            f"{HUGGING_FACE}NAME@REVISION."
+            f"{spec!r} names no model: give FILE.py:build, a folder with config.json, a run folder, "
+            f"example (our own small translator), or {HUGGING_FACE}NAME@REVISION."
         )
     with contained(spec, limit=limit):
         build = load_map(spec)

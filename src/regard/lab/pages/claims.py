@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.sources import SETS
 from regard.errors import InputError
 from regard.lab.background import Errands
+from regard.lab.hiding import ANSWERS, REFUSED
 from regard.lab.notation import formulas
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
@@ -30,6 +31,9 @@ def answer(state: State) -> Answer:
     claim, moved = _shown(found, state.text("claim"))
     given = {} if moved else _given(claim, state.text("set"))
     show = state.one_of("show", SHOWN)
+    answers = ANSWERS not in state.hidden
+    if show != "picture" and not answers:
+        raise InputError(REFUSED)
     words = {"claim": claim.name, "parameters": given}
     drawn = errands.ask("drawn", **words)
     of = found.set.name if found else ""
@@ -41,7 +45,8 @@ def answer(state: State) -> Answer:
             "topics": _topics()
             if found is None
             else {one.label: [c.name for c in one.claims] for one in found.questions},
-            "checklists": _checklists(found, claim),
+            "answers": answers,
+            "checklists": _checklists(found, claim) if answers else [],
             "statement": readable(claim.statement),
             "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
             "parameters": _parameters(claim, given),
@@ -50,7 +55,7 @@ def answer(state: State) -> Answer:
             "running": drawn is None or (verdict is None and show != "picture"),
         },
         numbers=_numbers(verdict),
-        say=_say(claim, show, verdict),
+        say=_say(claim, show, verdict) if answers else (),
         formulas=(*formulas(claim.formula), *_chosen(claim, given)),
         python=_python(claim, given, show, of),
         shell=_shell(claim, given, show, of),

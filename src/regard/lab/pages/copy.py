@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.array_types import Float
-from regard.errors import CouldNotFindOut
+from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
 from regard.lab.copy_state import START, STARTS, Bench, act_all, read
+from regard.lab.hiding import ANSWERS, REFUSED
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
@@ -27,18 +28,21 @@ def answer(state: State) -> Answer:
     """Everything about the keys and the query of a state."""
     from regard import attend
 
+    answers = ANSWERS not in state.hidden
+    if not answers and "use" in state.text("do"):
+        raise InputError(REFUSED)
     bench, complaints = act_all(read(state), state.text("do"))
     keys = bench.keys
     own = attend(bench.vector, keys, keys)
-    ceilings = _ceilings(keys)
-    found = bench.design()
+    ceilings: list[Ceiling | None] = _ceilings(keys) if answers else [None] * len(keys)
+    found = bench.design() if answers else None
     return Answer(
-        picture=_picture(bench, own, ceilings, found),
+        picture={**_picture(bench, own, ceilings, found), "answers": answers},
         numbers=_numbers(bench, own, found),
-        say=(*complaints, *_say(bench, found), *_say_inside(ceilings)),
+        say=(*complaints, *(_say(bench, found) if answers else ()), *_say_inside(ceilings)),
         formulas=(*_formulas(bench, own, found), *_proofs(ceilings)),
-        python=_python(bench),
-        shell=_shell(bench),
+        python=_python(bench, answers),
+        shell=_shell(bench, answers),
         state=bench.words(),
         why=(*why_the_shortest(bench, found), *why_ceilings_fall(ceilings)),
         steps=attention_steps(bench, own),
@@ -214,21 +218,28 @@ def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
     return tuple(proofs[:2])
 
 
-def _python(bench: Bench) -> str:
+def _python(bench: Bench, answers: bool) -> str:
     verb, chosen = ("copy", bench.chosen[0]) if len(bench.chosen) == 1 else ("share", bench.chosen)
-    lines = ["from regard import attend, design", f"keys = {bench.keys.tolist()}", f"query = {bench.vector.tolist()}"]
+    lines = [
+        "from regard import attend, design" if answers else "from regard import attend",
+        f"keys = {bench.keys.tolist()}",
+        f"query = {bench.vector.tolist()}",
+    ]
     lines.append("print(attend(query, keys, keys).weights.tolist())")
+    if not answers:
+        return "\n".join(lines)
     if bench.chosen:
         lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}).details())")
     return "\n".join([*lines, "print(design.ceilings(keys).details())"])
 
 
-def _shell(bench: Bench) -> str:
+def _shell(bench: Bench, answers: bool) -> str:
     keys, lines = written(bench.keys.tolist()), []
     if bench.chosen:
         verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
         lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)} --details')
     lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
+    lines = lines if answers else []
     code = f"from regard import attend; k = {bench.keys.tolist()}; print(attend({bench.vector.tolist()}, k, k).weights)"
     return "\n".join([*lines, f'python -c "{code}"'])
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import shlex
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page
+from regard.lab.runs import with_example
 from regard.lab.state import State
 
 if TYPE_CHECKING:
@@ -52,11 +54,9 @@ def answer(state: State) -> Answer:
 
 
 def _newest(folder: Path) -> str | None:
-    """The run that was written last, where the lab has runs and no model was named."""
-    from regard.lab.pages.translator import seen
-
-    runs = [run for run in seen(folder) if (run.folder / "best.safetensors").is_file()]
-    return str(runs[0].folder) if runs else None
+    """The run that was written last, where no model was named; without runs the package's own, where it can be run."""
+    runs = [run for run in with_example(folder)[0] if run.opens and (find_spec("torch") or not run.packaged)]
+    return runs[0].given if runs else None
 
 
 def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
@@ -140,6 +140,10 @@ def _sentence(words: Any) -> str:
     """One to begin with; a run of ours knows only the words of its corpus."""
     if not hasattr(words, "source"):
         return SENTENCE
+    if words.settings.data.path == "builtin":
+        from regard.lab.pages.translator import first_sentence
+
+        return first_sentence(words.folder)
     known = [word for word in words.source.words if word.isalpha()]
     return " ".join(known[: min(4, words.settings.data.longest)])
 

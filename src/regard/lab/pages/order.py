@@ -135,6 +135,18 @@ def _act(desk: Desk, what: list[str]) -> None:
             raise InputError(f"The page cannot do {' '.join(what)!r} here.")
 
 
+def moved(order: str, deed: str) -> str:
+    """An order of words after one deed.
+
+    >>> moved("0,1,2", "move 0 2"), moved("2,0,1", "restore")
+    ('1,2,0', '0,1,2')
+    """
+    places = _order(order, order.count(",") + 1)
+    desk = Desk(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
+    _act(desk, deed.split())
+    return desk.state()["order"]
+
+
 # What is computed ----------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.errors import InputError
+from regard.examples import EXAMPLES
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
 
@@ -22,6 +23,7 @@ LONGEST = 20_000  # letters of an address: longer ones no server takes
 LARGEST = 2000  # rows or columns: a spectrum beyond takes many seconds
 SCORES = 300  # rows and columns up to which the weights are compared
 CORNER = 48  # rows and columns that are drawn
+MATRICES = tuple(name for name in EXAMPLES if name not in ("target", "queries"))  # those are no matrices to cut
 NUMBERS = re.compile(r"[\s\d.,;+\-eE]+")
 
 
@@ -118,8 +120,6 @@ def _effect(spec: str, stamp: float, rank: int) -> SoftmaxEffect | None:
 
 
 def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
-    from regard.examples import EXAMPLES
-
     k = np.arange(1, len(known.singular_values) + 1)
     floor = max(float(known.upper[0]), 1e-300) * 1e-16
     values = [float(value) if value > floor else None for value in known.singular_values]
@@ -138,7 +138,7 @@ def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
         "shape": list(known.shape),
         "corner": max(known.shape) > CORNER,
         "tables": [corner / scale, near / scale, (corner - near) / scale],
-        "examples": [name for name in EXAMPLES if name not in ("target", "queries")],  # those are no matrices to cut
+        "examples": list(MATRICES),
     }
 
 

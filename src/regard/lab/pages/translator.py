@@ -1,95 +1,61 @@
-"""Translator: runs as they train, a sentence through a finished one, what it read, and runs side by side.
+"""Translator: a sentence through a run and what it read, runs as they train, and runs side by side.
 
-Opening a model takes torch and some seconds, so that is an errand; what a run has written about itself is read here.
+Where the lab's folder has no run, the one that comes with the package is there. Opening a model takes torch and some
+seconds, so that is an errand; what a run has written about itself is read here.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import shlex
-from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.runs import Seen, known_words, looked, numbered, seen, stamp, with_example
 from regard.lab.state import State
-from regard.translator.runs.files import LAST, RUN, SETTINGS, VOCABULARY, read_json
-from regard.translator.runs.log import LOG, Epoch, real
-from regard.translator.runs.records import Record, check_name, read_record
+from regard.translator.runs.files import BEST
 
 if TYPE_CHECKING:
     from regard.translator.models.run import Run
 
-MOST = 100  # runs that are listed
-_SCORE_AGAIN = "remove it and give the compare command again"
+__all__ = ["PAGE", "looked", "seen"]
+
 NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
 WORDS = 400  # letters of a sentence
-WHERE = ("run.json", "*/run.json", "runs/*/run.json", "*/runs/*/run.json")
+OFFERED = 1500  # words of a vocabulary
+FIRST = 1  # of the fresh sentences, the one to begin with: its verb stands at the end
+NEAR = 5  # unknown words for which known ones are looked up
 
 errands = Errands("regard.lab.pages.translator")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A run as its folder tells it."""
-
-    name: str
-    record: Record
-    bleu: float | None  # where a comparison scored it
-
-    @property
-    def folder(self) -> Path:
-        return self.record.folder
-
-    @property
-    def epochs(self) -> tuple[Epoch, ...]:
-        """Those that can be drawn: a run that diverged may have a perplexity beyond all floats."""
-        return tuple(epoch for epoch in self.record.epochs if math.isfinite(epoch.perplexity))
-
-    @property
-    def best(self) -> Epoch | None:
-        return min(self.epochs, key=lambda epoch: epoch.perplexity, default=None)
-
-    @property
-    def steps(self) -> tuple[tuple[int, float], ...]:
-        """Step and training loss."""
-        return self.record.log.steps
-
-    @property
-    def label(self) -> str:
-        """Its name, without the folder that every comparison has."""
-        return self.folder.name if self.name == "." else self.name.replace("/runs/", "/").removeprefix("runs/")
-
-    @property
-    def done(self) -> str:
-        return f"{len(self.record.epochs)} of {self.record.settings.training.epochs}"
-
-
 def answer(state: State) -> Answer:
     """The runs of the lab's folder, and a sentence through the chosen one."""
-    runs, damaged = looked(state.runs)
+    runs, damaged = with_example(state.runs)
     if not runs:
-        return _nothing(state.runs, damaged)
+        raise InputError(f"There is no run in {state.runs}, and the package's own is damaged; install Regard again.")
     run = _chosen(state.text("run"), runs)
     drawn = _drawn(state.text("with"), runs, run)
-    text = " ".join(state.text("text").split())
-    if len(text) > WORDS:
-        raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
-    asked = {"folder": str(run.folder), "text": text, "stamp": _stamp(run.folder / "best.safetensors")}
+    text = _sentence(state.text("text"), run)
+    asked = {"folder": str(run.folder), "text": text, "stamp": stamp(run.folder / BEST)}
     said = errands.ask("translated", **asked) if text else None
     layer, head = _head(state, said)
+    numbers = numbered(runs)
     return Answer(
         picture={
-            "runs": [_row(one, one in drawn) for one in runs],
+            "runs": [{**_row(one, one in drawn), "number": numbers[one.name]} for one in runs],
             "chosen": run.name,
-            "curves": _curves(drawn, run),
-            "examples": _examples(run.folder),
-            "said": said and {**said, **_shades(said["weights"][layer][head])},
-            "shape": said and [len(said["weights"]), len(said["weights"][0])],
+            "curves": {**_curves(drawn, run), "numbers": [numbers[one.name] for one in drawn]},
+            "examples": examples(run.folder),
+            "words": known_words(run.folder)[:OFFERED],
+            "said": said and {**said, **_heads(said["weights"], layer, head)},
             "running": bool(text) and said is None,
             "live": any(not one.record.finished for one in runs),
         },
@@ -97,65 +63,13 @@ def answer(state: State) -> Answer:
         say=(*_say(state.runs, runs, run, text, said), *_left_out(damaged)),
         formulas=_formulas(run, said),
         python=_python(drawn, run, text, layer, head),
-        shell=_shell(drawn, run, text),
+        shell=_shell(state.runs, drawn, run, text),
         state={"run": run.name, "text": text, "layer": str(layer), "head": str(head)},
     )
 
 
-# What the runs have written ------------------------------------------------------------------------------------------
-
-
-def seen(folder: Path) -> list[Seen]:
-    """The runs in a folder, which may itself be a run or a comparison, and in its comparisons; newest first."""
-    return looked(folder)[0]
-
-
-def looked(folder: Path) -> tuple[list[Seen], list[str]]:
-    """The runs in a folder, and one sentence about each that cannot be read: it must not hide the others."""
-    there = {path for pattern in WHERE for path in folder.glob(pattern)}
-    runs, damaged = [], []
-    for path in sorted(there, key=lambda path: (-_stamp(path), str(path)))[:MOST]:
-        run = path.parent
-        try:
-            check_name(run)
-            scores = run.parent.parent / "scores" / f"{run.name}.json"
-            record = _record(run, tuple(_stamp(run / name) for name in (RUN, VOCABULARY, SETTINGS, LOG, LAST)))
-            name = run.relative_to(folder).as_posix()
-            runs.append(Seen(name=name, record=record, bleu=_bleu(scores, _stamp(scores))))
-        except InputError as error:
-            damaged.append(str(error))
-    return runs, damaged
-
-
-def _stamp(path: Path) -> float:
-    """When a file was written; 0 where there is none."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-@lru_cache(maxsize=2 * MOST)
-def _record(folder: Path, stamps: tuple[float, ...]) -> Record:
-    """A run's record, read again when one of its files was written."""
-    return read_record(folder)
-
-
-@lru_cache(maxsize=2 * MOST)
-def _bleu(path: Path, stamp: float) -> float | None:
-    """BLEU, if the run is one of a comparison that has scored it."""
-    if not stamp:
-        return None
-    try:
-        return real("BLEU", read_json(path, otherwise=_SCORE_AGAIN)["all"]["bleu"])
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); {_SCORE_AGAIN}.") from None
-
-
-@lru_cache(maxsize=2 * MOST)
-def _examples(folder: Path) -> list[str]:
+@lru_cache(maxsize=64)
+def examples(folder: Path) -> list[str]:
     """Sentences to try, where the run was trained on the built-in corpus: those of its file that no run has seen."""
     from regard.translator.data.builtin import fresh_pairs
     from regard.translator.runs.settings import load_settings
@@ -179,9 +93,22 @@ def _chosen(name: str, runs: list[Seen]) -> Seen:
     raise InputError(f"There is no run {name!r} in the lab's folder; it has {', '.join(r.name for r in runs[:5])} ...")
 
 
+def _sentence(typed: str, run: Seen) -> str:
+    """What was typed; where nothing was, a sentence to begin with, if the run can be opened here."""
+    text = " ".join(typed.split())
+    if len(text) > WORDS:
+        raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
+    return text if text or not (run.opens and find_spec("torch")) else first_sentence(run.folder)
+
+
+def first_sentence(folder: Path) -> str:
+    """The sentence that a run begins with; none where we know nothing of its corpus."""
+    return examples(folder)[FIRST] if examples(folder) else ""
+
+
 def _drawn(names: str, runs: list[Seen], run: Seen) -> list[Seen]:
-    """The runs in the chart: those named, or the newest; the chosen one always."""
-    wanted = [one for one in runs if one.name in names.split(",")] if names else runs
+    """The runs in the chart: those named, or the newest of one's own; the chosen one always."""
+    wanted = [one for one in runs if (one.name in names.split(",") if names else not one.packaged)]
     others = [one for one in wanted if one is not run]
     return [run, *others[: DRAWN - 1]]
 
@@ -223,10 +150,11 @@ def _curves(drawn: list[Seen], run: Seen) -> dict[str, Any]:
     }
 
 
-def _shades(weights: list[list[float]]) -> dict[str, Any]:
-    """The weights of one head, and how dark each is drawn: the largest is the darkest, for some heads spread thinly."""
-    darkest = max((weight for row in weights for weight in row), default=0.0) or 1.0
-    return {"weights": weights, "shades": [[weight / darkest for weight in row] for row in weights], "darkest": darkest}
+def _heads(weights: list[list[list[list[float]]]], layer: int, head: int) -> dict[str, Any]:
+    """The chosen head with every digit, all heads with three, and the largest weight of all: one scale for them all."""
+    rounded = [[[[round(w, 3) for w in row] for row in one] for one in heads] for heads in weights]
+    darkest = max((w for heads in weights for one in heads for row in one for w in row), default=0.0) or 1.0
+    return {"weights": weights[layer][head], "heads": rounded, "darkest": darkest, "layer": layer, "head": head}
 
 
 def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
@@ -244,11 +172,20 @@ def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
     return tuple(numbers)
 
 
+_NO_OWN = (
+    "There is no run in {folder} yet: this is the small translator that comes with the package. Train one of your own "
+    "with the last of the lines below, and watch it here."
+)
+
+
 def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, Any] | None) -> tuple[str, ...]:
     state = "finished" if run.record.finished else "training, or stopped"
     first = f"{run.label}: {state}, {run.done} epochs" + (f", best after epoch {run.best.epoch}." if run.best else ".")
     loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""
-    more = [f"{len(runs)} run{'s' * (len(runs) != 1)} in {folder}."]
+    own = [one for one in runs if not one.packaged]
+    more = [f"{len(own)} run{'s' * (len(own) != 1)} in {folder}."] if own else [_NO_OWN.format(folder=folder)]
+    if not text and run.opens and not find_spec("torch"):
+        more.append("Translating needs torch, which is not installed: pip install 'regard[translator]'.")
     if text and said is None:
         more.append("Opening the model (the first time takes some seconds) …")
     if said is not None and said["cut"]:
@@ -278,42 +215,29 @@ def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
 def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> str:
     lines = [
         "from regard.translator.runs.records import read_record",
-        f"for folder in {[str(one.folder) for one in drawn if one.epochs]}:",
+        f"for folder in {[one.given for one in drawn if one.epochs]}:",
         "    print(folder, read_record(folder).best.perplexity)",
     ]
     if text:
         lines += [
             "from regard.translator import load_run",
-            f"said = load_run({str(run.folder)!r}).attention({text!r}, cut=True)",
+            f"said = load_run({run.given!r}).attention({text!r}, cut=True)",
             "print(said.target, said.log_probability)",
             f"print(said.weights[{layer}, {head}].tolist())  # layer, head; a row for each written word",
         ]
     return "\n".join(lines)
 
 
-def _shell(drawn: list[Seen], run: Seen, text: str) -> str:
-    folder = shlex.quote(str(run.folder))
-    lines = [f"regard translator translate {folder} {shlex.quote(text)} --cut"] if text else []
-    finished = [shlex.quote(str(one.folder)) for one in drawn if one.epochs]
-    return "\n".join([*lines, f"regard translator report {' '.join(finished or [folder])} --out report.html"])
+def _shell(folder: Path, drawn: list[Seen], run: Seen, text: str) -> str:
+    given = shlex.quote(run.given)
+    lines = [f"regard translator translate {given} {shlex.quote(text)} --cut"] if text else []
+    finished = [shlex.quote(one.given) for one in drawn if one.epochs]
+    lines.append(f"regard translator report {' '.join(finished or [given])} --out report.html")
+    return "\n".join([*lines, *([_train(folder)] if all(one.packaged for one in drawn) else [])])
 
 
-def _nothing(folder: Path, damaged: list[str]) -> Answer:
-    first = str(folder / "first")
-    lines = [
-        "from regard.translator import load_settings, train",
-        f'print(train(load_settings("builtin"), {first!r}))',
-    ]
-    return Answer(
-        picture={"runs": [], "live": True, "running": False, "said": None},
-        say=(
-            f"There is no run in {folder} yet. Train one with the lines below, and watch it here.",
-            *_left_out(damaged),
-        ),
-        formulas=(r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)",),
-        python="\n".join(lines),
-        shell=f"regard translator train --out {shlex.quote(first)}",
-    )
+def _train(folder: Path) -> str:
+    return f"regard translator train --out {shlex.quote(str(folder / 'first'))}"
 
 
 # an errand, in a process of its own ----------------------------------------------------------------------------------
@@ -321,11 +245,17 @@ def _nothing(folder: Path, damaged: list[str]) -> Answer:
 
 def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
     """A sentence's translation, what each written word read, and which words the run does not know."""
-    from regard.translator.data.vocabulary import UNK
+    from regard.translator.data.vocabulary import MARKERS, UNK
 
     run = _opened(folder, stamp)
-    unknown = [word for word in text.split() if UNK in run.source.encode(word)]
-    return {**run.attention(text, cut=True).to_dict(), "unknown": unknown}
+    said = run.attention(text, cut=True).to_dict()
+    typed = ["<sos>", *run.source.tokens(text)]  # where the table of weights has the marker of unknown words
+    missed = [word == MARKERS[UNK] for word in said["columns"]]
+    columns = [typed[place] if missed[place] else word for place, word in enumerate(said["columns"])]
+    unknown = list(dict.fromkeys(word for word, miss in zip(columns, missed, strict=True) if miss))
+    known = [word for word in run.source.words if word.isalpha()]
+    near = {word: difflib.get_close_matches(word, known, n=3, cutoff=0.5) for word in unknown[:NEAR]}
+    return {**said, "columns": columns, "missed": missed, "unknown": unknown, "near": near}
 
 
 @lru_cache(maxsize=2)
@@ -338,7 +268,7 @@ def _opened(folder: str, stamp: float) -> Run:
 PAGE = Page(
     place=5,
     title="Translator",
-    hint="Watch a run while it trains; then type a sentence, and see which words each written word read.",
+    hint="Type a sentence and see which words each written word read, in every head; or watch a run while it trains.",
     start={"run": "", "with": "", "text": "", "layer": "0", "head": "0"},
     answer=answer,
 )

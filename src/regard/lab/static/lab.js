@@ -6,7 +6,10 @@ import { savePicture } from "./saving.js";
 
 const find = (id) => document.getElementById(id);
 const listed = JSON.parse(find("listed").textContent);
-const page = listed.find((one) => "/" + one.name === location.pathname) ?? listed[0];
+const stored = window.regardStored ?? null; // a copy without Python: answers that were computed before (see stored.js)
+const embed = stored ? null : new URLSearchParams(location.search).get("embed"); // the pass of a page in a frame
+const page = listed.find((one) => one.name === (stored ? stored.page : location.pathname.slice(1))) ?? listed[0];
+if (stored) Object.assign(page.start, stored.start);
 
 const lab = {
   page,
@@ -61,12 +64,21 @@ function overrules(deed, earlier) {
 // The state and the address
 
 function fromAddress() {
-  return { ...page.start, ...Object.fromEntries(new URLSearchParams(location.search)) };
+  const { embed: _, ...words } = Object.fromEntries(new URLSearchParams(stored ? location.hash.slice(1) : location.search));
+  return { ...page.start, ...words };
+}
+
+/** A question to Python, or to what it answered before this copy was made. */
+async function replyTo(words) {
+  if (stored) return stored.reply(words);
+  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(words), headers: embed ? { "X-Regard-Embed": embed } : {} });
+  return { ok: reply.ok, answer: await reply.json() };
 }
 
 function address(words) {
   const lasting = Object.entries(words).filter(([name]) => name !== "do"); // a deed is not a state
-  return "/" + page.name + "?" + lasting.map(([name, word]) => name + "=" + readable(word)).join("&");
+  const words_ = [...lasting, ...(embed ? [["embed", embed]] : [])].map(([name, word]) => name + "=" + readable(word)).join("&");
+  return stored ? "#" + words_ : "/" + page.name + "?" + words_;
 }
 
 function readable(word) {
@@ -80,7 +92,7 @@ function settle(words, { lasting, arriving = false }) {
   lab.state = { ...lab.state, ...words, ...since, ...("do" in page.start ? { do: "" } : {}) };
   since = {};
   const place = address(lab.state);
-  if (place !== location.pathname + location.search) {
+  if (location.protocol !== "about:" && place !== (stored ? location.hash : location.pathname + location.search)) {
     history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
   }
   moving = !lasting;
@@ -121,10 +133,9 @@ async function exchange(options) {
   const [asked, told, from] = [lab.state, deeds, visit];
   deeds = [];
   const words = told.length ? { ...asked, do: told.join("; ") } : asked;
-  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(words) });
-  const answer = await reply.json();
+  const { ok, answer } = await replyTo(words);
   if (visit !== from) return; // Back, Forward or Reset in the meantime
-  if (!reply.ok) return refused(answer.error, options);
+  if (!ok) return refused(answer.error, options);
   const fresh = !Object.keys(since).length && !deeds.length;
   settle(answer.state, { ...options, lasting: options.lasting && fresh });
   answered = fresh ? address(lab.state) : "";
@@ -136,9 +147,8 @@ async function refused(sentence, { arriving }) {
   trouble(sentence);
   if (!arriving || drawnOnce) return;
   lab.state = { ...page.start };
-  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(lab.state) });
-  if (!reply.ok) return;
-  const answer = await reply.json();
+  const { ok, answer } = await replyTo(lab.state);
+  if (!ok) return;
   answered = address(lab.state);
   show(answer, await drawn);
   trouble(sentence + " The page is shown as it begins.");
@@ -161,7 +171,7 @@ function show(answer, draw) {
   stepByStep(answer.steps);
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
-  find("code").hidden = false;
+  find("code").hidden = !answer.python; // a teacher may have hidden the lines
 }
 
 // Why? and step by step: what is spoken of lights up in the page
@@ -246,15 +256,22 @@ const lines = codeBlock({ python: "Python", shell: "Shell" });
 find("code").append(lines.whole);
 find("code").hidden = true; // until there is something to copy
 
+/** Where a page is: on the server, with the pass where it stands in a frame, or a file beside this one. */
+function placeOf(name) {
+  if (stored) return (name || "index") + ".html";
+  return "/" + name + (embed ? "?embed=" + encodeURIComponent(embed) : "");
+}
+
 for (const one of listed) {
   const here = one === page ? { "aria-current": "page" } : {};
-  find("pages").append(element("a", { href: "/" + one.name, ...here }, one.title));
+  find("pages").append(element("a", { href: placeOf(one.name), ...here }, one.title));
 }
+document.querySelector(".mark").href = placeOf("");
 find("trouble").addEventListener("click", () => trouble("")); // read, and out of the way
 find("copy-link").addEventListener("click", async () => {
   const told = find("copy-link");
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(location.href.replace(/[?&]embed=[^&]*/, "")); // a link carries no pass
     told.textContent = "Copied";
   } catch {
     told.textContent = "Copy it from the address bar";
@@ -271,7 +288,16 @@ find("hint").textContent = page.hint;
 // Light and dark
 
 const system = matchMedia("(prefers-color-scheme: dark)");
-const theme = () => localStorage.getItem("theme") ?? (system.matches ? "dark" : "light");
+let worn = null; // where a browser lets a frame keep nothing, the choice lasts as long as the page
+const kept = (word) => {
+  try {
+    if (word) localStorage.setItem("theme", word);
+    return localStorage.getItem("theme");
+  } catch {
+    return (worn = word ?? worn);
+  }
+};
+const theme = () => kept() ?? (system.matches ? "dark" : "light");
 
 function dress() {
   document.documentElement.dataset.theme = theme();
@@ -280,7 +306,7 @@ function dress() {
 }
 
 find("theme").addEventListener("click", () => {
-  localStorage.setItem("theme", theme() === "dark" ? "light" : "dark");
+  kept(theme() === "dark" ? "light" : "dark");
   dress();
 });
 system.addEventListener("change", dress);

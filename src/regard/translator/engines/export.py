@@ -36,6 +36,7 @@ from regard.translator.models.encoder import Attention, FeedForward, Output, Vec
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.models.layers import Decoder, Encoder
 from regard.translator.models.run import Run, load_run
+from regard.translator.runs.example import is_packaged
 from regard.translator.runs.files import VOCABULARY, json_file
 from regard.translator.training.checkpoints import model_tensors
 
@@ -85,6 +86,8 @@ def export(
     library = import_engine()
     run = load_run(folder, weights=weights)
     exportable(run)
+    if out is None and is_packaged(run.folder):
+        raise InputError("The example run is a part of the package, where nothing is written; give --out FOLDER.")
     target = Path(out) if out is not None else run.folder / f"{to}-{quantization}"
     _check_target(target)
     about = {

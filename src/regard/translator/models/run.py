@@ -25,6 +25,7 @@ from regard.translator.models.encoder import build_model
 from regard.translator.models.own import KIND, OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import unchecked
+from regard.translator.runs.example import run_folder
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file, read_json
 from regard.translator.runs.records import check_name, is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings
@@ -126,12 +127,12 @@ def checked_beam(settings: Settings, beam: int) -> int:
 
 
 def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None = None) -> Run:
-    """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights.
+    """Open a run folder with its ``best`` (by validation perplexity) or its ``last`` weights; ``example`` is ours.
 
     A run of somebody's ``own`` model opens with its code only, which is named by whoever opens it: no folder can make
     this process run a file.
     """
-    folder = Path(folder)
+    folder = run_folder(folder)
     if weights not in ("best", "last"):
         raise InputError(f"weights must be best or last, not {weights!r}.")
     check_name(folder)

@@ -27,6 +27,7 @@ from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
 from regard.translator.reports.about_runs import Scored, run_section, scores_of
 from regard.translator.reports.about_studies import study_section
+from regard.translator.runs.example import run_folder
 from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
@@ -244,7 +245,7 @@ def _sorted(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
     if not folders:
         raise InputError("There is nothing to report on; give folders that train, compare or tune wrote.")
     kinds: dict[str, list[Path]] = {"run": [], "comparison": [], "study": []}
-    for folder in map(Path, folders):
+    for folder in map(run_folder, folders):
         if not folder.exists():
             raise InputError(f"There is no {folder}; give folders that train, compare or tune wrote.")
         files = {RUN: "run", PLAN: "comparison", STUDY: "study"}

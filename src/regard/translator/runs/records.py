@@ -15,7 +15,8 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.translator.runs.checkpoint_files import read_header
-from regard.translator.runs.files import LAST, RUN, SETTINGS, VOCABULARY, read_json
+from regard.translator.runs.example import run_folder
+from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json
 from regard.translator.runs.log import Epoch, Log, read_log
 from regard.translator.runs.settings import Settings, load_settings
 
@@ -59,7 +60,7 @@ class Record:
 
 def read_record(folder: str | Path) -> Record:
     """The record of a run folder; raises InputError, in one sentence, for a folder that is not a whole run."""
-    folder = Path(folder)
+    folder = run_folder(folder)
     check_name(folder)
     if not folder.is_dir():
         raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
@@ -97,8 +98,12 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the last checkpoint says that all epochs are done; reads the header of the file only."""
+    """Whether the last checkpoint says that all epochs are done; reads the header of the file only.
+
+    A run without its last checkpoint, as the package's own is, has it said by its best.
+    """
     path = folder / LAST
+    path = path if path.exists() else folder / BEST
     return path.exists() and bool(read_header(path).facts.get("finished"))
 
 

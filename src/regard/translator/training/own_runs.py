@@ -12,6 +12,7 @@ from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
 from regard.translator.data.vocabulary import Vocabulary
 from regard.translator.models.own import KIND, OwnCode, build_own
 from regard.translator.models.run import Run, read_vocabularies
+from regard.translator.runs.example import run_folder
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.preparation import load_data, prepare
 
@@ -38,6 +39,7 @@ def tokens_of(settings: Settings, split: str) -> tuple[Words, Pairs, str]:
 
 def tokens_of_run(folder: Path, split: str) -> tuple[Settings, Words, Pairs, str]:
     """The same of a run: its settings, its vocabularies, and the pairs of its data."""
+    folder = run_folder(folder)
     words = read_vocabularies(folder)
     settings = load_settings(folder / "settings.toml")
     return (settings, words, *split_pairs(load_data(settings), split))

@@ -100,7 +100,8 @@ function makeTools(lab, picture) {
       const input = inputs.querySelector(`[name="${one.name}"]`);
       if (document.activeElement !== input) input.value = one.value;
     }
-    bets.hidden = lab.state.show !== "picture"; // a guess is worth something before the verdict only
+    bets.hidden = lab.state.show !== "picture" || !fresh.answers; // a guess is worth something before the verdict only
+    check.hidden = prove.hidden = !fresh.answers; // a teacher has hidden them
     check.setAttribute("aria-pressed", lab.state.show !== "picture");
     prove.setAttribute("aria-pressed", lab.state.show === "proof");
   };

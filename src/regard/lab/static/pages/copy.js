@@ -43,6 +43,7 @@ function makeTools(lab, picture) {
   return {
     show(fresh) {
       start.set("");
+      row.firstChild.hidden = !fresh.answers; // a teacher has hidden the shortest query
       norm.input.max = fresh.longest;
       norm.set(fresh.norm);
       eps.set(nearest(fresh.eps, Number(lab.state.eps)), lab.state.eps);

@@ -1,0 +1,110 @@
+// A copy of a page without Python: its answers were computed before, and this finds the one that is asked for.
+// A script of the old kind, because browsers load no modules from files; `regard lab export` puts it before the others.
+
+(() => {
+  const plain = (words) => Object.fromEntries(Object.entries(words).map(([name, word]) => [name, word.replaceAll("; ", ";")])); // as in addresses
+  const held = JSON.parse(document.getElementById("stored").textContent.replaceAll("; ", ";")); // page, deeds, grids
+  const arrived = new Map(); // the answers of a grid, once its script has come
+  const waiting = new Map();
+  const NOT_HELD = "This copy of the page has no Python behind it and holds only what was computed before; with your own numbers: regard lab.";
+  let before = null; // the words of the last answer
+
+  const numbers = (word) => word.split(/[,;]/).map(Number);
+  const apart = (a, b) => (a.length === b.length ? Math.hypot(...a.map((x, i) => x - b[i])) : NaN);
+
+  /** The place of a word on an axis: itself, or the nearest number; -1 where there is neither. */
+  function placed(values, word) {
+    const exact = values.indexOf(word);
+    return exact >= 0 ? exact : nearest(values.map(numbers), numbers(word));
+  }
+
+  function nearest(places, wanted) {
+    const gaps = places.map((place) => apart(place, wanted));
+    return gaps.reduce((best, gap, i) => (!Number.isNaN(gap) && (best < 0 || gap < gaps[best]) ? i : best), -1);
+  }
+
+  /** The words after one deed of the hand. */
+  function after(words, deed) {
+    if (held.deeds[deed]) return { ...words, ...held.deeds[deed] };
+    const known = held.grids.flatMap((grid) => Object.entries(grid.deeds).filter(([name]) => deed === name || deed.startsWith(name + " ")).map(([name, how]) => ({ grid, name, how })));
+    if (!known.length) return null;
+    const strange = ({ grid }) => Object.entries(grid.fixed).filter(([name, word]) => words[name] !== word).length;
+    const { grid, name, how } = known.reduce((best, one) => (strange(one) < strange(best) ? one : best));
+    const values = grid.axes.find((axis) => axis.word === how.word).values;
+    const said = deed.slice(name.length).trim().split(" ").filter(Boolean).map(Number);
+    if (how.next) return how.next[words[how.word]] ? { ...words, [how.word]: how.next[words[how.word]] } : null;
+    if (how.any) return { ...words, [how.word]: values[said[0] % values.length] };
+    const same = how.like?.[placed(values, words[how.word])]; // of queries, those in the same direction
+    const allowed = how.numbers.map((one, i) => (same === undefined || how.like[i] === same ? one : []));
+    const place = nearest(allowed, said);
+    return place < 0 ? null : { ...words, [how.word]: values[place] };
+  }
+
+  /** How badly a grid serves these words: what was changed and cannot be had counts most. */
+  function cost(grid, words) {
+    let total = 0;
+    for (const [name, word] of Object.entries(words)) {
+      const axis = grid.axes.find((one) => one.word === name);
+      const had = axis ? placed(axis.values, word) >= 0 : grid.fixed[name] === word;
+      if (!had) total += before === null || before[name] !== word ? 1000 : 1;
+      else if (axis && !axis.values.includes(word)) total += 0.01;
+    }
+    return total;
+  }
+
+  function answersOf(index) {
+    if (!waiting.has(index)) {
+      waiting.set(index, new Promise((done, failed) => {
+        arrived.set(index, done);
+        const inside = document.getElementById("answers-" + index);
+        if (inside) return window.regardStored.put(index, inside.textContent);
+        const script = document.createElement("script");
+        script.src = `data/${held.page}-${index}.js`;
+        script.onerror = () => failed(new Error("a file of this copy is missing"));
+        document.head.append(script);
+      }));
+    }
+    return waiting.get(index);
+  }
+
+  async function unpacked(letters) {
+    const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  }
+
+  /** An answer is kept as what differs from the first one of its grid. */
+  function merged(base, change) {
+    if (change === null) return base;
+    if ("v" in change) return change.v;
+    return { ...base, ...Object.fromEntries(Object.entries(change.k).map(([name, one]) => [name, merged(base[name], one)])) };
+  }
+
+  const refused = { ok: false, answer: { error: NOT_HELD } };
+
+  window.regardStored = {
+    page: held.page,
+    start: { ...held.grids[0].fixed, ...Object.fromEntries(held.grids[0].axes.map(({ word, values }) => [word, values[0]])) },
+    put: (index, letters) => unpacked(letters).then(arrived.get(index)),
+
+    async reply({ do: deeds = "", ...words }) {
+      let wanted = plain(words);
+      for (const deed of deeds.split(";").map((one) => one.trim()).filter(Boolean)) wanted = wanted && after(wanted, deed);
+      if (!wanted) return refused;
+      const costs = held.grids.map((grid) => cost(grid, wanted));
+      const index = costs.indexOf(Math.min(...costs));
+      if (costs[index] >= 1000) return refused;
+      const grid = held.grids[index];
+      let place = 0;
+      const state = { ...grid.fixed };
+      for (const { word, values } of grid.axes) {
+        const at = Math.max(0, placed(values, wanted[word]));
+        place = place * values.length + at;
+        state[word] = values[at];
+      }
+      const { base, changes } = await answersOf(index);
+      const answer = merged(base, changes[place]);
+      before = plain({ ...state, ...answer.state });
+      return { ok: true, answer: { ...answer, state: { ...state, ...answer.state } } };
+    },
+  };
+})();

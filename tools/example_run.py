@@ -1,0 +1,34 @@
+"""Put a trained run into the package as its example: ``make example`` trains it and then calls this.
+
+The weights of a run are the same bit for bit only on a machine of the same kind with the same versions, so a second
+``make example`` may write other bytes; what must hold of them is in ``tests/translator/runs/test_example.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from regard.files import write_file
+from regard.translator.runs.example import FOLDER
+from regard.translator.runs.files import BEST, RUN, SETTINGS, VOCABULARY
+from regard.translator.runs.log import LOG
+from regard.translator.runs.records import is_finished
+from regard.translator.training.checkpoints import read_weights, write_weights
+
+
+def main() -> None:
+    run = Path(sys.argv[1])
+    if not is_finished(run):
+        sys.exit(f"{run} is not finished; give its train command again")
+    FOLDER.mkdir(exist_ok=True)
+    for name in (RUN, SETTINGS, VOCABULARY, LOG):
+        write_file(FOLDER / name, (run / name).read_bytes())
+    tensors, header = read_weights(run / BEST)
+    write_weights(FOLDER / BEST, tensors, {**header.facts, "finished": True})
+    size = sum(file.stat().st_size for file in FOLDER.iterdir())
+    print(f"{FOLDER.name}: {size / 1e6:.1f} MB, best after epoch {header.facts['epoch']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 
 import { codeBlock, element, fill, numberParts } from "./parts.js";
 import { savePicture } from "./saving.js";
+import { makeTour } from "./tour.js";
 
 const find = (id) => document.getElementById(id);
 const listed = JSON.parse(find("listed").textContent);
@@ -169,6 +170,7 @@ function show(answer, draw) {
   explain(find("formulas"));
   reasons(answer.why);
   stepByStep(answer.steps);
+  tour.show(answer.tour);
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
   find("code").hidden = !answer.python; // a teacher may have hidden the lines
@@ -252,6 +254,7 @@ find("formulas").addEventListener("pointerover", (event) => {
 });
 find("formulas").addEventListener("pointerleave", () => (find("tip").hidden = true));
 
+const tour = makeTour(lab);
 const lines = codeBlock({ python: "Python", shell: "Shell" });
 find("code").append(lines.whole);
 find("code").hidden = true; // until there is something to copy

@@ -23,7 +23,7 @@ from regard.noise.integrals import (
     outer_bound,
     score_range,
 )
-from regard.noise.scores import Scores
+from regard.noise.scores import KeyLaw, Scores
 
 
 def scores(*laws: tuple[float, float]) -> Scores:
@@ -131,3 +131,22 @@ def test_two_heads_pay_for_both() -> None:
     )
     parts = inner + 2 * outer_bound(COARSE.step) + 8 * math.exp(-COARSE.decay) + abs(float(total))
     assert estimate == pytest.approx(parts, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("rule", [FINE, COARSE, Rule(step=0.7, cut=5.0, decay=9.0)])
+@pytest.mark.parametrize("sd", [1e-3, 0.1, 0.4, 1.0, 3.0])
+def test_the_nodes_reach_the_cut_on_both_sides_and_are_as_dense_as_the_bound_says(sd: float, rule: Rule) -> None:
+    x, _ = gaussian_nodes(sd, rule)
+    step = x[1] - x[0]
+    assert x[-1] == -x[0] >= rule.cut
+    assert x[-1] - step < rule.cut
+    strip = np.linspace(0, math.pi / (2 * sd), 100_001)[1:]  # where the integrand is analytic
+    assert (2 * math.pi * strip / step - strip**2 / 2).max() >= rule.decay + 4 - 1e-6
+
+
+def test_the_range_of_the_scores_covers_every_component() -> None:
+    laws = [([0.5, 0.5], [[-3.0], [5.0]], [[4.0]]), ([1.0], [[1.0]], [[0.0]])]
+    made = tuple(KeyLaw(*(np.array(part) for part in law)) for law in laws)
+    low, high = score_range(made, np.array([2, 3]), 0, 8.0)
+    assert low == max(-3 - 8 * 2, 1)
+    assert high == pytest.approx(5 + 8 * 2 + math.log(5), abs=1e-12)

@@ -105,7 +105,7 @@ def _ended(running: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def check(line: str, shell: Shell) -> None:
     """Run a line as it is written; it answers yes or no, or is stopped after it has said how."""
-    if re.match(r"regard lab\b", line):
+    if re.match(r"regard lab\b(?! export)", line):
         code, said = shell.start_and_stop(line.partition("#")[0], until=r"The lab is at .*Ctrl-C stops it")
         assert code == 0, f"{line}\n{said}"
         assert "Stopped." in said
@@ -160,6 +160,9 @@ def understood(words: list[str]) -> None:
     while isinstance(command, typer.core.TyperGroup):
         if not words:
             return  # the group itself, spoken of
+        if words[0].startswith("-") and command.invoke_without_command:  # `regard lab --port 9000`
+            command.make_context(name, list(words))
+            return
         name, below, words = command.resolve_command(typer.Context(command), words)
         assert below is not None, name
         command = below

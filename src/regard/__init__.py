@@ -27,6 +27,7 @@ _MODULES = (
     "design",
     "errors",
     "examples",
+    "lab",
     "layers",
     "lowrank",
     "models",

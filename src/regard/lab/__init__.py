@@ -7,8 +7,21 @@ them, and what to draw.
 
 from __future__ import annotations
 
-from regard.lab.exporting import export
-from regard.lab.notebook import show
-from regard.lab.server import Lab
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.lab.exporting import export as export
+    from regard.lab.notebook import show as show
+    from regard.lab.server import Lab as Lab
+
+# The public surface: a name, and its module. Loaded on first use: the processes for errands need none of it.
+_WHERE = {"Lab": "server", "export": "exporting", "show": "notebook"}
 
 __all__ = ["Lab", "export", "show"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"regard.lab.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'regard.lab' has no attribute {name!r}")

@@ -18,13 +18,14 @@ from regard.lab.copy_state import START, STARTS, read
 from regard.lab.hiding import ANSWERS
 from regard.lab.page import pages
 from regard.lab.pages import claims, order, rank, translator
+from regard.lab.pages.copy import EPS
 from regard.lab.projection import QUERY
 from regard.lab.state import State, written
 from regard.translator.runs.example import EXAMPLE, FOLDER
 
-DIRECTIONS, NORMS = 12, (2.0, 4.0, 6.0, 9.0)
-EPS = ("0.001", "0.01", "0.1", "0.5", "1", "5")
-SPREADS, SCALES = ("0", "0.1", "0.3", "0.5", "1", "2", "4"), ("1", "5", "10", "20", "40", "60")
+DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+SPREADS = ("0", "0.1", "0.2", "0.3", "0.5", "0.8", "1", "2", "4")
+SCALES = ("1", "2", "5", "10", "15", "20", "30", "40", "60")
 ISOS, COUNTS = ("0.005", "0.01", "0.05", "0.1", "0.5"), ("2", "5", "10", "20")
 LENGTHS = ("10", "100", "1000", "10000")
 RANKS = 16  # per matrix
@@ -99,10 +100,10 @@ def _start_words(name: str) -> dict[str, str]:
     return read(State(words, start=START)).words()
 
 
-def _copy(words: dict[str, str], directions: int = DIRECTIONS) -> list[Grid]:
+def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
     """The query in several directions and lengths; and each key alone, for several eps."""
     bench = read(State(words, start=START))
-    rows = list(_first(words["q"], _queries(words, directions)))
+    rows = list(_first(words["q"], _queries(words, directions or DIRECTIONS)))
     vectors = [read(State({**words, "q": row}, start=START)).vector for row in rows]
     places = bench.scene.place(QUERY * np.array(vectors))[0]
     rest = {name: value for name, value in words.items() if name != "q"}

@@ -3,6 +3,7 @@
 import { button, element, fill } from "./parts.js";
 
 const SHOWN = 8;
+const INVITATION = "words that it knows are offered while you type";
 
 /** Offers for a text field; `changed()` is told when a word was put in. */
 export function knownWords(text, changed) {
@@ -24,10 +25,12 @@ export function knownWords(text, changed) {
     changed();
   };
   const offer = (word, attributes = {}) => button(word, () => put(word), { class: "word-offer", onpointerdown: (event) => event.preventDefault(), ...attributes });
+  const invitation = () => (words.length ? [element("span", { class: "aside" }, INVITATION)] : []);
   const show = () => {
     const start = begun().toLowerCase();
     const found = start ? words.filter((word) => word.toLowerCase().startsWith(start)) : [];
     const none = words.length && start && !found.length;
+    if (!start) return fill(offers, invitation());
     fill(offers, none ? [element("span", { class: "aside" }, `it knows no word that begins with “${start}”`)] : found.filter((word) => word !== start).slice(0, SHOWN).map((word) => offer(word)));
   };
   text.addEventListener("input", show);
@@ -40,6 +43,7 @@ export function knownWords(text, changed) {
     set(fresh) {
       if (fresh.length === words.length && fresh[0] === words[0]) return;
       words = fresh;
+      if (document.activeElement !== text) fill(offers, invitation());
       all.open = false;
       all.hidden = !words.length;
       summary.textContent = `The ${words.length.toLocaleString("en")} words it knows`;

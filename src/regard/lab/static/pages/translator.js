@@ -33,13 +33,12 @@ export function build(lab) {
 }
 
 function makeTools(lab) {
-  const text = element("input", { type: "text", id: "text", name: "text", spellcheck: "false", autocomplete: "off", placeholder: "a sentence in the language it reads" });
+  const text = element("input", { type: "text", id: "text", name: "text", "aria-label": "Sentence", spellcheck: "false", autocomplete: "off", placeholder: "a sentence in the language it reads" });
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
   const known = knownWords(text, () => {});
-  const field = element("div", { class: "field" }, element("label", { for: "text" }, "Sentence"), text);
-  const row = element("div", { class: "buttons" }, button("Translate", ask, { id: "translate" }));
-  lab.controls.append(field, known.whole, row);
+  const tools = element("div", { class: "ask" }, text, button("Translate", ask, { id: "translate" }), known.whole);
+  lab.picture.append(tools); // above what it brings, so that a telephone shows both
   let examples = null;
   return {
     replace(word, other) {
@@ -51,8 +50,8 @@ function makeTools(lab) {
       if (document.activeElement !== text) text.value = lab.state.text;
       known.set(picture.words);
       if (picture.examples.length && !examples) {
-        examples = choice({ name: "example", label: "or", groups: { "the grammar's": picture.examples }, first: "one of its own …" }, (word) => word && lab.set({ text: word }));
-        row.before(examples.whole);
+        examples = choice({ name: "example", label: "or take", groups: { "the grammar's": picture.examples }, first: "one of its own …" }, (word) => word && lab.set({ text: word }));
+        tools.append(examples.whole);
       }
       examples?.set("");
     },

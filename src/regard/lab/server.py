@@ -36,6 +36,7 @@ from regard.lab.page import Page, pages
 from regard.lab.state import State
 from regard.lab.tour import done_tasks
 from regard.lab.tour_cards import CARDS
+from regard.notation import MEANINGS
 from regard.results import plain
 
 PORT = 8321
@@ -189,8 +190,13 @@ class Lab(ThreadingHTTPServer):
             for name, page in self.pages.items()
         ]
         frame = (STATIC / "index.html").read_text(encoding="utf-8").replace("NAME", name)
-        tour = [card.to_dict() for card in CARDS]
-        return frame.replace("LISTED", _in_a_script(listed)).replace("TOUR", _in_a_script(tour)).encode()
+        for place, data in (
+            ("LISTED", listed),
+            ("TOUR", [card.to_dict() for card in CARDS]),
+            ("MEANINGS", MEANINGS),
+        ):
+            frame = frame.replace(place, _in_a_script(data))
+        return frame.encode()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up in the middle is no news."""

@@ -103,7 +103,7 @@ exactly (n-1) e^-m, so no smaller margin is enough for all scores.
 Necessary: R >= e^-m, so R <= eps forces m >= ln(1/eps); for n > 2 the other terms are positive and m > ln(1/eps).
 Sending them to -infinity brings R as near to e^-m as one likes, so no larger margin is necessary.
 
-Exactly: R = e^(LSE(others) - s_j), so the condition is s_j - LSE(others) >= ln(1/eps).
+Exactly: R = e^(M - s_j), M the LSE of the others, so the condition is s_j - M >= ln(1/eps).
 
 Here n = {n}, eps = {eps:g}: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
 {math.log(1 / eps):.6g} never, in between the other scores decide."""

@@ -137,7 +137,7 @@ The others together have sum of e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps,
 The same with L' = ln((n-1)/eps) gives <= eps exactly: norm 2 ln((n-1)/eps) is enough (n >= 2).
 
 No less will do for n >= 3: put the others at distance exactly 1 evenly around k_0, so that their mean is k_0/2. For
-any q, sum e^(s_i - s_0) >= (n-1) e^(mean of s_i - s_0) = (n-1) e^(-q.k_0/2) by convexity, and that is at most eps
+any q, sum e^(s_i - s_0) >= (n-1) e^m by convexity, m = -q.k_0/2 the mean of the s_i - s_0, and that is at most eps
 only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps).
 
 Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_needed(n, eps):.6g}."""

@@ -133,7 +133,7 @@ Head 2, q_2 = t k_2: the score of key 2 is t, that of key 1 is c u.k_2 t = 0, so
 Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
 1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
 
-Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g} eps must
+Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
 be at most {largest_eps(n, delta):.4g}."""
 
 

@@ -380,6 +380,18 @@ def test_the_packages_own_run_is_there_at_once_with_a_sentence(tab, lab):
     assert tab.locator(".all-words button").count() > 1000
 
 
+def test_a_sentence_without_its_mark_gets_a_full_stop_in_runs_of_the_built_in_corpus(runs, monkeypatch):
+    monkeypatch.setattr(translator.errands, "ask", lambda function, **words: None)
+    page = translator.PAGE
+    for run, typed, read in [
+        ("example", "der  Hund", "der Hund."),
+        ("example", "der Hund?", "der Hund?"),
+        ("toy", "der Hund", "der Hund"),
+    ]:
+        said = page.answer(State({"run": run, "text": typed}, start=page.start, runs=runs))
+        assert said.state["text"] == read
+
+
 def test_a_run_keeps_its_number_when_another_one_comes(tmp_path, runs):
     (tmp_path / "a").symlink_to(runs / "toy")
     before = numbered(with_example(tmp_path)[0])

@@ -198,6 +198,28 @@ def test_the_queue_is_bounded_and_whoever_left_is_passed_over(lab):
         lab.alone.acquire()
 
 
+def test_warming_up_sends_for_the_sentence_first_and_waits_for_one_process_at_a_time(monkeypatch):
+    asked, under_way = [], {"translator": 3, "models": 1}
+
+    def answering(name):
+        def answer(state):
+            asked.append(name)
+            under_way[name] = under_way.get(name, 0) - 1
+            return Answer(picture={"running": under_way[name] >= 0}, python="", shell="")
+
+        return answer
+
+    monkeypatch.setattr(server, "PAUSE", 0)
+    with Lab(port=0) as cold:
+        names = list(cold.pages)
+        cold.pages = {name: replace(page, answer=answering(name)) for name, page in cold.pages.items()}
+        cold.warm_up()
+    assert asked[0] == "translator"
+    assert list(dict.fromkeys(asked[1:])) == names
+    assert asked.count("translator") == 4  # until it has come
+    assert asked[-2:] == ["models", "models"]
+
+
 # What may be asked ---------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
+import os
+import subprocess
+import sys
 import threading
 from urllib.parse import urlsplit
 
@@ -211,6 +214,29 @@ def test_a_page_in_a_notebook_starts_a_lab_and_ends_it():
     with pytest.raises(ConnectionRefusedError):
         got(lab, "/copy")
     assert "close() ends it" in str(shown)
+
+
+# In a process of its own: notebook kernels open sockets and threads that outlive them, and warn about it.
+CELL = """
+import nbformat
+from nbclient import NotebookClient
+cell = nbformat.v4.new_code_cell('import regard; regard.lab.show("copy", keys=[[1, 0], [0, 1]], to=0)')
+book = nbformat.v4.new_notebook(cells=[cell])
+NotebookClient(book, timeout=240, kernel_name="python3").execute()  # ends when the kernel has ended
+print(book.cells[0].outputs[0]["data"]["text/html"])
+"""
+
+
+def test_a_cell_of_a_notebook_shows_the_page_and_the_kernel_ends(tmp_path):
+    pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
+    pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", CELL], capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith('<iframe src="http://127.0.0.1:')
+    assert "keys=1%2C0%3B+0%2C1" in done.stdout
 
 
 def test_a_notebook_on_another_machine_gets_a_page_of_one_piece():

@@ -63,7 +63,7 @@ def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
         "rank": lambda: _rank(start),
         "translator": lambda: _translator(start),
         "claims": lambda: _claims(start, hidden),
-        "models": lambda: [Grid(fixed={"text": text}) for text in _sentences()[:3]],
+        "models": lambda: [Grid(fixed={"text": _sentences()[0]})],
     }
     return made[page]() if page in made else [Grid(fixed=start)]
 

@@ -94,11 +94,17 @@ def _chosen(name: str, runs: list[Seen]) -> Seen:
 
 
 def _sentence(typed: str, run: Seen) -> str:
-    """What was typed; where nothing was, a sentence to begin with, if the run can be opened here."""
+    """What was typed; where nothing was, a sentence to begin with, if the run can be opened here.
+
+    Every sentence of the built-in corpus ends with a mark, and a run of it writes nonsense for one that does not: a
+    full stop is put there, where everybody sees it.
+    """
     text = " ".join(typed.split())
     if len(text) > WORDS:
         raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
-    return text if text or not (run.opens and find_spec("torch")) else first_sentence(run.folder)
+    if not text:
+        return first_sentence(run.folder) if run.opens and find_spec("torch") else ""
+    return f"{text}." if text[-1].isalpha() and examples(run.folder) else text
 
 
 def first_sentence(folder: Path) -> str:

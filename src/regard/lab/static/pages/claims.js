@@ -78,6 +78,7 @@ function makeTools(lab, picture) {
   }, { id: "guess-" + word });
   const bets = element("div", { class: "buttons" }, bet("holds"), bet("fails"));
   const row = element("div", { class: "buttons" }, check, prove, button("← Previous", () => next(-1), { id: "previous" }), button("Next →", () => next(1), { id: "next" }));
+  for (const one of [sets.whole, questions.whole, inputs]) one.classList.add("needs-python");
   lab.controls.append(sets.whole, questions.whole, chosen.whole, inputs, bets, row);
   let made = "";
   let offered = "";

@@ -34,7 +34,7 @@ function makeTools(lab, picture) {
   const norm = slider(reach, (size, lasting) => lab.do("norm " + size, { lasting }));
   const row = element(
     "div",
-    { class: "buttons" },
+    { class: "buttons needs-python" },
     button("Take the shortest query", () => lab.do("use shortest"), { id: "use-shortest" }),
     button("Add a key", () => lab.do("add")),
     button("Remove one", () => lab.do("remove")),

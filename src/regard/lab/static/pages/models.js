@@ -11,6 +11,8 @@ export function build(lab) {
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
   const field = element("div", { class: "field model-text" }, element("label", { for: "text" }, "Text"), text, button("Look", ask, { id: "ask" }));
+  field.querySelector("button").classList.add("needs-python");
+  text.readOnly = Boolean(window.regardStored); // a copy without Python has one sentence
   const empty = emptyFrame();
   const holder = element("div");
   lab.picture.append(field, empty, holder);

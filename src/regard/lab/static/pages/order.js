@@ -24,7 +24,7 @@ export function build(lab) {
 function makeTools(lab, picture) {
   const text = element("input", { type: "text", id: "text", name: "text", spellcheck: "false", autocomplete: "off" });
   text.addEventListener("change", () => lab.set({ text: text.value, order: "" }));
-  const said = element("div", { class: "field" }, element("label", { for: "text" }, "Sentence"), text);
+  const said = element("div", { class: "field needs-python" }, element("label", { for: "text" }, "Sentence"), text);
   const start = choice({ name: "sentence", label: "or", groups: { "start from": picture.sentences }, first: "start from …" }, (word) => word && lab.set({ text: word, order: "" }));
   const positions = element("input", { type: "checkbox", id: "positions" });
   positions.addEventListener("change", () => lab.set({ positions: positions.checked ? "on" : "off" }));
@@ -40,6 +40,7 @@ function makeTools(lab, picture) {
   const dim = steps("dim", "dimension", picture.dims);
   const length = steps("length", "positions in the chart", picture.lengths);
   const format = choice({ name: "format", label: "number format", groups: { "the table is in": picture.formats } }, (word) => lab.set({ format: word }));
+  start.whole.classList.add("needs-python");
   lab.controls.append(said, start.whole, row, dim.whole, length.whole, format.whole);
   return () => {
     if (document.activeElement !== text) text.value = lab.state.text;

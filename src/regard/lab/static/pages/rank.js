@@ -22,14 +22,14 @@ function makeTools(lab, picture) {
   matrix.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) take();
   });
-  const field = element("div", { class: "field" }, element("label", { for: "matrix" }, "Matrix"), matrix);
+  const field = element("div", { class: "field needs-python" }, element("label", { for: "matrix" }, "Matrix"), matrix);
   const names = { "example:": picture.examples };
   const start = choice({ name: "example", label: "or", groups: names, first: "start from …" }, (name) => name && lab.set({ matrix: "example:" + name }));
   const rank = { name: "rank", label: "rank", least: 1, most: picture.most, step: 1 };
   const cut = slider(rank, (word, lasting) => lab.set({ rank: word }, { lasting }));
   const input = cut.whole.querySelector("input");
   const note = element("p", { class: "aside" }, "Numbers, an example, or a file: .npy, .npz:NAME, .csv, .safetensors:NAME");
-  const read = element("div", { class: "buttons" }, button("Read it", take, { id: "read" }), note);
+  const read = element("div", { class: "buttons needs-python" }, button("Read it", take, { id: "read" }), note);
   lab.controls.append(field, read, start.whole, cut.whole);
   return (fresh) => {
     if (document.activeElement !== matrix) matrix.value = lab.state.matrix;

@@ -5,7 +5,7 @@ import { knownWords, unknownLines } from "../known.js";
 import { button, choice, element, fill, lineKey } from "../parts.js";
 import { reading } from "../reading.js";
 
-const AGAIN = 300; // milliseconds until the page looks again for a translation
+const AGAIN = 100; // milliseconds until the page looks again for a translation
 const LIVE = 2000; // and for what a run has written
 const COLOURS = ["blue", "orange", "green", "gold", "ink", "purple"];
 const DASHES = [undefined, [9, 4], [3, 3], [9, 3, 2, 3], [6, 6], [2, 5]];
@@ -37,7 +37,10 @@ function makeTools(lab) {
   const ask = () => lab.set({ text: text.value });
   text.addEventListener("change", ask);
   const known = knownWords(text, () => {});
-  const tools = element("div", { class: "ask" }, text, button("Translate", ask, { id: "translate" }), known.whole);
+  text.readOnly = Boolean(window.regardStored); // a copy without Python has its own sentences only
+  known.whole.classList.add("needs-python");
+  const press = button("Translate", ask, { id: "translate", class: "needs-python" });
+  const tools = element("div", { class: "ask" }, text, press, known.whole);
   lab.picture.append(tools); // above what it brings, so that a telephone shows both
   let examples = null;
   return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -53,12 +54,25 @@ def in_unicode(text: str) -> str:
     """Formulas as a book prints them, where the terminal can show every sign of them; else as they are typed."""
     from regard.notation import readable
 
-    nicer = readable(text)
+    nicer = _in_columns(text, readable(text))
     try:
         nicer.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return text
     return nicer
+
+
+def _in_columns(before: str, after: str) -> str:
+    """The lines after a change, where a table's columns have moved with them put back.
+
+    >>> _in_columns("||q||^2     3.1", "‖q‖²     3.1")
+    '‖q‖²        3.1'
+    """
+    lines = []
+    for old, new in zip(before.split("\n"), after.split("\n"), strict=True):
+        label, gap, rest = re.match(r"(.*?)(\s{3,}|$)(.*)", new).groups()  # type: ignore[union-attr]
+        lines.append(label + gap + " " * (len(old) - len(new)) * bool(rest) + rest)
+    return "\n".join(lines)
 
 
 def note(message: str) -> None:

@@ -163,6 +163,8 @@ def exact_sum(x: Floats) -> float:
     1.0
     """
     left, kept = np.asarray(x, dtype=np.float64), []
+    if len(left) <= 8 * FEW:
+        return math.fsum(left.tolist())
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(DISTILLED):
             if len(left) <= FEW:
@@ -192,8 +194,8 @@ def row_blocks(rows: NDArray[Any], chosen: NDArray[np.integer[Any]]) -> Iterator
         yield some, rows[first : last + 1] if together else rows[chosen[some]]
 
 
-def row_chunks(n: int, terms: int, size: int = CHUNK) -> Iterator[slice]:
-    step = max(1, size // max(terms, 1))
+def row_chunks(n: int, terms: int, size: int | None = None) -> Iterator[slice]:
+    step = max(1, (size or CHUNK) // max(terms, 1))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 

@@ -103,9 +103,9 @@ def read() -> list[dict[str, Any]]:
     return list({(r["class"], r["kernel"]): r for r in rows}.values())
 
 
-def forget(pattern: str) -> None:
-    """Take out the classes whose name matches, so that they are audited again."""
-    kept = [r for r in read() if not re.search(pattern, r["class"])]
+def forget(pattern: str | None, *, earlier: bool) -> None:
+    """Take out the classes whose name matches, or all rows of an earlier audit, so that they are audited again."""
+    kept = [r for r in read() if not (pattern and re.search(pattern, r["class"])) and not (earlier and "earlier" in r)]
     KEPT.write_text("".join(json.dumps(r) + "\n" for r in kept))
 
 
@@ -148,12 +148,13 @@ def table() -> str:
     rows = read()
     ok = [r for r in rows if r["outcome"] == "audited"]
     clean = [r for r in ok if not r["failed"]]
-    names = {r["class"] for r in ok}
+    names, earlier = {r["class"] for r in ok}, sum(bool(r.get("earlier")) for r in ok)
     lines = [
         f"Audit in the wild: transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, CPU, "
         "small models with random weights.",
         f"{len(rows)} of {len(classes()) * len(KERNELS)} combinations of class and kernel tried; {len(ok)} built and "
-        f"audited ({len(names)} classes), {len(clean)} of them without a failure.",
+        f"audited ({len(names)} classes), {len(clean)} of them without a failure"
+        + (f"; {earlier} of these before the last checks were added." if earlier else "."),
         "",
         "Failures by property (combinations that fail it):",
     ]
@@ -210,10 +211,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--again", metavar="PATTERN", help="classes to audit anew")
+    parser.add_argument("--earlier", action="store_true", help="audit anew what an earlier audit found healthy")
     parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
-    if chosen.again:
-        forget(chosen.again)
+    if chosen.again or chosen.earlier:
+        forget(chosen.again, earlier=chosen.earlier)
     if not chosen.table:
         run(chosen.minutes)
     TABLE.write_text(table())

@@ -14,9 +14,9 @@ LARGEST = 8_000_000  # weights
 SMALL = {
     32: "hidden_size d_model n_embd dim emb_dim embedding_size d_embed model_dim word_embed_proj_dim projection_dim "
         "embed_dim encoder_hidden_size input_dim rnn_hidden_size attention_hidden_size lru_width text_hidden_size "
-        "image_size width out_hidden_size output_proj_dims decoder_hidden_size encoder_embed_dim decoder_embed_dim "
-        "text_embed_dim cross_attention_hidden_size vocab_size_per_layer_input vision_output_dim projector_input_dim "
-        "projector_output_dim entity_emb_size shape_embed_dim pronunciation_embed_dim d_latents",
+        "index_n_heads image_size width out_hidden_size output_proj_dims decoder_hidden_size encoder_embed_dim "
+        "decoder_embed_dim text_embed_dim cross_attention_hidden_size vocab_size_per_layer_input vision_output_dim "
+        "projector_input_dim projector_output_dim entity_emb_size shape_embed_dim pronunciation_embed_dim d_latents",
     64: "intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim hidden_dim n_inner ffn_hidden_size "
         "max_position_embeddings n_positions max_seq_len max_sequence_length n_ctx dim_ff d_inner "
         "shared_expert_intermediate_size shared_intermediate_size mlp_dim dim_feedforward dense_ffn_hidden_size "
@@ -27,7 +27,7 @@ SMALL = {
        "num_selects num_block num_experts_per_token top_k_experts encoder_num_hidden_layers decoder_num_hidden_layers "
        "num_hash_layers",
     4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads num_local_experts "
-       "num_experts n_routed_experts moe_num_experts num_routed_experts mamba_num_heads index_n_heads "
+       "num_experts n_routed_experts moe_num_experts num_routed_experts mamba_num_heads "
        "linear_num_value_heads linear_num_key_heads encoder_num_attention_heads decoder_num_attention_heads "
        "index_topk zero_expert_num ffn_num_experts",
     8: "head_dim d_kv qk_nope_head_dim qk_rope_head_dim v_head_dim state_size d_state attention_head_dim mamba_d_head "
@@ -111,7 +111,12 @@ def build(name: str, config_name: str, attn: str) -> Any:
         largest = max(planned.named_parameters(), key=lambda pair: pair[1].numel())
         raise ValueError(f"it stays large ({count:,} weights; {largest[0]} is {tuple(largest[1].shape)})")
     torch.manual_seed(0)
-    return model_class._from_config(kind(**sizes(kind, writes=writes)), attn_implementation=attn).eval()
+    model = model_class._from_config(kind(**sizes(kind, writes=writes)), attn_implementation=attn).eval()
+    with torch.no_grad():  # a fresh model may have an output projection of 0, through which nothing is seen
+        for weight in model.parameters():
+            if weight.ndim > 1 and not bool(weight.any()):
+                weight.normal_(std=0.02)
+    return model
 
 
 def sizes(kind: Any, *, writes: bool = False) -> dict[str, Any]:
@@ -126,11 +131,14 @@ def sizes(kind: Any, *, writes: bool = False) -> dict[str, Any]:
         found["num_hidden_layers"] = len(found["layer_types"])
     if "kv_lora_rank" in known and "num_key_value_heads" in found:
         found["num_key_value_heads"] = found["num_attention_heads"]  # its keys are made for every head
+    if "causal" in known:
+        found["causal"] = writes  # XLM's word for it
     if "is_decoder" in known:
         found["is_decoder"] = writes  # encoders write from left to right only if told so
     for part in getattr(kind, "sub_configs", None) or {}:
         if hasattr(value := getattr(default, part, None), "to_dict"):
-            found[part] = {**sizes(type(value)), "model_type": value.model_type}
+            decodes = {"add_cross_attention": True} if part == "decoder" else {}
+            found[part] = {**sizes(type(value), writes=part == "decoder"), **decodes, "model_type": value.model_type}
     for begin, more in BESIDES.items():
         if kind.__name__.startswith(begin):
             found |= more

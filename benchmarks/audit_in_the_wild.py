@@ -1,11 +1,13 @@
 """Audit every text model class of the installed transformers that can be built small from its configuration.
 
     python -m benchmarks.audit_in_the_wild --minutes 30          as many classes as fit; the same again goes on
+    python -m benchmarks.audit_in_the_wild --again "Bart|T5"     forget what is known of some classes, then go on
     python -m benchmarks.audit_in_the_wild --table               write the table of what is there so far
 
-Every class is built with random weights, in eager and in sdpa, and audited in a process that is started anew when a
-class takes it down. What was done is kept as one line of JSON for every class in docs/results/audit-in-the-wild.jsonl;
-the table is docs/results/audit-in-the-wild.txt. What the failures mean was looked into by hand: VERDICTS.
+Every class is built with random weights (:mod:`benchmarks.small_models`), in eager and in sdpa, and audited in a child
+of one process that has imported everything before: a second or two each, and a class that dies takes only its child
+with it. What was done is kept as one line of JSON for every class in docs/results/audit-in-the-wild.jsonl; the table
+is docs/results/audit-in-the-wild.txt. What the failures mean was looked into by hand: audit_in_the_wild.toml.
 """
 
 from __future__ import annotations
@@ -15,104 +17,40 @@ import contextlib
 import io
 import json
 import os
+import re
+import resource
+import select
 import signal
-import subprocess
-import sys
 import time
+import tomllib
 import warnings
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from benchmarks.small_models import build, classes
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 KEPT, TABLE = RESULTS / "audit-in-the-wild.jsonl", RESULTS / "audit-in-the-wild.txt"
+VERDICTS = Path(__file__).with_suffix(".toml")
 SECONDS = 60  # of CPU time, for one class
+MEMORY = 8 << 30  # bytes of address space, for one class
+BACKSTOP = 1800.0  # seconds by the clock, for one that sleeps
 KERNELS = ("eager", "sdpa")
 
-SMALL = {
-    32: "hidden_size d_model n_embd dim emb_dim embedding_size d_embed model_dim word_embed_proj_dim projection_dim",
-    64: "intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim hidden_dim n_inner ffn_hidden_size "
-        "max_position_embeddings n_positions max_seq_len max_sequence_length n_ctx dim_ff d_inner "
-        "shared_expert_intermediate_size",
-    2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers "
-       "num_encoder_layers num_experts_per_tok num_key_value_heads num_kv_heads n_kv_heads moe_topk top_k moe_k "
-       "num_selects",
-    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads num_local_experts "
-       "num_experts n_routed_experts moe_num_experts num_routed_experts",
-    8: "head_dim d_kv qk_nope_head_dim qk_rope_head_dim v_head_dim state_size d_state attention_head_dim mamba_d_head",
-    16: "q_lora_rank kv_lora_rank moe_intermediate_size expert_ffn_hidden_size",
-    99: "vocab_size",
-    6: "sliding_window",
-    1: "n_group topk_group first_k_dense_replace n_shared_experts moe_layer_start_index bos_token_id",
-    0: "pad_token_id",
-    3: "eos_token_id",
-}  # fmt: skip
-SIZES = {name: size for size, names in SMALL.items() for name in names.split()}
 
-
-def classes() -> list[tuple[str, str]]:
-    """(class, configuration) of every text model that transformers' own tables name."""
-    from transformers.models.auto import configuration_auto, modeling_auto
-
-    configs = configuration_auto.CONFIG_MAPPING_NAMES
-    heads = (
-        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-        modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-    )
-    types = dict.fromkeys(kind for table in heads for kind in table)
-    found: dict[tuple[str, str], None] = {}
-    for table in (*heads, {k: v for k, v in modeling_auto.MODEL_MAPPING_NAMES.items() if k in types}):
-        for kind, names in table.items():
-            for name in names if isinstance(names, (tuple, list)) else (names,):
-                if kind in configs:
-                    found[name, configs[kind]] = None
-    return list(found)
-
-
-def build(name: str, config_name: str, attn: str):
-    """The model, small."""
-    import torch
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    kind = getattr(transformers, config_name)
-    known = kind().to_dict()
-    sizes = {k: v for k, v in SIZES.items() if (k in known and known[k] is not None) or k == "pad_token_id"}
-    if "kv_lora_rank" in known and "num_key_value_heads" in sizes:
-        sizes["num_key_value_heads"] = sizes["num_attention_heads"]  # its keys are made for every head
-    if "is_decoder" in known and name.endswith(("ForCausalLM", "LMHeadModel", "Decoder")):
-        sizes["is_decoder"] = True  # encoders write from left to right only if told so
-    config = kind(**sizes)
-    torch.manual_seed(0)
-    model = getattr(transformers, name)._from_config(config, attn_implementation=attn)
-    if sum(p.numel() for p in model.parameters()) > 30_000_000:
-        raise ValueError("it stays large however small its configuration is made")
-    return model.eval()
-
-
-class TooLongError(BaseException):
-    pass
-
-
-def ring(number, frame):
-    raise TooLongError
-
-
-def audited(name: str, config_name: str, attn: str) -> dict:
+def audited(name: str, config_name: str, attn: str) -> dict[str, Any]:
     """One line of the results."""
     from regard.models import audit
 
-    about = {"class": name, "kernel": attn}
-    start = time.monotonic()
-    signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    about: dict[str, Any] = {"class": name, "kernel": attn}
     try:
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             model = build(name, config_name, attn)
             about["stage"] = "audit"
             found = audit(model)
-        signal.setitimer(signal.ITIMER_PROF, 0)
         about |= {
             "outcome": "audited",
             "arithmetic": found.arithmetic,
@@ -120,83 +58,86 @@ def audited(name: str, config_name: str, attn: str) -> dict:
             "notes": [[f.property, f.check, f.sentence] for f in found.findings if f.status == "note"],
             "passed": sum(f.status == "pass" for f in found.findings),
         }
-    except TooLongError:
-        about |= {"outcome": "too long", "why": f"more than {SECONDS} s of CPU time"}
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        about |= {
-            "outcome": "not run",
-            "why": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}",
-        }
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-    return {**about, "seconds": round(time.monotonic() - start, 1)}
+        said = " ".join(str(error).split())[:200]
+        about |= {"outcome": "not run", "why": f"{type(error).__name__}: {said}"}
+    return {**about, "seconds": round(time.process_time(), 1)}
 
 
-def read() -> list[dict]:
-    return [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
+def in_a_child(name: str, config_name: str, attn: str) -> dict[str, Any]:
+    """The same in a forked child, with limits on its time and memory."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with contextlib.suppress(BaseException), os.fdopen(writing, "w") as stream:
+            stream.write(json.dumps(audited(name, config_name, attn)))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        said = _read(stream, child)
+    _, status = os.waitpid(child, 0)
+    if said:
+        return dict(json.loads(said))
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return {"class": name, "kernel": attn, "outcome": "too long", "why": f"more than {SECONDS} s of CPU time"}
+    return {"class": name, "kernel": attn, "outcome": "not run", "why": f"it ended the process ({status})"}
 
 
-def work(minutes: float) -> None:
-    """In a process of its own: audit what is not there yet, a line as soon as it is known."""
+def _read(stream: Any, child: int) -> bytes:
+    """All that a child says; one that says nothing for too long is ended."""
+    parts: list[bytes] = []
+    while select.select([stream], [], [], BACKSTOP)[0]:
+        if not (part := os.read(stream.fileno(), 1 << 16)):
+            return b"".join(parts)
+        parts.append(part)
+    os.kill(child, signal.SIGKILL)
+    return b""
+
+
+def read() -> list[dict[str, Any]]:
+    """What is known so far; of two lines about one thing the later holds."""
+    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return list({(r["class"], r["kernel"]): r for r in rows}.values())
+
+
+def forget(pattern: str | None, *, earlier: bool) -> None:
+    """Take out the classes whose name matches, or all rows of an earlier audit, so that they are audited again."""
+    kept = [r for r in read() if not (pattern and re.search(pattern, r["class"])) and not (earlier and "earlier" in r)]
+    KEPT.write_text("".join(json.dumps(r) + "\n" for r in kept))
+
+
+def run(minutes: float) -> None:
+    """Audit what is not there yet, a line as soon as it is known."""
     until = time.monotonic() + 60 * minutes
     done = {(r["class"], r["kernel"]) for r in read()}
-    for attn in KERNELS:
-        for name, config in classes():
+    audited("LlamaForCausalLM", "LlamaConfig", "eager")  # imports what the children share
+    for name, config in classes():
+        for attn in KERNELS:
             if (name, attn) in done:
                 continue
             if time.monotonic() > until:
                 return
-            print(f"BEGIN {name} {attn}", flush=True)
-            line = json.dumps(audited(name, config, attn))
+            line = json.dumps(in_a_child(name, config, attn))
             with KEPT.open("a") as stream:
                 stream.write(line + "\n")
-    print("ALL", flush=True)
 
 
-def run(minutes: float) -> None:
-    """Start the worker anew as often as a class takes it down."""
-    until = time.monotonic() + 60 * minutes
-    while time.monotonic() < until:
-        left = (until - time.monotonic()) / 60
-        command = [sys.executable, "-m", "benchmarks.audit_in_the_wild", "--worker", "--minutes", f"{left:.2f}"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        lines = done.stdout.splitlines()
-        if done.returncode == 0:
-            break
-        if lines and lines[-1].startswith("BEGIN "):
-            _, name, attn = lines[-1].split()
-            about = {
-                "class": name,
-                "kernel": attn,
-                "outcome": "not run",
-                "why": f"it ended the process ({done.returncode})",
-            }
-            with KEPT.open("a") as stream:
-                stream.write(json.dumps({**about, "seconds": 0.0}) + "\n")
-        else:
-            raise SystemExit(f"the worker failed with {done.returncode}")
+@cache
+def verdicts() -> list[dict[str, Any]]:
+    """What the failures mean: classes (a pattern), property, kind and words."""
+    return list(tomllib.loads(VERDICTS.read_text())["verdict"]) if VERDICTS.exists() else []
 
 
-# What the failures mean, looked into by hand: a beginning of a class name and a property, and one sentence.
-VERDICTS: dict[tuple[str, str], str] = {
-    ("CpmAnt", "padding"): "a trap: attention_mask is a dummy and ignored; padding is id 0, on the left",
-    ("CpmAnt", "causality"): "meant: every token counts as context, and context is read in both directions",
-    ("CpmAnt", "cache"): "follows: with a prompt and context read both ways, steps do not continue a text",
-    ("DeepseekV4", "gradients"): "of our making: its windows close after more tokens than the audit's 13",
-    ("AXK2", "gradients"): "meant: the indexer picks keys by top-k, which passes no gradient; it has a loss of its own",
-    ("DeepseekV32", "gradients"): "meant: the indexer picks keys by top-k, and has a loss of its own",
-    (
-        "BigBirdForCausalLM",
-        "gradients",
-    ): "a small fault: the pooler runs in every forward and its output is thrown away",
-}
-
-
-def verdict(name: str, prop: str) -> str:
-    fitting = [words for (begin, p), words in VERDICTS.items() if name.startswith(begin) and p == prop]
-    return fitting[0] if fitting else "not looked into yet"
+def verdict(name: str, failure: list[str]) -> tuple[str, str]:
+    """Kind and words for a failure of a class: the first that fits."""
+    for known in verdicts():
+        about = (known["property"], known.get("check", failure[1]))
+        if re.search(known["classes"], name) and about == (failure[0], failure[1]):
+            return known["kind"], known["words"]
+    return "open", "not looked into yet"
 
 
 def table() -> str:
@@ -206,31 +147,58 @@ def table() -> str:
 
     rows = read()
     ok = [r for r in rows if r["outcome"] == "audited"]
-    wanted = len(classes()) * len(KERNELS)
     clean = [r for r in ok if not r["failed"]]
+    names, earlier = {r["class"] for r in ok}, sum(bool(r.get("earlier")) for r in ok)
     lines = [
         f"Audit in the wild: transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, CPU, "
         "small models with random weights.",
-        f"{len(rows)} of {wanted} combinations of class and kernel tried; {len(ok)} built and audited, {len(clean)} of "
-        "them without a failure.",
+        f"{len(rows)} of {len(classes()) * len(KERNELS)} combinations of class and kernel tried; {len(ok)} built and "
+        f"audited ({len(names)} classes), {len(clean)} of them without a failure"
+        + (f"; {earlier} of these before the last checks were added." if earlier else "."),
         "",
         "Failures by property (combinations that fail it):",
     ]
     counts = Counter(p for r in ok for p in {f[0] for f in r["failed"]})
     lines += [f"  {prop:12} {n}" for prop, n in counts.most_common()] or ["  none"]
-    lines += ["", "Each failure:"]
-    for r in ok:
-        for prop in dict.fromkeys(f[0] for f in r["failed"]):
-            first = next(f for f in r["failed"] if f[0] == prop)
-            lines.append(f"  {r['class']}, {r['kernel']}: {prop}, {first[1]}. {first[2]}")
-            if first[3]:
-                lines.append(f"    where: {first[3]}")
-            lines.append(f"    meaning: {verdict(r['class'], prop)}")
-    lines += ["", "Not run:"]
-    lines += [f"  {r['class']}, {r['kernel']}: {r.get('why', '')}" for r in rows if r["outcome"] != "audited"]
-    lines += ["", "Without a failure:"]
-    lines += [f"  {r['class']}, {r['kernel']} ({r['passed']} checks)" for r in clean]
+    kinds = Counter(k for r in ok for k in {verdict(r["class"], f)[0] for f in r["failed"]})
+    lines += ["", "What they mean (combinations with a failure of the kind):"]
+    lines += [f"  {kind:12} {n}" for kind, n in kinds.most_common()]
+    lines += ["", "Each failure:", *_failures(ok), "", "Not run:", *_not_run(rows), "", "Without a failure:"]
+    lines += [f"  {name} ({', '.join(kernels)})" for name, kernels in _kernels(clean).items()]
     return "\n".join(lines) + "\n"
+
+
+def _kernels(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["class"], []).append(row["kernel"])
+    return found
+
+
+def _failures(rows: list[dict[str, Any]]) -> list[str]:
+    """Every failure once for each class, with the kernels that show it."""
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    for row in rows:
+        for failure in row["failed"]:
+            found.setdefault((row["class"], failure[0], failure[1]), []).append((row["kernel"], failure))
+    lines = []
+    for (name, prop, check), seen in found.items():
+        failure = seen[0][1]
+        kind, words = verdict(name, failure)
+        lines.append(f"  {name}, {' and '.join(k for k, _ in seen)}: {prop}, {check}. {failure[2]}")
+        lines += [f"    where: {failure[3]}"] if failure[3] else []
+        lines.append(f"    {kind}: {words}")
+    return lines
+
+
+def _not_run(rows: list[dict[str, Any]]) -> list[str]:
+    """By reason, with the classes that share it."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row["outcome"] != "audited":
+            why = row.get("why", "").replace(row["class"], "it").partition(" when called with")[0]
+            reasons.setdefault(why, []).append(f"{row['class']} ({row['kernel']})")
+    return [f"  {why}\n    {', '.join(names)}" for why, names in reasons.items()]
 
 
 def _short(where: str) -> str:
@@ -242,12 +210,12 @@ def _short(where: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--again", metavar="PATTERN", help="classes to audit anew")
+    parser.add_argument("--earlier", action="store_true", help="audit anew what an earlier audit found healthy")
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.worker:
-        work(chosen.minutes)
-        return
+    if chosen.again or chosen.earlier:
+        forget(chosen.again, earlier=chosen.earlier)
     if not chosen.table:
         run(chosen.minutes)
     TABLE.write_text(table())

@@ -19,20 +19,16 @@ from typing import Any
 import regard
 from regard.coursework import checklists
 from regard.coursework.verdict import Checked, Judged, Status
+from regard.lab.notation import typeset
+from regard.notation import MEANINGS
 
 FOLDER = Path(__file__).parent / "answers"
 LINK = re.compile(r"^\[Our answer\]\(answers/([a-z0-9-]+)\.md\)$", flags=re.MULTILINE)
 OWN = re.compile(r"^Check your own answer: `regard claims ([a-z0-9-]+) --template.*\n\n", flags=re.MULTILINE)
 COMPLETE = re.compile(r"^What a complete answer contains: (.*)$", flags=re.MULTILINE)
 QUESTION = re.compile(r"`regard claims (\S+) ([^`]+)`")
+SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
 PART = re.compile(r"<!-- answers -->.*?<!-- end of answers -->\n?", flags=re.DOTALL)
-
-SIGNS = {">=": "≥", "<=": "≤", "!=": "≠", "->": "→", "||": "‖", "^T": "ᵀ", "^2": "²", "infinity": "∞"}
-LETTERS = {"alpha": "α", "eps": "ε", "delta": "δ", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "pi": "π"}
-INSIDE = r"\(((?:[^()]|\([^()]*\))*)\)"  # what stands in parentheses, with one more pair inside
-RAISED = re.compile(rf"\^{INSIDE}|\^(-?\w+(?:\([^()]*\))?|\|[^|]*\|)")
-LOWERED = re.compile(rf"(?<=[\w‖)])_(?:{INSIDE}|([A-Za-z0-9]{{1,2}})(?![A-Za-z0-9]))")
-ROOT = re.compile(r"sqrt(?:\((\w)\)| (?=\w)|(?=\())")
 
 
 def wanted() -> bool:
@@ -163,16 +159,17 @@ def proof(name: str) -> str:
 
 
 def pretty(text: str) -> str:
-    """The claims' plain formulas as a page shows them.
+    """The claims' plain text as a page shows it: formulas in MathML, with what their signs mean under the pointer."""
+    parts = typeset(text)
+    return "".join(formula(part) if is_formula else _code(part) for part, is_formula in parts)
 
-    >>> pretty("alpha_j >= e^(-T) > 0")
-    'α<sub>j</sub> ≥ e<sup>-T</sup> &gt; 0'
-    """
-    for plain, sign in SIGNS.items():
-        text = text.replace(plain, sign)
-    text = ROOT.sub(lambda found: "√" + (found[1] or ""), text)
-    for word, letter in LETTERS.items():
-        text = re.sub(rf"(?<![A-Za-z])(?<![A-Za-z]-){word}(?![A-Za-z])", letter, text)
-    text = re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-    text = RAISED.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", text)
-    return LOWERED.sub(lambda found: f"<sub>{found[1] or found[2]}</sub>", text)
+
+def formula(mathml: str) -> str:
+    """MathML with what its signs mean as a title, which every browser shows under the pointer."""
+    signs = dict.fromkeys(html.unescape(sign) for sign in SIGN.findall(mathml))
+    said = "; ".join(f"{sign}: {MEANINGS[sign]}" for sign in signs if sign in MEANINGS)
+    return f'<span title="{html.escape(said)}">{mathml}</span>' if said else mathml
+
+
+def _code(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))

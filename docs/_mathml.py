@@ -8,20 +8,27 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from latex2mathml.converter import convert
-
-from regard.lab.page import mathml, with_both_bars
+from regard.lab.page import mathml
+from regard.notation import MEANINGS
 
 FONT = Path(__file__).parent.parent / "src" / "regard" / "lab" / "static" / "math.woff2"
 
+SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', flags=re.DOTALL)
 DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', flags=re.DOTALL)
 
 
 def on_page_content(content: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
-    content = DISPLAY.sub(lambda found: mathml(html.unescape(found[1]).strip()), content)
-    return INLINE.sub(lambda found: with_both_bars(convert(html.unescape(found[1]))), content)
+    content = DISPLAY.sub(lambda found: explained(mathml(html.unescape(found[1]).strip())), content)
+    return INLINE.sub(lambda found: explained(mathml(html.unescape(found[1]), inline=True)), content)
+
+
+def explained(formula: str) -> str:
+    """A formula with what its signs mean under the pointer."""
+    signs = dict.fromkeys(html.unescape(sign) for sign in SIGN.findall(formula))
+    said = "; ".join(f"{sign}: {MEANINGS[sign]}" for sign in signs if sign in MEANINGS)
+    return f'<span title="{html.escape(said)}">{formula}</span>' if said else formula
 
 
 def on_post_build(config: Any, **_: Any) -> None:

@@ -15,6 +15,7 @@ from regard.extras import EXTRAS, missing, require
 from regard.translator.data.corpus import load_corpus
 from regard.translator.data.vectors import train_word2vec
 from regard.translator.data.vocabulary import BPEVocabulary
+from regard.translator.scoring.literature import literature_bleu
 from regard.translator.scoring.significance import bleu
 
 
@@ -79,6 +80,11 @@ def test_a_module_of_ours_that_is_not_there_is_a_fault_and_not_an_extra(monkeypa
         ("tokenizers", lambda: BPEVocabulary.build(["a"]), r"A vocabulary of pieces \(bpe\) needs tokenizers, which"),
         ("datasets", lambda: load_corpus("hf:some/thing"), r"A Hugging Face dataset needs datasets, .*\[huggingface\]"),
         ("sacrebleu", lambda: bleu(lowercase=True), r"A score \(BLEU, chrF\) needs sacrebleu, .*\[translator\]"),
+        (
+            "sacremoses",
+            lambda: literature_bleu(["a"], ["a"], language="en"),
+            r"BLEU as in the literature needs sacremoses",
+        ),
         ("matplotlib", lambda: demo("tour"), r"The tour needs matplotlib, which is not installed: .*\[plots\]"),
     ],
 )

@@ -18,7 +18,8 @@ FILES = sorted(HOME.rglob("*.py"))
 # The floors, from the ground up: a file imports from its own floor's neighbours (see below) and from lower floors only.
 GROUND = {
     *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
-    *("files", "notation", "pictures", "progress", "rigor", "tables", "toml", "torch_arithmetic", "written_numbers"),
+    *("files", "latex", "notation", "pictures", "progress", "rigor", "tables", "toml", "torch_arithmetic"),
+    "written_numbers",
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
 FLOORS = (GROUND, IDEAS, {"translator"}, {"models"}, {"coursework"}, {"grading"}, {"lab"}, {"cli"})

@@ -93,7 +93,8 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
     Traceback (most recent call last):
     regard.errors.InputError: query: entry 1 (counted from 0) is nan; every number must be finite, ...
     """
-    if isinstance(array, np.ma.MaskedArray):
+    # a masked array exists only where numpy.ma was loaded; to name it here would load it for everybody
+    if "numpy.ma" in sys.modules and isinstance(array, np.ma.MaskedArray):
         raise InputError(f"{what} is a masked array, whose hidden entries would count; fill or drop them first.")
     try:
         given = np.asarray(array)

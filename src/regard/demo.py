@@ -211,12 +211,12 @@ def _terminal(command: str, output: str) -> str:
 
 def by_phenomenon(scores: Path, *, shown: int = 8) -> str:
     """A table of how many sentences two variants translate exactly, for the phenomena that they differ most in."""
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(scores.glob("*.json"))]
-    if len(found) != 2:
+    read = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(scores.glob("*.json"))]
+    if len(read) != 2:
         return ""  # the stop was left out
-    names = [Path(one["run"]).name.rpartition("-seed")[0] for one in found]
-    second = {row["name"]: row for row in found[1]["by_phenomenon"]}
-    pairs = [(row, second[row["name"]]) for row in found[0]["by_phenomenon"] if row["name"] in second]
+    names = [Path(one["run"]).name.rpartition("-seed")[0] for one in read]
+    second = {row["name"]: row for row in read[1]["by_phenomenon"]}
+    pairs = [(row, second[row["name"]]) for row in read[0]["by_phenomenon"] if row["name"] in second]
     pairs.sort(key=lambda pair: -abs(pair[0]["exact"] - pair[1]["exact"]))
     head = "".join(f"<th>{html.escape(word)}</th>" for word in ("phenomenon", "sentences", *names))
     rows = "".join(

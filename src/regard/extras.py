@@ -20,6 +20,7 @@ EXTRAS = {
     "optuna": "translator",
     "psycopg": "postgres",
     "sacrebleu": "translator",
+    "sacremoses": "translator",
     "sklearn": "translator",
     "tokenizers": "translator",
     "torch": "torch",

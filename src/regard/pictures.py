@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
 from regard.errors import InputError
+from regard.latex import latex
+from regard.notation import pieces, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +53,33 @@ def finish(made: Axes, *, title: str, **labels: Any) -> None:
 def open_box(made: Axes) -> None:
     """Only the two axes, not a box around the picture."""
     made.spines[["top", "right"]].set_visible(False)
+
+
+def set_formulas(figure: Figure) -> None:
+    """Set the formulas in a figure's texts, which are written in plain letters, such as alpha_0 >= 1/(2+eps)."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_text(with_formulas(text.get_text()))
+
+
+def with_formulas(text: str) -> str:
+    """A text for matplotlib with its formulas set; one that it cannot set is shown in Unicode.
+
+    >>> with_formulas("a share of 1/(2+eps)")
+    'a share of $1/(2+\\\\varepsilon )$'
+    """
+    from matplotlib.mathtext import MathTextParser
+
+    if "$" in text:  # set already
+        return text
+    lines = ["".join(f"${latex(p.text)}$" if p.formula else p.text for p in pieces(one)) for one in text.split("\n")]
+    try:
+        for line in lines:
+            MathTextParser("path").parse(line)
+    except ValueError:
+        return readable(text)
+    return "\n".join(lines)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -12,9 +12,8 @@ import html
 import json
 import math
 import os
+import sys
 from typing import Any
-
-import numpy as np
 
 from regard.errors import InputError
 
@@ -72,6 +71,7 @@ class Result:
 def plain(value: Any) -> Any:
     """Arrays to lists, dataclasses to dictionaries, non-finite floats to strings.
 
+    >>> import numpy as np
     >>> plain({"a": np.arange(2), "b": float("inf")})
     {'a': [0, 1], 'b': 'inf'}
     """
@@ -79,10 +79,8 @@ def plain(value: Any) -> Any:
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray):
+    if _of_numpy(value):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -92,3 +90,9 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value)
+
+
+def _of_numpy(value: Any) -> bool:
+    """Is it an array or a number of NumPy's? Where nobody has loaded NumPy nothing is, and it stays unloaded."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))

@@ -138,13 +138,13 @@ def _to_float64(value: Any) -> Any:
 
 def _flat(values: Any) -> list[Tensor]:
     """The tensors among arguments, in lists too; quicker than a general walk, and it runs at every operation."""
-    found = []
+    tensors = []
     for value in values.values() if isinstance(values, dict) else values:
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            found += [v for v in value if isinstance(v, Tensor)]
-    return found
+            tensors += [v for v in value if isinstance(v, Tensor)]
+    return tensors
 
 
 def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **rest: Any) -> Tensor:

@@ -80,6 +80,10 @@ def test_score(run, place, monkeypatch, capsys):
     code, out, _ = regard(monkeypatch, capsys, "score", run, "--test", *files, "--weights", "last", "--json")
     assert code == 0
     assert json.loads(out)["all"]["pairs"] == 11
+    assert json.loads(out)["literature"] is None
+    code, out, _ = regard(monkeypatch, capsys, "score", run, "--scoring", "literature")
+    assert code == 0
+    assert "as in the literature (lower-cased, sacremoses" in out
 
 
 def test_translate_a_sentence_a_file_and_standard_input(run, place, monkeypatch, capsys):
@@ -93,6 +97,7 @@ def test_translate_a_sentence_a_file_and_standard_input(run, place, monkeypatch,
     _, out, _ = regard(monkeypatch, capsys, "translate", run, "der mann", "--json")
     assert json.loads(out)["source"] == ["der mann"]
     assert json.loads(out)["log_probability"][0] < 0
+    assert json.loads(out)["doubts"] == []
 
 
 @pytest.mark.parametrize(
@@ -224,6 +229,7 @@ def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, ca
         (["score", "run", "--data", "x"], "run has settings and data of its own; leave --data, --source, --target"),
         (["score", "--model", "a.py:b", "--log-probabilities", "x"], "is a file in the place of a model"),
         (["score", "--model", "gone.py:b"], "gone.py:b: there is no file 'gone.py'"),
+        (["score", "run", "--scoring", "paper"], "--scoring is sacrebleu or literature, not 'paper'."),
         (["score", "run", "--split", "dev"], "There is no split 'dev'; give test, validation or train."),
         (["train", "--model", "own"], "'own' must name a file and a function in it"),
         (["train", "--set", "model.kind=own"], "model.kind own is a model of yours: name it with --model FILE.py:NAME"),

@@ -174,6 +174,7 @@ def test_a_record_that_is_no_json() -> None:
 # written from folders
 
 
+@pytest.mark.slow
 def test_from_a_run(folders: Path) -> None:
     made, log = record.from_folders("defaults", [folders / "one"])
     (run,) = made.runs
@@ -196,6 +197,7 @@ def test_from_a_comparison(folders: Path) -> None:
     assert str(folders) not in record.text(made) + log
 
 
+@pytest.mark.slow
 def test_from_a_study(folders: Path, tmp_path: Path) -> None:
     from regard.translator.studies.tuning import tune
 

@@ -243,6 +243,7 @@ def test_a_mask_is_the_same_as_deleting_rows(keys, eps, data):
     assert design.verify(masked.certificate, keys).holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), [(7, 3), (101, 5), (31, 37), (13, 1)])
 def test_asking_together_gives_the_same_answers(n, d):
     keys = np.random.default_rng(n).standard_normal((n, d))

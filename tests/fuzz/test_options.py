@@ -51,7 +51,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         yield from commands(one, (*words, name))
 
 
-PROGRAM = typer.main.get_command(cli.app)  # built once: every call of the app would build it again
+PROGRAM = typer.main.get_command(cli.app)
 VERBS = dict(commands(PROGRAM))
 TRIED = [verb for verb in VERBS if verb in CHEAP]
 
@@ -74,7 +74,6 @@ def drawn(command: Any, draw: random.Random) -> list[str]:
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[object, str]:
     """The exit code and all that is printed."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-    monkeypatch.setattr(cli, "app", PROGRAM)
     monkeypatch.setattr(sys, "argv", ["regard", *words])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 0\n0 1\n")))
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():

@@ -10,7 +10,7 @@ import pytest
 
 from lab_browser import browser, lab, number, opened, settled, tab
 from regard.lab.page import mathml, pages
-from regard.notation import readable
+from regard.notation import MEANINGS, readable
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
 
@@ -76,6 +76,17 @@ def test_every_sign_has_its_meaning(tab, lab):
         assert said in meanings
     tab.hover("#formulas mi >> nth=0")
     assert tab.is_visible("#tip")
+
+
+def test_statement_verdict_and_proof_are_set_and_their_signs_explained(tab, lab):
+    opened(tab, lab, "claims?claim=average-within-budget&show=proof")
+    for place in (".statement", ".verdict", ".proof"):
+        assert tab.locator(f"{place} math").count() > 0, place
+    assert not re.search(r"\|\||sqrt|<=|>=|\beps\b|alpha", tab.text_content(".proof") + tab.text_content(".statement"))
+    tab.hover(".proof mi >> nth=0")
+    assert tab.text_content("#tip") == MEANINGS["L"]
+    tab.hover("#title")
+    assert not tab.is_visible("#tip")
 
 
 def test_formulas_are_set_in_the_font_that_the_lab_brings(tab, lab):

@@ -198,7 +198,7 @@ def test_the_noise_page_agrees_with_the_copied_lines(tab, lab):
     assert float(negative) == number(tab, "negative")
     said = run_shell(lines(tab, "shell"))
     shown = [f"{number(tab, f'{name}-error'):.8f}" for name in ("one", "two")]
-    assert re.search(rf"E\|\|c - target\|\|\^2 +{shown[0]} +{shown[1]}", said)
+    assert re.search(rf"E‖c - target‖² +{shown[0]} +{shown[1]}", said)
 
 
 def test_the_law_that_is_drawn_is_a_distribution_with_the_right_mean(lab):

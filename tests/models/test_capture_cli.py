@@ -13,32 +13,7 @@ from typer.testing import CliRunner  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models import Capture  # noqa: E402
-
-MODEL = """
-import torch
-from torch import nn
-
-class Untidy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attn = nn.MultiheadAttention(8, 2, batch_first=True, dropout=0.5)
-
-    def forward(self, x):
-        return self.attn(x, x, x, need_weights=False)[0]
-
-def build():
-    torch.manual_seed(0)
-    return Untidy(), torch.randn(1, 5, 8)
-
-def nothing():
-    return nn.Linear(3, 3), torch.randn(2, 3)
-
-def linear():
-    class LinearAttention(nn.Module):
-        def forward(self, x):
-            return x @ (x.transpose(1, 2) @ x)
-    return LinearAttention(), torch.randn(1, 5, 8)
-"""
+from small_model import MODEL  # noqa: E402
 
 
 @pytest.fixture

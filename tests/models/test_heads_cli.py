@@ -13,32 +13,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-
-MODEL = """
-import torch
-from torch import nn
-
-class Untidy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attn = nn.MultiheadAttention(8, 2, batch_first=True, dropout=0.5)
-
-    def forward(self, x):
-        return self.attn(x, x, x, need_weights=False)[0]
-
-def build():
-    torch.manual_seed(0)
-    return Untidy(), torch.randn(1, 5, 8)
-
-def nothing():
-    return nn.Linear(3, 3), torch.randn(2, 3)
-
-def spoiled():
-    made, words = build()
-    with torch.no_grad():
-        made.attn.in_proj_weight[0, 0] = float("nan")
-    return made, words
-"""
+from small_model import MODEL
 
 
 @pytest.fixture

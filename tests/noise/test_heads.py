@@ -191,6 +191,7 @@ def test_the_surrogate_estimates_the_exact_error() -> None:
     assert surrogate(Q)[0] == pytest.approx(error(model, Q), abs=2e-3)
 
 
+@pytest.mark.slow
 def test_optimised_queries_beat_the_designed_ones_within_the_budget() -> None:
     model = gaussian_setting(10)
     one = optimise(model, heads=1, max_norm=20.0, starts=1, points=2**10)

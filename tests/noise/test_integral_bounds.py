@@ -8,6 +8,7 @@ import flint
 import numpy as np
 import pytest
 
+from regard.errors import CouldNotFindOut
 from regard.noise import NoiseModel, score_laws
 from regard.noise.integrals import (
     COARSE,
@@ -23,7 +24,7 @@ from regard.noise.integrals import (
     outer_bound,
     score_range,
 )
-from regard.noise.scores import Scores
+from regard.noise.scores import KeyLaw, Scores
 
 
 def scores(*laws: tuple[float, float]) -> Scores:
@@ -131,3 +132,42 @@ def test_two_heads_pay_for_both() -> None:
     )
     parts = inner + 2 * outer_bound(COARSE.step) + 8 * math.exp(-COARSE.decay) + abs(float(total))
     assert estimate == pytest.approx(parts, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("rule", [FINE, COARSE, Rule(step=0.7, cut=5.0, decay=9.0)])
+@pytest.mark.parametrize("sd", [1e-3, 0.1, 0.4, 1.0, 3.0])
+def test_the_nodes_reach_the_cut_on_both_sides_and_are_as_dense_as_the_bound_says(sd: float, rule: Rule) -> None:
+    x, _ = gaussian_nodes(sd, rule)
+    step = x[1] - x[0]
+    assert x[-1] == -x[0] >= rule.cut
+    assert x[-1] - step < rule.cut
+    strip = np.linspace(0, math.pi / (2 * sd), 100_001)[1:]  # where the integrand is analytic
+    assert (2 * math.pi * strip / step - strip**2 / 2).max() >= rule.decay + 4 - 1e-6
+
+
+def test_the_range_of_the_scores_covers_every_component() -> None:
+    laws = [([0.5, 0.5], [[-3.0], [5.0]], [[4.0]]), ([1.0], [[1.0]], [[0.0]])]
+    made = tuple(KeyLaw(*(np.array(part) for part in law)) for law in laws)
+    low, high = score_range(made, np.array([2, 3]), 0, 8.0)
+    assert low == max(-3 - 8 * 2, 1)
+    assert high == pytest.approx(5 + 8 * 2 + math.log(5), abs=1e-12)
+
+
+def two_heads(*, ahead: float, variance: float) -> Scores:
+    """Two keys, the second ahead in both heads."""
+    return score_laws(NoiseModel(means=np.array([[0.0, 0.0], [ahead, ahead]]), isotropic=variance), np.eye(2))
+
+
+def test_heads_that_are_far_from_a_tie_copy_in_both() -> None:
+    pair, same, estimate = cross_moments(two_heads(ahead=300.0, variance=0.01), 0, 1)
+    assert estimate < 1e-6
+    assert same[1] == pytest.approx(1, abs=1e-6)
+    assert max(abs(same[0]), abs(pair[0, 1]), abs(pair[1, 0])) < 1e-6
+
+
+def test_a_double_integral_that_would_be_too_large_is_not_begun() -> None:
+    made = two_heads(ahead=0.0, variance=110.0**2)
+    points = len(log_u_grid(made.laws, made.counts, 0, COARSE)) * len(log_u_grid(made.laws, made.counts, 1, COARSE))
+    assert 2**23 < points < 2**24
+    with pytest.raises(CouldNotFindOut, match="spread too far for the double integral"):
+        cross_moments(made, 0, 1)

@@ -122,6 +122,7 @@ def test_known_first_pairs(library: str) -> None:
     assert first(2, "float16", "native") == (2, 712)
 
 
+@pytest.mark.slow
 def test_float32_first_pair_up_to_two_to_the_24() -> None:
     found = positions(dim=2, length=2**24, format="float32")
     assert found.equal == (1804, 10840506)

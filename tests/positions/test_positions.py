@@ -329,6 +329,7 @@ def test_an_odd_dimension_is_compared_pair_by_pair(dim, length):
     assert found.distance[1] - found.distance[0] < 1e-12
 
 
+@pytest.mark.slow
 def test_an_odd_dimension_in_a_format_and_at_a_length_beyond_all_pairs():
     assert positions(dim=1, length=1000, format="bfloat16").equal == (8, 52)
     far = positions(dim=3, length=10**30)

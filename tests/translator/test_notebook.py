@@ -56,6 +56,7 @@ def said(notebook) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.slow
 def test_it_runs_and_shows_what_the_prose_promises(executed):
     text = said(executed)
     assert "No source sentence is in two splits." in text
@@ -76,6 +77,7 @@ def test_the_file_is_clean():
     assert sum("$$" in "".join(c["source"]) for c in prose) >= 4
 
 
+@pytest.mark.slow
 def test_the_vectors_notebook_runs_and_compares_on_the_input(tmp_path):
     text = said(ran(VECTORS, SMALL_VECTORS, tmp_path / "executed.ipynb"))
     for kind in ("word2vec:skipgram", "glove:glove", "bert:bert"):

@@ -28,6 +28,7 @@ from regard.cli import (
     symmetry,
     translator,
 )
+from regard.cli.branches import named_part
 from regard.cli.output import Group
 from regard.errors import InputError, RegardError
 from regard.extras import EXTRAS, missing
@@ -84,7 +85,9 @@ def _root(
 def main() -> None:
     """Run the command line; every failure is one sentence on standard error, never a traceback."""
     try:
-        if (code := app(standalone_mode=False)) == INTERRUPTED:  # typer swallows Ctrl-C and says nothing
+        if (
+            code := named_part(app, sys.argv[1:])(standalone_mode=False)
+        ) == INTERRUPTED:  # typer swallows Ctrl-C and says nothing
             raise KeyboardInterrupt
         sys.exit(code)
     except UsageError as error:  # unknown options, missing arguments, words that are not numbers

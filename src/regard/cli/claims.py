@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Details, Progress, note, show
+from regard.cli.output import AsJson, Details, Progress, in_unicode, note, show
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,15 +125,26 @@ def _one(found: Claim | Found, option: str) -> Claim:
 
 
 def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
-    from regard.coursework.catalogue import claims as catalogue
-
     if not alone:
         raise InputError(
             "--proof, --plot and --set are about one claim, as are --template and --answer: name it, as in "
             "regard claims average-of-two."
         )
+    if not (check or as_json):
+        _list_quickly()
+    from regard.coursework.catalogue import claims as catalogue
+
     found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
     show(found, as_json=as_json, details=details, formulas=True)
+
+
+def _list_quickly() -> None:
+    """Print the stored list of claims and leave, where it is of the claims that are there."""
+    from regard.coursework.contents import entries, listed
+
+    if (stored := entries()) is not None:
+        typer.echo(in_unicode(listed(stored)))
+        raise typer.Exit(0)
 
 
 def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:

@@ -290,7 +290,6 @@ def _answer(
 ) -> None:
     """Ask, write what was asked for, and print."""
     from regard.arrays import check_target
-    from regard.design import pictures
     from regard.design.certificate import write_certificate
     from regard.pictures import ENDINGS
 
@@ -302,6 +301,8 @@ def _answer(
         write_certificate(out, answer.certificate)
         note(f"certificate written to {out}")
     if plot is not None:
+        from regard.design import pictures
+
         pictures.draw(answer, keys, plot)
         note(f"picture written to {plot}")
     show(answer, as_json=as_json, details=details)

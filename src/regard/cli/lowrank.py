@@ -113,7 +113,7 @@ def lowrank(
     _save(answer, out, plot)
     if check:
         answer = _checked(answer, source)
-    show(answer, as_json=as_json)
+    show(answer, as_json=as_json, formulas=True)
 
 
 def _studied(

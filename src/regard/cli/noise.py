@@ -42,7 +42,7 @@ def compare(
 
     regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20
 
-    says: E||c - target||^2 is 0.44610870 for one head and 0.04045203 for two, 11 x steadier.
+    says: E‖c - target‖² is 0.44610870 for one head and 0.04045203 for two, 11 x steadier.
     """
     from regard import noise
 
@@ -56,7 +56,7 @@ def compare(
         from regard.noise import pictures
 
         pictures.plot_keys(plot_keys, iso=iso, spread=spread)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)
 
 
 @app.command()
@@ -81,7 +81,7 @@ def study(
 
     regard noise study model.toml --queries 20,20,0,0,0,0,0,0,0,0
 
-    says: E||c - target||^2 = 0.4461087037, and key 0 takes more than 0.9 with probability 0.4405776.
+    says: E‖c - target‖² = 0.4461087037, and key 0 takes more than 0.9 with probability 0.4405776.
     """
     from regard import noise
 
@@ -102,7 +102,7 @@ def study(
     )
     if plot:
         result.plot(plot)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)
 
 
 @app.command()
@@ -126,7 +126,7 @@ def optimise(
 
     regard noise optimise --heads 2 --max-norm 20
 
-    says: E||c - target||^2 = 0.00732, where the designed queries reach 0.037855739 at best: 5.17 times as much.
+    says: E‖c - target‖² = 0.00732, where the designed queries reach 0.037855739 at best: 5.17 times as much.
     """
     from regard import noise
 
@@ -154,7 +154,7 @@ def optimise(
         save_array(out, result.queries)
     if plot:
         result.plot(plot)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)
 
 
 @app.command()

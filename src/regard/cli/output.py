@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+from regard.cli.plain_values import read_plainly
 
 if TYPE_CHECKING:
     from regard.results import Result
@@ -19,6 +22,16 @@ Details = Annotated[bool, typer.Option("--details", help="Also every digit, and 
 
 class Group(typer.core.TyperGroup):
     """A group whose list of commands shows each one's first sentence whole, wrapped and not cut."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return read_plainly(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command: Any = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, Group):
+            parameters = type(command).get_params
+            command.get_params = lambda ctx: read_plainly(parameters(command, ctx))
+        return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for name in self.list_commands(ctx):
@@ -33,20 +46,33 @@ def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool
     said = result.to_json() if as_json else str(result)
     if details and not as_json and (more := result.details()):
         said += f"\n\n{more}"
-    typer.echo(_in_unicode(said) if formulas and not as_json else said)
+    typer.echo(in_unicode(said) if formulas and not as_json else said)
     raise typer.Exit(0 if result.answer else 1)
 
 
-def _in_unicode(text: str) -> str:
+def in_unicode(text: str) -> str:
     """Formulas as a book prints them, where the terminal can show every sign of them; else as they are typed."""
     from regard.notation import readable
 
-    nicer = readable(text)
+    nicer = _in_columns(text, readable(text))
     try:
         nicer.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return text
     return nicer
+
+
+def _in_columns(before: str, after: str) -> str:
+    """The lines after a change, where a table's columns have moved with them put back.
+
+    >>> _in_columns("||q||^2     3.1", "‖q‖²     3.1")
+    '‖q‖²        3.1'
+    """
+    lines = []
+    for old, new in zip(before.split("\n"), after.split("\n"), strict=True):
+        label, gap, rest = re.match(r"(.*?)(\s{3,}|$)(.*)", new).groups()  # type: ignore[union-attr]
+        lines.append(label + gap + " " * (len(old) - len(new)) * bool(rest) + rest)
+    return "\n".join(lines)
 
 
 def note(message: str) -> None:

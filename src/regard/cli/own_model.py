@@ -53,7 +53,7 @@ def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]
     return own_run(code, own_settings(settings), words), pairs
 
 
-def judged_file(path: Path, run: Path | None, settings: Settings | None, split: str) -> FileScore:
+def judged_file(path: Path, run: Path | None, settings: Settings | None, split: str, *, literature: bool) -> FileScore:
     """The score of a file of log-probabilities, of a run's tokens or of the settings'."""
     from regard.translator.scoring.token_files import score_file
     from regard.translator.training.own_runs import fitting, tokens_of, tokens_of_run
@@ -65,7 +65,14 @@ def judged_file(path: Path, run: Path | None, settings: Settings | None, split: 
     else:
         raise InputError("Give the data that the log-probabilities are of: --data DIR.")
     encoded = fitting(pairs, words, settings)
-    return score_file(path, encoded, pairs, scored_on=scored_on, lowercase=settings.vocabulary.lowercase)
+    return score_file(
+        path,
+        encoded,
+        pairs,
+        scored_on=scored_on,
+        lowercase=settings.vocabulary.lowercase,
+        literature=settings.data.target if literature else None,
+    )
 
 
 def written_tokens(path: Path, settings: Settings, split: str) -> TokensWritten:

@@ -62,4 +62,4 @@ def positions(
     )
     if plot is not None:
         result.plot(plot)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)

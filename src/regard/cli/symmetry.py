@@ -64,7 +64,7 @@ def symmetry(
     )
     if plot is not None:
         result.plot(plot)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)
 
 
 def _write_template(path: str) -> NoReturn:

@@ -118,13 +118,17 @@ def score(
     beam: Beam = 1,
     engine: EngineName = "eager",
     weights: Weights = "best",
+    scoring: Annotated[
+        str,
+        typer.Option(help="sacrebleu, or literature: BLEU as papers on Multi30k count it, too."),
+    ] = "sacrebleu",
     as_json: AsJson = False,
 ) -> None:
     """Perplexity both ways of counting, nats per character, BLEU and chrF with signatures, by length and phenomenon.
 
     regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
 
-    regard translator score runs/good --beam 5
+    regard translator score runs/good --beam 5 --scoring literature
 
     A model of your own, with its own weights, on the same tokens as ours (words and lengths of the coursework; others
     with --set), or log-probabilities that it wrote:
@@ -135,18 +139,24 @@ def score(
     """
     from regard.translator.scoring.scores import score as judged
 
+    if scoring not in ("sacrebleu", "literature"):
+        raise InputError(f"--scoring is sacrebleu or literature, not {scoring!r}.")
+    as_in_papers = scoring == "literature"
     settings = _without_run(run, model or log_probabilities, changes, data=data, source=source, target=target)
     if log_probabilities is not None:
         if model is not None or test is not None:
             raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
-        show(judged_file(log_probabilities, run, settings, split), as_json=as_json)
+        show(judged_file(log_probabilities, run, settings, split, literature=as_in_papers), as_json=as_json)
     if run is not None:
         opened = _opened(run, weights, model)
         pairs = _pairs(test, opened.settings, split)
     else:
         opened, pairs = opened_model(str(model), settings, split)
         pairs = pairs if test is None else _pairs(test, opened.settings, split)
-    show(judged(opened, pairs, beam=beam, engine=engine, progress=Progress("translating")), as_json=as_json)
+    judgement = judged(
+        opened, pairs, beam=beam, engine=engine, literature=as_in_papers, progress=Progress("translating")
+    )
+    show(judgement, as_json=as_json)
 
 
 @app.command()
@@ -203,6 +213,10 @@ def translate(
     found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if found.cut:
         note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
+    for line in found.doubts[:5]:
+        note(line)
+    if len(found.doubts) > 5:
+        note(f"{len(found.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")
     show(found, as_json=as_json)
 
 

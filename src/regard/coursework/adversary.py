@@ -52,8 +52,8 @@ def attack(
         return {name: round(value) if name in whole else value for name, value in point.items()}
 
     with np.errstate(over="ignore"):  # of the spread of the values, where a constant in them is huge
-        found = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
-    return Attack(value=float(-found.fun), at=place(found.x), tries=int(found.nfev))
+        optimum = differential_evolution(lambda x: -function(**place(x)), limits, maxiter=rounds, rng=seed, tol=1e-12)
+    return Attack(value=float(-optimum.fun), at=place(optimum.x), tries=int(optimum.nfev))
 
 
 def worst_keys_for_copying(
@@ -70,14 +70,14 @@ def worst_keys_for_copying(
     keys = project(start.copy())
     value, best = -np.inf, keys
     for step in range(steps):
-        found = design.copy(keys, 0, eps=eps)
-        if found.lower_bound is None:  # no query copies key 0 at all
+        answer = design.copy(keys, 0, eps=eps)
+        if answer.lower_bound is None:  # no query copies key 0 at all
             return Attack(value=np.inf, at={}, tries=step + 1, keys=keys)
-        if found.lower_bound > value:
-            value, best = found.lower_bound, keys.copy()
-        if found.certificate.dual is None:  # no query copies key 0 at all: seen to above
+        if answer.lower_bound > value:
+            value, best = answer.lower_bound, keys.copy()
+        if answer.certificate.dual is None:  # no query copies key 0 at all: seen to above
             break
-        w = floats(found.certificate.dual.weights)
+        w = floats(answer.certificate.dual.weights)
         w = w / w.sum()
         r = keys[0] - w @ keys[1:]
         # All derivatives point along r; the fourth root keeps keys of tiny weight moving, and it is still an ascent.
@@ -112,18 +112,18 @@ def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random
             break
         setting = {size.name: size.moved(best.instance.setting[size.name], rng, step) for size in sizes}
         latent = best.instance.latent + step * rng.standard_normal(best.instance.latent.shape)
-        found = trial(latent, setting)
-        if found is None:
+        outcome = trial(latent, setting)
+        if outcome is None:
             continue
-        better = not found.ruling.room >= best.ruling.room
-        step, best = (step * 1.3, found) if better else (max(step * 0.9, 1e-3), best)
+        better = not outcome.ruling.room >= best.ruling.room
+        step, best = (step * 1.3, outcome) if better else (max(step * 0.9, 1e-3), best)
     return best
 
 
 def smallest(failed: Tried, candidates: Iterable[Instance], judge: Callable[[Instance], Tried]) -> Tried:
     """The first of the candidates, which come smallest first, at which the answer fails too; else what had failed."""
     for candidate in candidates:
-        found = judge(candidate)
-        if found.ruling.fails:
-            return found
+        outcome = judge(candidate)
+        if outcome.ruling.fails:
+            return outcome
     return failed

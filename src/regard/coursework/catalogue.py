@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,9 +11,10 @@ from typing import Any
 
 from regard.coursework import checklists
 from regard.coursework.claim import TOPICS, Claim
+from regard.coursework.contents import Entry, listed
 from regard.coursework.finding import Asked, Found
 from regard.coursework.sources import SETS, find_set, sets_beginning
-from regard.coursework.verdict import WIDTH, Table, wrapped
+from regard.coursework.verdict import Table
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
@@ -29,19 +29,10 @@ class Listing(Result):
     claims: tuple[Claim, ...]
 
     def __str__(self) -> str:
-        lines: list[str] = []
-        for topic in dict.fromkeys(claim.topic for claim in self.claims):
-            lines += [f"{topic}:"]
-            lines += [_line(claim) for claim in self.claims if claim.topic == topic]
-        by_set = wrapped(f"By problem set: regard claims SET, with SET one of {', '.join(SETS)}.")
-        return "\n".join([*lines, "", "Next: regard claims NAME, or regard claims --check for all verdicts.", by_set])
+        return listed(Entry(claim.topic, claim.name, claim.statement) for claim in self.claims)
 
     def to_dict(self) -> dict[str, Any]:
         return {"claims": [claim.to_dict() for claim in self.claims]}
-
-
-def _line(claim: Claim) -> str:
-    return f"  {claim.name:<30}" + textwrap.shorten(claim.statement, WIDTH - 32, placeholder=" ...")
 
 
 class Claims(Mapping[str, Claim]):

@@ -72,9 +72,9 @@ def of(set: str, question: str) -> Checklist:
     Traceback (most recent call last):
     regard.errors.InputError: cs224n-w25-a4 has no question '1-6'; ...
     """
-    found = find_set(set)
-    label = found.label(question)
-    return Checklist(set=found.name, question=label, items=_items()[found.name, label])
+    known_set = find_set(set)
+    label = known_set.label(question)
+    return Checklist(set=known_set.name, question=label, items=_items()[known_set.name, label])
 
 
 def questions() -> tuple[tuple[str, str], ...]:

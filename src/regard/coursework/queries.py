@@ -98,7 +98,7 @@ def against_shortest(query: Array, keys: Array, chosen: Sequence[int], eps: floa
     """The norm against that of the shortest query which does as well."""
     from regard import design
 
-    found = design.share(keys, list(chosen), eps=eps)
-    if found.lower_bound is None or not found.lower_bound > 0:
+    shortest = design.share(keys, list(chosen), eps=eps)
+    if shortest.lower_bound is None or not shortest.lower_bound > 0:
         return None  # q = 0 is enough, and no ratio says anything
-    return Best(yours=float(np.linalg.norm(query)), best=found.lower_bound)
+    return Best(yours=float(np.linalg.norm(query)), best=shortest.lower_bound)

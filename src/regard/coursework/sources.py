@@ -47,9 +47,9 @@ class ProblemSet:
         regard.errors.InputError: cse151b-hw4 has no question '1C'; did you mean 1B.i or 1A.i? It has ...
         """
         asked = parts(question)
-        found = tuple(label for label in self.labels if asked and _begins(parts(label), asked))
-        if found:
-            return found
+        labels = tuple(label for label in self.labels if asked and _begins(parts(label), asked))
+        if labels:
+            return labels
         near = self._near(question)
         hint = f"did you mean {_either(near)}? " if near else ""
         raise InputError(
@@ -63,11 +63,11 @@ class ProblemSet:
         >>> SETS["cse151b-hw4"].label("1b ii")
         '1B.ii'
         """
-        found = self.find(question)
-        exact = [label for label in found if parts(label) == parts(question)]
-        if not exact and len(found) > 1:
-            raise InputError(f"{self.name}: {question[:40]!r} begins {', '.join(found)}; write one of them.")
-        return (exact or list(found))[0]
+        labels = self.find(question)
+        exact = [label for label in labels if parts(label) == parts(question)]
+        if not exact and len(labels) > 1:
+            raise InputError(f"{self.name}: {question[:40]!r} begins {', '.join(labels)}; write one of them.")
+        return (exact or list(labels))[0]
 
     def _near(self, question: str) -> list[str]:
         """The labels that look alike, as they would be typed."""
@@ -81,11 +81,11 @@ def parts(label: str) -> tuple[str, ...]:
     >>> parts("Question 1B.ii"), parts("(d)ii"), parts("Attention (a)"), parts("3aii")
     (('1', 'b', 'ii'), ('d', 'ii'), ('attention', 'a'), ('3', 'a', 'ii'))
     """
-    found: list[str] = []
+    words: list[str] = []
     for word in re.findall(r"\d+|[a-z]+", label.lower()):
         together = RUN_TOGETHER.fullmatch(word)
-        found += together.groups() if together else [] if word in LEFT_OUT else [word]
-    return tuple(found)
+        words += together.groups() if together else [] if word in LEFT_OUT else [word]
+    return tuple(words)
 
 
 def _begins(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
@@ -151,15 +151,15 @@ def find_set(name: str) -> ProblemSet:
     Traceback (most recent call last):
     regard.errors.InputError: 'cs' begins the names of cs224n-w25-a4 and cse151b-hw4: write more of the one you mean.
     """
-    found = sets_beginning(name)
-    if len(found) > 1:
-        names = " and ".join(one.name for one in found)
+    candidates = sets_beginning(name)
+    if len(candidates) > 1:
+        names = " and ".join(one.name for one in candidates)
         raise InputError(f"{name!r} begins the names of {names}: write more of the one you mean.")
-    if not found:
+    if not candidates:
         near = difflib.get_close_matches(str(name).lower(), SETS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the sets are {', '.join(SETS)}."
         raise InputError(f"There is no problem set {str(name)[:40]!r}; {hint}")
-    return found[0]
+    return candidates[0]
 
 
 def sets_beginning(name: str) -> list[ProblemSet]:

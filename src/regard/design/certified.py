@@ -48,7 +48,7 @@ def solve(question: Question) -> Design:
 
 def _demanded(question: Question) -> Tried | None:
     nothing = np.zeros(question.keys.shape[1])
-    if question.value(nothing) <= question.limit() + 1e-12:  # the check decides, exactly
+    if question.value_of_nothing() <= question.limit() + 1e-12:  # the check decides, exactly
         uniform = np.ones(len(question.competing)) if len(question.competing) else np.zeros(0)
         tried = _shortest(question, nothing, Balance(weights=uniform, mixture=np.ones(len(question.chosen))))
         if tried is not None:
@@ -67,7 +67,7 @@ def _search(question: Question, place: Geometry) -> tuple[Array | None, Balance]
     limit = question.limit()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
         if len(place.anchors) == 1:
-            single = shortest(place.points - place.anchors[0], limit, gap=SOLVER_GAP)
+            single = shortest(place.points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
             solution = single.query if math.isfinite(single.upper) else None
             dual = Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
         else:
@@ -240,5 +240,5 @@ def answered(question: Question, made: Certificate, verification: Verification) 
 def _textbook(question: Question, query: Array | None) -> Textbook | None:
     if question.eps is None or question.scale != 1 or query is None or not query.any():
         return None
-    place = {int(row): i for i, row in enumerate(question.rows)}
-    return textbook_query(question.keys[question.rows], [place[j] for j in question.chosen], question.eps)
+    keys = question.keys if len(question.rows) == len(question.keys) else question.keys[question.rows]
+    return textbook_query(keys, np.searchsorted(question.rows, question.chosen).tolist(), question.eps)

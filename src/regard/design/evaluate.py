@@ -14,7 +14,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.rigor import U, dot_enclosure
+from regard.rigor import U, dot_enclosure, exact_sum, largest
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
@@ -36,7 +36,7 @@ def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
         return sum((flint.arb(float(x)).exp() for x in highest), flint.arb(0))
     if len(highest) and highest.max() > 600:  # their sum could overflow
         return flint.arb(math.inf)
-    return flint.arb(math.fsum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
+    return flint.arb(exact_sum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
 
 
 def entropy(weights: Array, *, strict: bool) -> flint.arb:
@@ -50,10 +50,10 @@ def entropy(weights: Array, *, strict: bool) -> flint.arb:
         return flint.arb(-math.inf)  # nothing competes
     if strict:
         return entropy_ball(positive)
-    total = math.fsum(positive)
+    total = exact_sum(positive)
     logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts less than it should
-    value = -math.fsum(positive * logs) / total
-    size = math.fsum(positive * (np.abs(logs) + 1)) / total
+    value = -exact_sum(positive * logs) / total
+    size = exact_sum(positive * (np.abs(logs) + 1)) / total
     return flint.arb(value - 2 * (LIBRARY_ULPS + 6) * U * size)
 
 
@@ -73,39 +73,46 @@ def norm_above(vector: Array) -> float:
     if top == 0:
         return 0.0
     unit = math.ldexp(1.0, math.frexp(top)[1] - 1)  # a power of two, so that scaling is exact and nothing overflows
-    return unit * math.sqrt(math.fsum((vector / unit) ** 2)) * (1 + 8 * U) + 1e-323
+    return unit * math.sqrt(exact_sum((vector / unit) ** 2)) * (1 + 8 * U) + 1e-323
 
 
-def slack_above(keys: Array, weights: Array, anchors: Array, mixture: Array, *, refine: bool) -> float:
+def slack_above(
+    keys: Array, weights: Array, anchors: Array, mixture: Array, *, refine: bool, top: float | None = None
+) -> float:
     """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
 
     mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
     changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
+    top: the largest absolute value among the keys, from a caller that has it.
     """
-    total = math.fsum(weights)
+    total = exact_sum(weights)
     if total == 0:
         return 0.0  # nothing competes
-    scaled = mixture * (total / math.fsum(mixture))
-    rest = math.fsum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
-    largest = int(np.argmax(scaled))
-    if scaled[largest] + rest <= 0:
+    scaled = mixture * (total / exact_sum(mixture))
+    rest = exact_sum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
+    heaviest = int(np.argmax(scaled))
+    if scaled[heaviest] + rest <= 0:
         return math.inf
-    parts = [(keys, weights), (anchors, -scaled), (anchors[largest : largest + 1], np.array([-rest]))]
-    return _length_above(parts, total, refine=refine)
+    parts = [(keys, weights), (anchors, -scaled), (anchors[heaviest : heaviest + 1], np.array([-rest]))]
+    return _length_above(parts, total, refine=refine, top=top)
 
 
 def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine: bool) -> float:
     """An upper bound of || sum_i (w_i / W - p_i / P) k_i || for a prescribed distribution p."""
-    total = math.fsum(weights)
+    total = exact_sum(weights)
     # W / P = 1 + (W - P) / P, to a few roundings of the small second part
-    excess = math.fsum(np.concatenate([weights, -target])) / math.fsum(target)
-    size = float(np.abs(keys).max(initial=0.0)) * math.sqrt(keys.shape[1]) * max(1.0, math.fsum(target) / total)
+    excess = exact_sum(np.concatenate([weights, -target])) / exact_sum(target)
+    size = largest(keys) * math.sqrt(keys.shape[1]) * max(1.0, exact_sum(target) / total)
     parts = [(keys, weights), (keys, -target), (keys, -excess * target)]
     return _length_above(parts, total, refine=refine) + 8 * U * (U + abs(excess)) * size
 
 
-def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: bool) -> float:
-    """An upper bound of || sum over the parts of rows^T coefficients || / total."""
+def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: bool, top: float | None = None) -> float:
+    """An upper bound of || sum over the parts of rows^T coefficients || / total; top: of the first part, if known."""
+    tops = {} if top is None else {id(parts[0][0]): top}
+    for rows, _ in parts:
+        if id(rows) not in tops:  # each is read once
+            tops[id(rows)] = largest(rows)
     if refine:  # in one compensated sum, where cancellation between the parts costs nothing
         rows = np.concatenate([rows for rows, _ in parts])
         coefficients = np.concatenate([coefficients for _, coefficients in parts])
@@ -113,9 +120,9 @@ def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: boo
     else:
         mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
         for rows, coefficients in parts:
-            part, error = dot_enclosure(rows.T, coefficients)
+            part, error = dot_enclosure(rows.T, coefficients, top=tops[id(rows)])
             mid = mid + part
             rad = (rad + error) * (1 + 2 * U) + U * np.abs(mid) * (1 + 2 * U)
-    size = max(float(np.abs(rows).max(initial=0.0)) for rows, _ in parts)
+    size = max(tops.values())
     rounding = 4 * U * U * size * math.sqrt(len(mid)) * total
     return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)

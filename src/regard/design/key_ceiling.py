@@ -94,7 +94,7 @@ def ceilings(
 
 def _pinned_down(question: Question, max_norm: float | None) -> Ceiling:
     others = question.competing
-    same = (question.keys[others] == question.keys[question.chosen[0]]).all(axis=1)
+    same = question.copies
     try:
         proof = _proof(question, others[~same])
     except CouldNotFindOut:  # also where hull.decide ran out of time
@@ -200,7 +200,7 @@ def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, comb
     others = 1 / near - 1 - _copies(question)
     if others <= 0 or math.log(others) >= math.log(len(place.points)):
         return proof
-    solution = shortest(place.points - place.anchors[0], math.log(others), gap=1e-6)
+    solution = shortest(place.points, math.log(others), gap=1e-6)
     if not math.isfinite(solution.upper) or solution.upper >= (proof.norm or 0.0) * place.unit * question.scale:
         return proof
     query = place.query(solution.query, question.scale)
@@ -211,7 +211,7 @@ def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, comb
 
 def _copies(question: Question) -> int:
     """How many other allowed keys equal the chosen one, number for number."""
-    return int((question.keys[question.competing] == question.keys[question.chosen[0]]).all(axis=1).sum())
+    return int(question.copies.sum())
 
 
 def _confirmed(

@@ -14,6 +14,7 @@ F >= H(w) - mu.b - ||q|| ||P^T w - A^T mu|| for every q. Nothing here is trusted
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 
@@ -25,6 +26,7 @@ from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
 Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 300
+FEW_DIMENSIONS = 64  # up to which NumPy solves the model sooner than SciPy has found the routine
 PATIENCE = 25  # iterations without any better bound, after which rounding has the last word
 
 
@@ -88,8 +90,6 @@ class _Path:
 
         False where the path has become too stiff for that, or no constraint has any slope.
         """
-        from scipy.linalg import cho_factor, cho_solve
-
         now, d = self.now, self.points.shape[1]
         if not self.penalty < STIFFEST:
             return False
@@ -97,13 +97,12 @@ class _Path:
         centred *= np.sqrt(now.weights * self.penalty)[:, None]
         hessian = centred.T @ centred
         hessian.flat[:: d + 1] += 1.0
+        self.slopes = now.mean - self.anchors  # gradients of the constraints
         try:
-            self.factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+            solved = _solved(hessian, np.concatenate([now.query[:, None], self.slopes.T], axis=1))
         except np.linalg.LinAlgError:
             return False
-        self.slopes = now.mean - self.anchors  # gradients of the constraints
-        self.back_query = cho_solve(self.factor, now.query, check_finite=False)
-        self.back_slopes = cho_solve(self.factor, self.slopes.T, check_finite=False)
+        self.back_query, self.back_slopes = solved[:, 0], solved[:, 1:]
         self.gram = self.slopes @ self.back_slopes
         self.right = now.excess - self.slopes @ self.back_query
         return bool(self.gram.any())
@@ -149,28 +148,47 @@ class _Path:
         self.off_path = sqrt(residual @ residual) / max(sqrt(trial.query @ trial.query), 1e-300)
 
 
-def _non_negative(gram: Array, right: Array) -> Array:
-    """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A, as non-negative least squares."""
-    from scipy.linalg import cholesky, solve_triangular
-    from scipy.optimize import nnls
+def _solved(hessian: Array, right: Array) -> Array:
+    """H^-1 R for a positive definite H, which is overwritten."""
+    if len(hessian) <= FEW_DIMENSIONS:
+        return np.asarray(np.linalg.solve(hessian, right))
+    from scipy.linalg import cho_factor, cho_solve
 
+    factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, right, overwrite_b=True, check_finite=False))
+
+
+def _non_negative(gram: Array, right: Array) -> Array:
+    """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A."""
     size = np.sqrt(np.maximum(np.diag(gram), 1e-14 * np.trace(gram)))
     scaled = gram / np.outer(size, size)
     scaled.flat[:: len(size) + 1] += 1e-14 * len(size)
+    with contextlib.suppress(np.linalg.LinAlgError):
+        free = np.linalg.solve(scaled, right / size)
+        if (free > 0).all():  # then no bound is active, and this is the minimum
+            return np.asarray(free / size)
+    return np.asarray(_least_squares(scaled, right / size) / size)
+
+
+def _least_squares(scaled: Array, right: Array) -> Array:
+    """The same where some are zero, as non-negative least squares with a root of A."""
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import nnls
+
     for ridge in (0.0, 1e-12, 1e-9):
         try:
-            root = cholesky(scaled + ridge * np.eye(len(size)), lower=True, check_finite=False)
+            root = cholesky(scaled + ridge * np.eye(len(right)), lower=True, check_finite=False)
             break
         except np.linalg.LinAlgError:
             continue
-    target = solve_triangular(root, right / size, lower=True, check_finite=False)
+    target = solve_triangular(root, right, lower=True, check_finite=False)
     try:
-        solution, _ = nnls(root.T, target, maxiter=20 * len(size))
+        solution, _ = nnls(root.T, target, maxiter=20 * len(right))
     except RuntimeError:  # out of iterations: any positive direction will do, the line search looks after descent
-        solution = np.maximum(right / size, 0.0)
+        solution = np.maximum(right, 0.0)
     if not solution.any():
-        solution = np.ones(len(size)) * 1e-300
-    return np.asarray(solution / size)
+        solution = np.full(len(right), 1e-300)
+    return np.asarray(solution)
 
 
 def shortest_minimax(points: Array, anchors: Array, bounds: Array, *, gap: float = 2e-10) -> Minimax:
@@ -210,7 +228,8 @@ def _closer(path: _Path, best: Minimax) -> Minimax:
     lower = max(path.dual_numerator(path.mixture), 0.0) / length if length > 0 else inf
     if lower > best.lower:
         best = replace(best, lower=lower, weights=now.weights, mixture=path.mixture)
-    if sqrt(now.query @ now.query) > 1.01 * best.lower:
+    size = sqrt(now.query @ now.query)
+    if _next_factor(path, now, now.query, 1.0) * size > 1.01 * best.lower:  # far from feasible, or from short
         return best
     for query in (now.query, _levelled(path)):
         size = sqrt(query @ query)
@@ -242,11 +261,14 @@ def _factor_to_feasible(path: _Path, query: Array, most: float) -> float:
         point = path.at(factor * query)
         if point.value <= 2e-15:  # the check finds the last digits
             return factor
-        slope = float((point.mean - path.anchors[int(np.argmax(point.excess))]) @ query)
-        if slope >= 0:
-            return inf
-        factor += -point.value / slope * (1 + 1e-3) + 4e-16
+        factor = _next_factor(path, point, query, factor)
     return inf
+
+
+def _next_factor(path: _Path, point: _Point, query: Array, factor: float) -> float:
+    """A Newton step towards F(t q) = 0 from the point t q, a small overshoot included; inf where F does not fall."""
+    slope = float((point.mean - path.anchors[int(np.argmax(point.excess))]) @ query)
+    return factor - point.value / slope * (1 + 1e-3) + 4e-16 if slope < 0 else inf
 
 
 def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, gap: float = 2e-10) -> Minimax:

@@ -23,7 +23,7 @@ THRESHOLDS = (0.0, 1e-13, 1e-10, 1e-7)  # weights below these times the largest 
 
 def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance | None]:
     """What might prove that no query meets the demand, the strongest first; None: the copies of the key alone."""
-    copies = _copies(question)
+    copies = question.copies
     if place.unit == 0:
         count = len(question.competing)
         mixture = np.zeros(0) if question.verb is Verb.MATCH else np.ones(len(question.chosen))
@@ -35,14 +35,6 @@ def unreachable_proofs(question: Question, place: Geometry) -> Iterator[Balance 
                 yield combination
     if copies.any():
         yield None
-
-
-def _copies(question: Question) -> NDArray[np.bool_]:
-    """Which competing keys equal the key to be copied, number for number."""
-    if question.verb is not Verb.COPY:
-        return np.zeros(len(question.competing), dtype=bool)
-    same: NDArray[np.bool_] = (question.keys[question.competing] == question.keys[question.chosen[0]]).all(axis=1)
-    return same
 
 
 def _strongest_combinations(question: Question, place: Geometry, copies: NDArray[np.bool_]) -> Iterator[Balance]:

@@ -8,7 +8,9 @@ with its rounding bounded, plain or compensated; `exact_level` in rationals and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import flint
@@ -50,19 +52,45 @@ class Problem:
     """What is asked of which keys, as the certificate states it.
 
     points: the keys that compete (n x d); anchors: the keys to copy or share (m x d); target: one share per point.
+    A copy of the points is made only where somebody asks for them: products run over the keys as they lie there.
     """
 
     def __init__(self, certificate: Certificate, keys: Array, strict: bool) -> None:
         question = certificate.question
         self.certificate, self.strict = certificate, strict
         self.verb, self.eps, self.scale = question.verb, question.eps, certificate.scale
+        self.keys, self.masked = keys, certificate.allowed is not None
         rows = np.arange(len(keys)) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
-        chosen = np.array(question.keys, dtype=np.intp)
-        self.anchors = keys[chosen]
-        self.points = keys[np.setdiff1d(rows, chosen)] if self.verb is Verb.COPY else keys[rows]
+        self.chosen = np.array(question.keys, dtype=np.intp)
+        self.anchors = keys[self.chosen]
+        others = np.ones(len(keys), dtype=bool)
+        others[self.chosen] = False
+        self.competing = np.sort(rows[others[rows]]) if self.verb is Verb.COPY else rows
         self.target = None if question.target is None else question.target[rows]
-        same = (self.points == self.anchors[0]).all(axis=1) if self.verb is Verb.COPY else np.zeros(len(self.points))
-        self.same: NDArray[np.bool_] = same.astype(bool)  # competing keys that equal the one to copy, number for number
+
+    @cached_property
+    def points(self) -> Array:
+        everything = not self.masked and self.verb is not Verb.COPY
+        return self.keys if everything else self.keys[self.competing]
+
+    @property
+    def size(self) -> int:
+        """How many numbers the points are."""
+        return int(len(self.competing) * self.keys.shape[1])
+
+    @cached_property
+    def top(self) -> float:
+        """The largest absolute value among all keys."""
+        return rigor.largest(self.keys)
+
+    @cached_property
+    def same(self) -> NDArray[np.bool_]:
+        """Which competing keys equal the one to copy, number for number."""
+        if self.verb is not Verb.COPY:
+            return np.zeros(len(self.competing), dtype=bool)
+        alike = self.keys[self.competing, 0] == self.anchors[0, 0]  # few pass this, and only they are read whole
+        alike[alike] = (self.keys[self.competing[alike]] == self.anchors[0]).all(axis=1)
+        return np.asarray(alike)
 
     @property
     def copies(self) -> int:
@@ -74,6 +102,7 @@ class Problem:
             raise InputError("The certificate's question must give 'eps' as a positive number; it is None.")
         return Fraction(self.eps) + (0 if self.verb is Verb.COPY else len(self.anchors))
 
+    @cached_property
     def limit(self) -> flint.arb:
         """The value of F that the question asks for: ln eps, ln(|S| + eps), or the KL itself."""
         if self.verb is Verb.MATCH:
@@ -85,8 +114,8 @@ class Problem:
     def meets(self, query: Numbers, level: Level) -> bool:
         """Does the query meet the demand? The zero query weighs all keys alike, so counting decides it exactly."""
         if self.target is None and not any(query):
-            return len(self.points) <= self.total_asked()
-        return bool(level.value(query) <= self.limit())
+            return len(self.competing) <= self.total_asked()
+        return bool(level.value(query) <= self.limit)
 
     def attention(self, value: float, *, up: bool) -> float:
         """The attention that a value F stands for (the divergence itself for matching), rounded to the safe side."""
@@ -118,7 +147,7 @@ class FloatLevel:
     """float64 with its rounding bounded; `refine`: compensated products, of about 32 digits, instead of plain ones."""
 
     def __init__(self, problem: Problem, *, refine: bool) -> None:
-        self.points, self.anchors, self.target = problem.points, problem.anchors, problem.target
+        self.problem, self.anchors, self.target = problem, problem.anchors, problem.target
         self.scale, self.strict, self.refine = problem.scale, problem.strict, refine
 
     def norm(self, query: Numbers) -> float:
@@ -128,9 +157,9 @@ class FloatLevel:
         query = _floats(query)
         if self.target is not None:
             return self._divergence(self.target, query)
-        totals = [self._total(anchor, query) for anchor in self.anchors]
+        totals = [evaluate.sum_exp(-lead, rad, strict=self.strict) for lead, rad in self._leads(self.anchors, query)]
         worst = max(total.upper() for total in totals)  # exact numbers, so that the order is certain
-        return worst.log() if len(self.points) else flint.arb(-math.inf)
+        return worst.log() if len(self.problem.competing) else flint.arb(-math.inf)
 
     def entropy(self, weights: Numbers) -> flint.arb:
         entropy = evaluate.entropy(_floats(weights), strict=self.strict)
@@ -139,37 +168,47 @@ class FloatLevel:
         return entropy - evaluate.entropy_ball(self.target[self.target > 0])
 
     def slack(self, balance: Balance) -> flint.arb:
-        weights = _floats(balance.weights)
+        weights, problem = _floats(balance.weights), self.problem
         if self.target is not None:
-            length = evaluate.slack_to_target_above(self.points, weights, self.target, refine=self.refine)
+            length = evaluate.slack_to_target_above(problem.points, weights, self.target, refine=self.refine)
         else:
-            mixture = _floats(balance.mixture)
-            length = evaluate.slack_above(self.points, weights, self.anchors, mixture, refine=self.refine)
+            mixture, points, top = _floats(balance.mixture), problem.keys, problem.top
+            if self.refine or problem.masked:
+                points, top = problem.points, rigor.largest(problem.points)
+            elif len(weights) < len(points):  # the key to copy competes with weight zero
+                weights = np.insert(weights, problem.chosen[0], 0.0)
+            length = evaluate.slack_above(points, weights, self.anchors, mixture, refine=self.refine, top=top)
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
-    def _total(self, anchor: Array, query: Array) -> flint.arb:
-        """sum over the points of exp(s_i - s_anchor), from above."""
-        lead, rad = self._lead(anchor, query)
-        return evaluate.sum_exp(-lead, rad, strict=self.strict)
+    def _leads(self, anchors: Array, query: Array) -> Iterator[tuple[Array, Array]]:
+        """scale (a - k_i).q for every point, as an enclosure, for one anchor a after the other."""
+        careful = (rigor.margins(self.problem.points, anchor, query) for anchor in anchors)
+        for mid, rad in careful if self.refine else self._plain_leads(anchors, query):
+            if self.scale == 1:
+                yield mid, rad
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                scaled = self.scale * mid
+                yield scaled, (self.scale * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
 
-    def _lead(self, anchor: Array, query: Array) -> tuple[Array, Array]:
-        """scale (anchor - k_i).q for every point, as an enclosure."""
-        if self.refine:
-            mid, rad = rigor.margins(self.points, anchor, query)
+    def _plain_leads(self, anchors: Array, query: Array) -> Iterator[tuple[Array, Array]]:
+        """Differences of scores, each score with its bound: one product with the keys for all anchors."""
+        problem = self.problem
+        if problem.masked:  # what is masked may be of any size: it stays out of the sums and of their bounds
+            scores, error = rigor.dot_enclosure(problem.points, query)
         else:
-            both, error = rigor.dot_enclosure(np.concatenate([self.points, anchor[None, :]]), query)
+            scores, error = rigor.dot_enclosure(problem.keys, query, top=problem.top)
+            if len(problem.competing) < len(scores):
+                scores, error = scores[problem.competing], error[problem.competing]
+        for own, own_error in zip(*rigor.dot_enclosure(anchors, query), strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number, and proves nothing
-                mid = both[-1] - both[:-1]
-                rad = (error[:-1] + error[-1]) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)
-        if self.scale == 1:
-            return mid, rad
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = self.scale * mid
-            return scaled, (self.scale * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
+                mid = own - scores
+                yield mid, (error + own_error) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)
 
     def _divergence(self, target: Array, query: Array) -> flint.arb:
         """KL(p || softmax) = ln sum exp(s_i - s_0) + sum p_i (s_0 - s_i) - H(p), from above."""
-        lead, rad = self._lead(self.points[int(np.argmax(target))], query)
+        first = int(self.problem.competing[int(np.argmax(target))])
+        lead, rad = next(self._leads(self.problem.keys[first : first + 1], query))
         total = evaluate.sum_exp(-lead, rad, strict=self.strict)
         share, high, error = flint.arb(0), flint.arb(0), rad[target > 0]
         for p, x, r in zip(target[target > 0], lead[target > 0], error, strict=True):

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
-from regard.design.shortest import log_sum_exp
 from regard.errors import InputError
+from regard.rigor import row_blocks, row_chunks
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -57,20 +57,47 @@ class Question:
     def fingerprint(self) -> str:
         return fingerprint(self.keys)
 
-    @property
+    @cached_property
     def competing(self) -> Rows:
         """The keys that compete: all allowed ones, for copying without the chosen one."""
-        return np.setdiff1d(self.rows, self.chosen) if self.verb is Verb.COPY else self.rows
+        return self.rows[self.rows != self.chosen[0]] if self.verb is Verb.COPY else self.rows
 
-    def placed(self) -> tuple[Array, Array]:
-        """The competing points and the anchors, moved so that the anchors' mean is the origin."""
+    @cached_property
+    def copies(self) -> NDArray[np.bool_]:
+        """Which competing keys equal the key to be copied, number for number; none where no single key is."""
+        if self.verb is not Verb.COPY:
+            return np.zeros(len(self.competing), dtype=bool)
+        own = self.keys[self.chosen[0]]
+        alike = self.keys[self.competing, 0] == own[0]  # few pass this, and only they are read whole
+        alike[alike] = (self.keys[self.competing[alike]] == own).all(axis=1)
+        return np.asarray(alike)
+
+    def placed(self) -> Array:
+        """The competing points and under them the anchors, moved so that the anchors' mean is the origin.
+
+        It is the only copy of the keys that a question makes, in a fresh array: whoever asks may write to it.
+        """
+        count = len(self.competing)
         if self.target is None:
             anchors = self.keys[list(self.chosen)]
             origin = anchors.mean(axis=0)
-            return self.keys[self.competing] - origin, anchors - origin
-        # relative to a key first: the target's mean key would lose what a common offset covers up
-        shares, points = self.target[self.rows], self.keys[self.rows] - self.keys[int(np.argmax(self.target))]
-        return points - (shares / shares.sum()) @ points, np.zeros((1, points.shape[1]))
+            both = self._moved(origin, len(anchors))
+            both[count:] = anchors - origin
+        else:
+            # relative to a key first: the target's mean key would lose what a common offset covers up
+            both = self._moved(self.keys[int(np.argmax(self.target))], 1)
+            shares = self.target[self.rows]
+            both[:count] -= (shares / shares.sum()) @ both[:count]
+            both[count:] = 0.0
+        return both
+
+    def _moved(self, origin: Array, more: int) -> Array:
+        """The competing keys less an origin, and room for some more rows; in blocks, so that no second copy is made."""
+        rows, width = self.competing, self.keys.shape[1]
+        moved = np.empty((len(rows) + more, width))
+        for some, block in row_blocks(self.keys, rows):
+            np.subtract(block, origin, out=moved[some])
+        return moved
 
     def limit(self) -> float:
         """The F that is asked for, in nats: ln eps, ln(s + eps), or KL + H(p)."""
@@ -86,12 +113,9 @@ class Question:
         p = self.target[self.target > 0] / self.target.sum()
         return float(-(p @ np.log(p)))
 
-    def value(self, query: Array) -> float:
-        """F(q) in plain floating point; copying: ln of the others' total relative to the key's own."""
-        points, anchors = self.placed()
-        if not len(points):
-            return -math.inf
-        return log_sum_exp(self.scale * (points @ query))[0] - float((self.scale * (anchors @ query)).min())
+    def value_of_nothing(self) -> float:
+        """F(0), where all scores are alike: ln of the number of keys that compete."""
+        return math.log(len(self.competing)) if len(self.competing) else -math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +138,12 @@ class Geometry:
 
 def geometry(question: Question) -> Geometry:
     """The geometry of a question; unit is 0 where all keys involved are the same."""
-    points, anchors = question.placed()
-    both = np.concatenate([points, anchors])
-    unit = float(np.sqrt(np.einsum("nd,nd->n", both, both).max()))
+    both, count = question.placed(), len(question.competing)
+    points, anchors = both[:count], both[count:]
+    unit = math.sqrt(float(np.einsum("nd,nd->n", both, both).max()))
     if unit == 0:
         return Geometry(points, anchors, 0.0, None)
-    points, anchors, both = points / unit, anchors / unit, both / unit
+    both /= unit  # and with it the points and the anchors, which lie in it
     if both.shape[1] <= len(both):
         return Geometry(points, anchors, unit, None)
     frame, coordinates = np.linalg.qr(both.T)
@@ -128,8 +152,7 @@ def geometry(question: Question) -> Geometry:
 
 def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows]:
     """Keys as float64, and the rows that may be attended to."""
-    array = check_array(keys, what="keys", ndim=2)
-    _refuse_range(array)
+    array = _checked_array(keys)
     number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
     if not number or not math.isfinite(scale) or scale <= 0:
         raise InputError(f"The scale multiplies every score and must be a positive number; it is {scale!r}.")
@@ -145,9 +168,23 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     return array, np.flatnonzero(mask)
 
 
-def _refuse_range(keys: Array) -> None:
+def _checked_array(keys: ArrayLike) -> Array:
+    """Keys as float64, finite and of a range that squares can take; what is good already is read once."""
+    good = type(keys) in (np.ndarray, np.memmap) and keys.dtype == np.float64 and keys.ndim == 2 and keys.size  # type: ignore[union-attr]
+    array = np.ascontiguousarray(keys) if good else check_array(keys, what="keys", ndim=2)
+    highest, lowest = np.full(array.shape[1], -np.inf), np.full(array.shape[1], np.inf)
+    for some in row_chunks(*array.shape):
+        np.maximum(highest, array[some].max(axis=0), out=highest)
+        np.minimum(lowest, array[some].min(axis=0), out=lowest)
+    if not (np.isfinite(highest).all() and np.isfinite(lowest).all()):
+        check_array(array, what="keys", ndim=2)  # says which number it is
+    _refuse_range(highest, lowest)
+    return array
+
+
+def _refuse_range(highest: Array, lowest: Array) -> None:
     """Squares of differences between keys must neither overflow nor vanish."""
-    apart = 2 * float((keys.max(axis=0) / 2 - keys.min(axis=0) / 2).max())
+    apart = 2 * float((highest / 2 - lowest / 2).max())
     if apart > 1e140:
         raise InputError(f"The keys are too far apart ({apart:.1e}): their squares overflow float64; scale them down.")
     if 0 < apart < 1e-140:
@@ -162,7 +199,6 @@ def checked_index(index: int, count: int, rows: Rows) -> int:
 def checked_indices(indices: Sequence[int], count: int, rows: Rows) -> tuple[int, ...]:
     """Key numbers, counted from 0, distinct, and allowed."""
     given = list(indices) if isinstance(indices, Iterable) else [indices]
-    allowed = set(rows.tolist())
     if not given:
         raise InputError("No key was chosen: name at least one, counted from 0.")
     for index in given:
@@ -172,7 +208,7 @@ def checked_indices(indices: Sequence[int], count: int, rows: Rows) -> tuple[int
             raise InputError(
                 f"Key {index} does not exist: there are {count} keys, counted from 0, so the last is {count - 1}."
             )
-        if index not in allowed:
+        if len(rows) < count and index not in rows:
             raise InputError(f"Key {index} is forbidden by the mask, so it cannot get attention; allow it.")
     if len(set(given)) < len(given):
         raise InputError(f"A key is named twice in {[int(i) for i in given]}; name each once.")

@@ -119,16 +119,26 @@ def attention_weights(certificate: Certificate, keys: Array) -> Array:
     if isinstance(query, tuple):
         scores = scores_of(keys[rows], query, certificate.scale)
     else:
-        query, apart = np.asarray(query), keys[rows] - keys[rows[0]]
+        query = np.asarray(query)
         with np.errstate(over="ignore", invalid="ignore"):
-            if float(np.abs(apart).max() * np.abs(query).max() * certificate.scale) * keys.shape[1] < LONG:
-                scores = certificate.scale * (apart @ query)
+            leads, apart = _leads(keys, rows, query)
+            if float(apart * np.abs(query).max() * certificate.scale) * keys.shape[1] < LONG:
+                scores = certificate.scale * leads
             else:
                 scores = -certificate.scale * rigor.margins(keys[rows], keys[rows[0]], query)[0]
     weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
     weights[rows] = odds / odds.sum()
     return weights
+
+
+def _leads(keys: Array, rows: NDArray[np.intp], query: Array) -> tuple[Array, float]:
+    """(k_i - k_0).q for the rows, and the largest number in a difference; in blocks, so that no copy is made of all."""
+    leads, apart = np.empty(len(rows)), 0.0
+    for some, block in rigor.row_blocks(keys, rows):
+        differences = block - keys[rows[0]]
+        leads[some], apart = differences @ query, max(apart, rigor.largest(differences))
+    return leads, apart
 
 
 def attention(certificate: Certificate, keys: Array, weights: Array) -> float:

@@ -13,8 +13,11 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.rigor import row_chunks
+
 Array = NDArray[np.float64]
 
+FEW = 64  # keys that are looked at before the rest
 TOLERANCE = 1e-9  # how far products of keys may be from 0 and 1 and still count as orthonormal or unit
 
 
@@ -81,14 +84,26 @@ def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook 
         query = sharing_query(keys, indices, eps)
         promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
         return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
-    if s == 1:
-        others = np.delete(keys, indices[0], axis=0) - keys[indices[0]]
-        apart = bool((np.einsum("nd,nd->n", others, others) >= 1 - TOLERANCE).all())
-        if apart and np.abs(np.einsum("nd,nd->n", keys, keys) - 1).max() <= TOLERANCE:
-            query = copying_query(keys, indices[0], eps)
-            name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
-            return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
+    if s == 1 and _unit_and_apart(keys, indices[0]):
+        query = copying_query(keys, indices[0], eps)
+        name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
+        return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
     return None
+
+
+def _unit_and_apart(keys: Array, index: int) -> bool:
+    """Are all keys of length 1, and all others at distance 1 or more from this one? The first that is not ends it."""
+    own, near = keys[index], 0
+    for some in row_chunks(len(keys), keys.shape[1]):
+        block = keys[some]
+        for part in (block[:FEW], block):  # nearly always the first few say no
+            squares = np.einsum("nd,nd->n", part, part)
+            if np.abs(squares - 1).max() > TOLERANCE:
+                return False
+        near += int((squares + own @ own - 2 * (block @ own) < 1 - TOLERANCE).sum())
+        if near > 1:  # it is near itself
+            return False
+    return near == 1
 
 
 def _norm(query: Array) -> float:

@@ -151,7 +151,7 @@ class _Checker:
             if self.quick:
                 return
             yield FloatLevel(self.problem, refine=True)
-            if not self.problem.strict or self.problem.points.size > AFFORDABLE:
+            if not self.problem.strict or self.problem.size > AFFORDABLE:
                 return
         yield ExactLevel(self.problem)
 
@@ -164,7 +164,7 @@ class _Checker:
             meets = meets or problem.meets(query, level)
             if norm > 0:
                 slack = level.slack(dual)
-                numerator = level.entropy(dual.weights) - problem.limit()
+                numerator = level.entropy(dual.weights) - problem.limit
                 lower = max(lower, evaluate.below(numerator / slack) if slack > 0 and numerator > 0 else 0.0)
             gap = norm / lower - 1 if lower > 0 else (0.0 if norm == 0 else math.inf)
             honest = self._states("lower_bound", lower, upper=False)
@@ -207,7 +207,7 @@ class _Checker:
         problem, combination = self.problem, self.given.combination
         if combination is None:
             total: Fraction | flint.arb | None = Fraction(problem.copies) if problem.copies else None
-            left_out, why = len(problem.points) > problem.copies, f"{problem.copies} other keys are equal to it"
+            left_out, why = len(problem.competing) > problem.copies, f"{problem.copies} other keys are equal to it"
         else:
             total = self._total(combination)
             left_out = not all(w > 0 for w in combination.weights) and not self._only_copies_left_out(combination)
@@ -230,7 +230,7 @@ class _Checker:
     def _short_of_demand(self, total: Fraction | flint.arb, left_out: bool) -> bool:
         """Is e^F > what was asked for every query? At equality a key with no part in the weights makes the excess."""
         if self.problem.verb is Verb.MATCH:
-            return bool(flint.arb(self.numbers["bound"]) > self.problem.limit())
+            return bool(flint.arb(self.numbers["bound"]) > self.problem.limit)
         asked = self.problem.total_asked()
         if isinstance(total, Fraction):
             return total > asked or (total == asked and left_out)
@@ -240,7 +240,7 @@ class _Checker:
         """e^H of exact weights near the stored ones (copies of the key added), from below; exact where it can be."""
         problem = self.problem
         uniform = len({float(w) for w in combination.weights if w > 0}) == 1 if combination.basis is not None else True
-        if uniform and problem.points.size <= AFFORDABLE:
+        if uniform and problem.size <= AFFORDABLE:
             total = ExactLevel(problem).total(combination)
             if total is not None or combination.basis is None:
                 return total

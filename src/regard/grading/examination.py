@@ -39,6 +39,7 @@ class Status(StrEnum):
     CUT_SHORT = "cut short"  # by the clock: for a person to look at
     NOT_RUN = "not run"  # this machine could not: grade again
     BY_HAND = "by hand"  # a person marks it
+    DOUBTED = "doubted"  # it seems right, and could not be checked again from outside: a person looks at it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome
     except NotStarted as error:
         return Outcome(status=Status.NOT_RUN, reason=str(error))
     except TookTooLong as error:
-        found = Outcome(status=Status.CUT_SHORT, reason=_plainly(str(error)))
+        found = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)))
     except CouldNotFindOut as error:  # the judge's own, or the teacher's
         found = Outcome(status=Status.NOT_RUN, reason=str(error))
     except InputError as error:  # whatever is wrong before the first instance
@@ -127,7 +128,7 @@ def pattern(reason: str) -> str:
     >>> pattern("alpha_0 = 0.333333 is below 1/(2+eps) = 0.4"), pattern("hw.py:query failed: line 3: KeyError: 'a'")
     ('alpha_# = # is below #/(#+eps) = #', "KeyError: 'a'")
     """
-    kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)? ", "", reason).partition(" (for ")[0]
+    kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)?:? ", "", reason).partition(" (for ")[0]
     kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
     kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
     kept = kept.removesuffix("; fix it first.")
@@ -152,7 +153,7 @@ def _told(found: Outcome, given: Given, runner: Runner) -> Outcome:
     return Outcome.from_dict(said)
 
 
-def _plainly(reason: str) -> str:
+def plainly(reason: str) -> str:
     """Without the advice to the author of a single check."""
     return reason.partition("; end the loop")[0] + "; that is no verdict: a person has to look at it."
 
@@ -192,7 +193,7 @@ class Stages:
             try:
                 found = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
             except TookTooLong as error:
-                return self._ended(Status.CUT_SHORT, reason=_plainly(str(error)), at=stage)
+                return self._ended(Status.CUT_SHORT, reason=plainly(str(error)), at=stage)
             except NotStarted:
                 raise
             except InputError as error:  # it raised, or returned something that is no answer, or ended the process

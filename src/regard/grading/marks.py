@@ -54,7 +54,7 @@ def marked(task: Task, outcome: Outcome, *, by_hand: float | None = None) -> Que
     else:
         part = sum(share for stage, share in task.ladder.items() if stage in outcome.passed)
     part = 1.0 if outcome.status is Status.PASSED and outcome.share is None else part
-    waiting = outcome.status in (Status.CUT_SHORT, Status.NOT_RUN) or (
+    waiting = outcome.status in (Status.CUT_SHORT, Status.NOT_RUN, Status.DOUBTED) or (
         outcome.status is Status.BY_HAND and by_hand is None
     )
     points = round(task.points * part + 1e-9, 2)
@@ -89,6 +89,7 @@ def student_view(task: Task, one: QuestionMark) -> list[str]:
         waits = {
             Status.BY_HAND.value: "A person marks this.",
             Status.CUT_SHORT.value: "Time ran out; that is no verdict, and a person will look.",
+            Status.DOUBTED.value: "A person will look at this before the mark stands.",
         }
         return [waits.get(one.status, "It could not be run here; it will be graded again.")]
     if one.points >= one.of:

@@ -1,82 +1,119 @@
 """Answers that are models: a student's Transformer, checked part by part, and any torch model, audited.
 
-Both need torch in a process of its own, with the rights of whoever grades: there is no jail with torch in it yet.
-So they run only where the grading runs without a jail, in a container or a virtual machine of its own. The
-Transformer is judged here, from a recording; the audit is judged in the process of the model, which could lie: its
-outcome says so.
+Both run in the jail like every answer, with torch and a tool of ours beside them. The Transformer is judged here: its
+inputs and parameters are drawn here, and the tool's recording must belong to them. The audit is made inside; what its
+answers alone can show is done again here, and the outcome says which properties these are.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+import re
 from typing import Any
 
+from regard.coursework.answers import inside
 from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.lines import clean
+from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
+from regard.coursework.answers.tool import NO_TORCH, Tool
 from regard.errors import InputError
 from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.examination import Given, Outcome, Status, failed
+from regard.grading.audit_recheck import DONE_AGAIN, broken, read_answers, read_streams
+from regard.grading.examination import Given, Outcome, Status, WorkClock, failed, plainly
 
-NO_JAIL = "a model needs torch and is not run in a jail yet; grade it in a container of its own, with --no-sandbox"
-FORGEABLE = "the audit ran in the model's own process, and is what that process said"
-WAITED = 600.0  # seconds for an audit, torch's start included
+MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
+AUDIT = Tool(
+    module="regard.grading.audit_inside",
+    doing="An audit runs the model, which",
+    beside=tuple(f"regard.models.{name}" for name in ("capture", "huggingface", "ours", "torch_layers")),
+)
 
 
 def examined_model(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
     """What a model is worth: the share of its parts that are right, or whether its audit found nothing."""
-    if jail is not Tier.NONE:
-        return Outcome(status=Status.NOT_RUN, reason=NO_JAIL)
-    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        path = Path(folder, given.name)
-        path.write_bytes(given.source)
-        found = (_transformer if task.kind is Kind.TRANSFORMER else _audited)(task, path, given, limits)
-    shown = found.reason.replace(f"{folder}/", "")
-    return Outcome.from_dict({**found.to_dict(), "tier": Tier.NONE.value, "reason": shown})
-
-
-def _transformer(task: Task, path: Path, given: Given, limits: Limits) -> Outcome:
-    from regard.coursework.transformer.check import check_transformer
-
     try:
-        found = check_transformer(f"{path}:{task.function}", seed=given.seed % 2**31, limit=limits.seconds, hints=1)
+        found = (_transformer if task.kind is Kind.TRANSFORMER else _audited)(task, given, limits, jail)
+    except NotStarted as error:
+        return Outcome(status=Status.NOT_RUN, reason=str(error))
+    except TookTooLong as error:
+        found = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)), seconds=limits.seconds)
     except InputError as error:
-        said = str(error)
-        if "needs torch" in said:
-            return Outcome(status=Status.NOT_RUN, reason=said)
-        return Outcome(status=Status.CUT_SHORT, reason=said) if "was stopped" in said else failed(said)
+        if NO_TORCH in str(error):
+            return Outcome(status=Status.NOT_RUN, reason=str(error))
+        found = failed(str(error), share=0.0)
+    except Exception as error:  # of the judge, on what came back: no reason to stop the others, and no zero
+        reason = f"what came back could not be judged ({type(error).__name__}); a person has to look at it"
+        found = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
+    book = given.notebook
+    reason = found.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
+    said = {
+        **found.to_dict(),
+        "tier": jail.value,
+        "reason": book.told(reason) if book is not None else reason,
+        "notes": (*found.notes, *(book.notes if book is not None else ())),
+    }
+    return Outcome.from_dict(said)
+
+
+def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
+    from regard.coursework.transformer import runner
+    from regard.coursework.transformer.check import checked
+
+    seed, spec = given.seed % 2**31, f"{given.name}:{task.function}"
+    ran = runner.run(spec, default=task.function, seed=seed, limit=limits.seconds, jail=jail, code=given.source)
+    found = checked(ran, name=spec, seed=seed, hints=1)
     parts = found.diagnosis.parts
     right = sum(verdict == "right" for verdict in parts.values())
+    kept: dict[str, Any] = {"instances": len(parts), "confined": _anybody(ran.confined), "printed": ran.printed[:500]}
+    if found.doubts and right:
+        share = 1.0 if found.answer else min(right / len(parts), 0.99)
+        reason = f"{right} of {len(parts)} parts equal the reference, but a person has to look: {found.doubts[0]}"
+        return Outcome(status=Status.DOUBTED, share=share, reason=reason, notes=found.doubts[1:], **kept)
     if found.answer:
-        return Outcome(status=Status.PASSED, share=1.0, instances=len(parts))
+        return Outcome(status=Status.PASSED, share=1.0, **kept)
     where = "; ".join(f"look at {one.where}" for one in found.diagnosis.mistakes)
     said = f"{right} of {len(parts)} parts equal the reference" + (f"; {where}" if where else "")
     names = tuple(one.said for one in found.diagnosis.mistakes) or ("differs from the reference",)
     share = min(right / len(parts), 0.99) if parts else 0.0
-    return Outcome(status=Status.FAILED, share=share, reason=said, mistakes=names, instances=len(parts))
+    return Outcome(status=Status.FAILED, share=share, reason=said, mistakes=names, **kept)
 
 
-def _audited(task: Task, path: Path, given: Given, limits: Limits) -> Outcome:
-    command = [sys.executable, "-P", "-m", "regard", "model", "audit", f"{path}:{task.function}", "--json"]
+def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
+    spec, seed = f"{given.name}:{task.function}", given.seed % 2**31
+    clock = WorkClock(2 * limits.seconds)
+    with Runner(spec, function=task.function, clock=clock, jail=jail, code=given.source, tool=AUDIT) as runner:
+        asked = {"wanted": "audit", "name": task.function, "seed": seed}
+        failures, said = _read(runner.ask(asked, doing="auditing it", most=MOST_TOLD))
+        again = () if failures else _again(runner, said, seed + 1)
+    kept: dict[str, Any] = {"confined": _anybody(runner.confined), "printed": runner.printed[:500]}
+    if failures or again:
+        names = failures or again
+        reason = f"the audit failed: {', '.join(failures)}" if failures else f"asked again from outside: {again[0]}"
+        return Outcome(status=Status.FAILED, share=0.0, reason=reason, mistakes=tuple(names), **kept)
+    note = f"{', '.join(DONE_AGAIN)} (and causality, where it is claimed) were asked again from outside; the other "
+    return Outcome(status=Status.PASSED, share=1.0, notes=(f"{note}properties are what its process said",), **kept)
+
+
+def _read(data: bytes) -> tuple[tuple[str, ...], Any]:
+    """The properties that failed, and how the model is asked; damaged words are a sentence."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=WAITED, cwd=path.parent, check=False)
-    except subprocess.TimeoutExpired:
-        return Outcome(status=Status.CUT_SHORT, reason=f"the audit took more than {WAITED:g} s")
-    if done.returncode == 0:
-        return Outcome(status=Status.PASSED, share=1.0, notes=(FORGEABLE,))
-    if done.returncode == 1:
-        names = _failures(done.stdout)
-        return failed(f"the audit failed: {', '.join(names)}", share=0.0, notes=(FORGEABLE,))
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return failed(said[-1][:300] if said else "the audit could not be made", share=0.0)
+        said = json.loads(data)
+        failures = sorted({clean(str(one[0]), most=40) for one in said["findings"] if one[2] == "fail"})[:20]
+        return tuple(failures), read_streams(said["streams"])
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        raise InputError("What came back of the audit is damaged; let the process of the audit alone.") from None
 
 
-def _failures(text: bytes) -> list[str]:
-    """The properties that failed, as far as they can be read."""
+def _again(runner: Runner, streams: Any, seed: int) -> tuple[str, ...]:
+    def ask(rows: list[Any]) -> dict[str, Any]:
+        question = {"wanted": "answers", "rows": [inside.packed(one) for one in rows]}
+        return read_answers(runner.ask(question, doing="answering", most=MOST_ANSWERED))
+
     try:
-        said: Any = json.loads(text)
-        return sorted({str(one["property"])[:40] for one in said["findings"] if one.get("status") == "failed"})[:20]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ["its report cannot be read"]
+        return broken(streams, ask, seed=seed)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        raise InputError("What came back for an answer is none; return tensors of numbers.") from None
+
+
+def _anybody(confined: str) -> str:
+    return re.sub(r"user \d+", "another user", confined)  # else two runs would differ

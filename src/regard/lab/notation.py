@@ -1,90 +1,52 @@
-"""Formulas in plain letters, as the claims write them, as LaTeX: alpha_0 >= 1/(2+eps) becomes what a book prints."""
+"""Texts with their formulas as MathML, for the lab and the site; which parts are formulas, the ground says."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-GREEK = {"alpha", "mu", "sigma", "Sigma", "Phi", "delta"}
-FUNCTIONS = {"ln", "exp", "max", "min"}
-NAMES = {"softmax", "ReLU", "rank", "span", "spread", "ratio", "layer", "perplexity", "target"}
-SIGNS = {
-    "<=>": r"\;\Leftrightarrow\;",
-    "=>": r"\;\Rightarrow\;",
-    "<=": r"\le ",
-    ">=": r"\ge ",
-    "!=": r"\ne ",
-    ">>": r"\gg ",
-    "->": r"\to ",
-    "||": r"\|",
-    "~": r"\sim ",
-}
-TOKEN = re.compile(
-    r"(?P<sign><=>|=>|<=|>=|!=|>>|->|\|\||~)"
-    r"|(?P<script>[_^])(?P<body>\([^()]*\)|-?\w+(?:_\w)?'?)"
-    r"|sqrt\((?P<root>[^()]*)\)"
-    r"|(?P<word>in general|[A-Za-z]+'?)"
-    r"|(?P<pause>[,;:?]\s*)"
-    r"|(?P<other>.)",
-    re.DOTALL,
-)
+from regard.lab.page import mathml
+from regard.latex import latex
+from regard.notation import pieces
+
+LONG = 24  # letters of a formula that a narrow column may have to break
+RELATION = re.compile(r" (?=(?:=|<=|>=|<|>|!=|->|~|=>|<=>) )")
+LEADING = re.compile(r"(<math[^>]*><mrow>)<mo>")
+TRAILING = re.compile(r"<mo>([^<]*)</mo></mrow></math>$")
 
 
-def latex(text: str) -> str:
-    """The formula as LaTeX; ordinary words stand upright.
+@lru_cache(maxsize=1024)
+def typeset(text: str) -> tuple[tuple[str, bool], ...]:
+    """A text with its formulas as MathML: parts in order, each with whether it is MathML or prose.
 
-    >>> latex("alpha_0 >= 1/(2+eps)")
-    '\\\\alpha _{0} \\\\ge  1/(2+\\\\varepsilon )'
-    >>> latex("q for every n")
-    'q \\\\text{ for every }n'
+    >>> [part for part, is_formula in typeset("So n = 10 keys.") if not is_formula]
+    ['So ', ' keys.']
     """
-    return "".join(_joined([_token(match) for match in TOKEN.finditer(text)]))
+    found: list[tuple[str, bool]] = []
+    for piece in pieces(text):
+        found += [(_inline(part), True) for part in _lines(piece.text)] if piece.formula else [(piece.text, False)]
+    return tuple(found)
 
 
-def formulas(text: str) -> tuple[str, ...]:
-    """The formula in lines: the claims put two spaces after what ends one.
+def _lines(formula: str) -> list[str]:
+    """A long formula in parts that begin with a relation: a browser breaks a line between formulas, never inside one.
 
-    >>> formulas("x = 1;  y = 2")
-    ('x = 1;', 'y = 2')
+    >>> _lines("P(alpha_a > 0.9) >= 1 - (n-1) e^-T = 0.98")
+    ['P(alpha_a > 0.9)', '>= 1 - (n-1) e^-T', '= 0.98']
     """
-    return tuple(latex(part).removesuffix(r"\; ") for part in re.split(r"(?<=[:;])  ", text))
+    formula = " ".join(formula.split())
+    if len(formula) <= LONG:
+        return [formula]
+    parts, start = [], 0
+    for found in RELATION.finditer(formula):
+        before = formula[: found.start()]
+        if before.count("(") == before.count(")") and before.count("||") % 2 == 0:
+            parts.append(formula[start : found.start()])
+            start = found.end()
+    return [*(part for part in parts if part), formula[start:]]
 
 
-def _token(match: re.Match[str]) -> tuple[str, bool]:
-    """A piece as LaTeX, and whether it is an ordinary word."""
-    if match["sign"]:
-        return SIGNS[match["sign"]], False
-    if match["script"]:
-        return f"{match['script']}{{{latex(match['body'].strip('()'))}}}", False
-    if match["root"]:
-        return rf"\sqrt{{{latex(match['root'])}}}", False
-    if match["pause"]:
-        return match["pause"].strip() + r"\; ", False
-    if match["word"]:
-        return _word(match["word"])
-    return match["other"], False
-
-
-def _word(word: str) -> tuple[str, bool]:
-    if word in GREEK or word in FUNCTIONS:
-        return f"\\{word} ", False
-    if word in ("eps", "sum", "in"):
-        return {"eps": r"\varepsilon ", "sum": r"\sum ", "in": r"\in "}[word], False
-    if word in NAMES:
-        return rf"\operatorname{{{word}}}", False
-    return word, len(word) > 1 and not word.isupper() and "'" not in word
-
-
-def _joined(pieces: list[tuple[str, bool]]) -> list[str]:
-    """Runs of words, with the spaces around them, put into one text."""
-    said: list[str] = []
-    words: list[str] = []
-    for piece, is_word in [*pieces, ("", False)]:
-        if is_word or (piece == " " and words):
-            words.append(piece)
-            continue
-        if words:
-            lead = " " if said and said[-1] == " " else ""
-            said += [rf"\text{{{lead}{''.join(words)}}}"]
-            words = []
-        said.append(piece)
-    return said
+def _inline(formula: str) -> str:
+    """MathML within a line; an operator at an end keeps the space that it has between its two sides."""
+    made = LEADING.sub(r'\1<mo form="infix">', mathml(latex(formula), inline=True))
+    return TRAILING.sub(r'<mo form="infix">\1</mo></mrow></math>', made)

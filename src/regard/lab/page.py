@@ -14,6 +14,7 @@ from typing import Any
 from regard.lab.state import State
 
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
+NO_LETTER = re.compile(r"<mi>(&#x0223C;|[~:;])</mi>")  # signs that the converter takes for letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,16 +125,16 @@ def tex(value: float, digits: int = 4) -> str:
     return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
 
-@lru_cache(maxsize=256)
-def mathml(formula: str) -> str:
-    """A LaTeX formula as MathML, which browsers draw by themselves.
+@lru_cache(maxsize=1024)
+def mathml(formula: str, *, inline: bool = False) -> str:
+    """A LaTeX formula as MathML, which browsers draw by themselves; on a line of its own, or within one.
 
     >>> mathml("x^2").startswith("<math")
     True
     """
     from latex2mathml.converter import convert
 
-    return with_both_bars(str(convert(formula, display="block")))
+    return with_both_bars(str(convert(formula, display="inline" if inline else "block")))
 
 
 def with_both_bars(mathml: str) -> str:
@@ -143,4 +144,5 @@ def with_both_bars(mathml: str) -> str:
     '<mo form="prefix" stretchy="false">&#x02016;</mo><mi>q</mi><mo form="postfix" stretchy="false">&#x02016;</mo>'
     """
     forms = cycle(("prefix", "postfix"))
+    mathml = NO_LETTER.sub(r"<mo>\1</mo>", mathml)
     return BAR.sub(lambda _: f'<mo form="{next(forms)}" stretchy="false">&#x02016;</mo>', mathml)

@@ -34,6 +34,9 @@ from regard.lab.access import WORD, Access, how_to_open, may_compute
 from regard.lab.hiding import checked_parts, without
 from regard.lab.page import Page, pages
 from regard.lab.state import State
+from regard.lab.tour import done_tasks
+from regard.lab.tour_cards import CARDS
+from regard.notation import MEANINGS
 from regard.results import plain
 
 PORT = 8321
@@ -130,7 +133,11 @@ class Lab(ThreadingHTTPServer):
             with self.alone:
                 if not wanted():
                     raise CouldNotFindOut("Nobody waits for this answer any more.")
-                return without(page.answer(self._state(page, words)), self.hidden).to_dict()
+                state = self._state(page, words)
+                answer = page.answer(state)
+                cards = [card for card in CARDS if card.page == name]
+                shown = without(answer, self.hidden).to_dict()
+                return {**shown, "tour": done_tasks(cards, answer, words=state.words)}
         finally:
             self.waiting.release()
 
@@ -182,9 +189,14 @@ class Lab(ThreadingHTTPServer):
             {"name": name, "title": page.title, "hint": page.hint, "start": page.start}
             for name, page in self.pages.items()
         ]
-        text = json.dumps(listed).replace("<", "\\u003c")  # so that no word can end the script element
-        frame = (STATIC / "index.html").read_text(encoding="utf-8")
-        return frame.replace("NAME", name).replace("LISTED", text).encode()
+        frame = (STATIC / "index.html").read_text(encoding="utf-8").replace("NAME", name)
+        for place, data in (
+            ("LISTED", listed),
+            ("TOUR", [card.to_dict() for card in CARDS]),
+            ("MEANINGS", MEANINGS),
+        ):
+            frame = frame.replace(place, _in_a_script(data))
+        return frame.encode()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up in the middle is no news."""
@@ -342,6 +354,11 @@ def static_files() -> dict[str, Path]:
 def check_installed() -> None:
     """The lab draws with uPlot, from its Python package, and writes formulas with latex2mathml."""
     require("The lab", "uplot", "latex2mathml")
+
+
+def _in_a_script(value: Any) -> str:
+    """JSON for a script element, which no word of it can end."""
+    return json.dumps(value).replace("<", "\\u003c")
 
 
 def _json(value: Any) -> bytes:

@@ -42,9 +42,9 @@ def spectrum(matrix: npt.ArrayLike, *, tolerance: float = SURE, method: str = "a
         raise InputError(f"tolerance must be a positive number such as 1e-8, not {tolerance}.")
     big, small = max(a.shape), min(a.shape)
     if method == "gram" or (method == "auto" and big >= TALL * small):
-        found = _by_gram(a, name)
-        if method == "gram" or found.error_bound <= tolerance * found.upper[0]:
-            return found
+        values = _by_gram(a, name)
+        if method == "gram" or values.error_bound <= tolerance * values.upper[0]:
+            return values
     return _in_full(a, name, tolerance)
 
 

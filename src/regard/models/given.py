@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.containment import contained, said
+from regard.models.devices import check_device, moved, placed
 from regard.models.roles import Polarity, Stream, streams_of
 from regard.translator.runs.example import run_folder
 
@@ -128,9 +129,9 @@ def load(
             module, tokenizer = huggingface.load_folder(folder, tokenizer_needed=text is not None)
     else:
         module, inputs = built(spec, limit=limit)
-    module = module.to(device)
+    module, first, note = placed(module, device)
     given = give(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
-    given = replace(given, inputs=moved(given.inputs, device))
+    given = replace(given, inputs=moved(given.inputs, first), assumed=(*given.assumed, *([note] if note else [])))
     with contained(f"{spec}, run on its example,", limit=limit):
         given.run()
     return given
@@ -201,19 +202,6 @@ def original(module: nn.Module) -> nn.Module:
     if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         return original(module.module)
     return module
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not there before anything is loaded."""
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError, ValueError) as error:
-        raise InputError(f"The device {device!r} cannot be used here ({said(error)}); try --device cpu.") from None
-
-
-def moved(inputs: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The inputs with their tensors on a device."""
-    return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in inputs.items()}
 
 
 def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[str, Polarity]) -> Given:

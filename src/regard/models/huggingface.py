@@ -111,6 +111,8 @@ def ids(stream: Stream, batch: int, length: int, generator: torch.Generator) -> 
 def is_causal(model: Any) -> bool | None:
     """Whether the class claims to write from left to right: by its name, its config, or its attention modules."""
     name, config = type(model).__name__, text_config(model.config)
+    if (own := _own_word(config)) is not None:
+        return own
     if any(word in name for word in _BIDIRECTIONAL) and not getattr(config, "is_decoder", False):
         return False
     said_so = [bool(m.is_causal) for m in model.modules() if isinstance(getattr(m, "is_causal", None), bool)]
@@ -118,6 +120,13 @@ def is_causal(model: Any) -> bool | None:
         return any(said_so)
     decodes = getattr(config, "is_decoder", None)  # only configurations of encoders have a say in it
     return True if decodes or (decodes is None and name.endswith(("ForCausalLM", "LMHeadModel"))) else None
+
+
+def _own_word(config: Any) -> bool | None:
+    """What the configurations of XLM (causal) and of XLNet (attn_type) say of it."""
+    if getattr(config, "model_type", "") in ("xlm", "flaubert"):
+        return bool(config.causal)
+    return config.attn_type == "uni" if getattr(config, "model_type", "") == "xlnet" else None
 
 
 def text_config(config: Any) -> Any:

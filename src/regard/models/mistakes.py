@@ -1,31 +1,35 @@
 """Usual mistakes of a port, each undone on the fly: is the model equal to its original if ...?
 
-A mistake is a rule that rewrites single calls of torch functions while the model runs; the model is not edited. If the
-answers agree under a rule and not without it, the rule names the mistake.
+A mistake is a rule that rewrites single calls of torch functions while the model runs (:mod:`regard.models.rewrites`)
+or a switch of its submodules that is turned for one run; the model is not edited. If the answers agree under a rule
+and not without it, the rule names the mistake.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.overrides import TorchFunctionMode
 
-Rewrite = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+from regard.models import rewrites as rules
+from regard.models.rewrites import Make, Rewrite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """words: "equal if ...". rewrite: returns the call's result under the rule, or NotImplemented to leave it."""
+    """words: "equal if ...". make: the rule. calls: the functions that it rewrites; without any of them there is
+    nothing to try. switch: an attribute of submodules that is turned instead of a rule."""
 
     words: str
-    rewrite: Rewrite
+    make: Make | None = None
+    calls: tuple[Any, ...] = field(default=())
+    switch: str = ""
 
 
 class Rewritten(TorchFunctionMode):
@@ -42,95 +46,115 @@ class Rewritten(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def undone(mistake: Mistake) -> Iterator[None]:
+def undone(mistake: Mistake, module: nn.Module) -> Iterator[None]:
     """Run what is inside with the mistake undone."""
-    with Rewritten(mistake.rewrite):
-        yield
+    turned = [m for m in module.modules() if isinstance(getattr(m, mistake.switch or " ", None), bool)]
+    for m in turned:
+        setattr(m, mistake.switch, not getattr(m, mistake.switch))
+    try:
+        with contextlib.nullcontext() if mistake.make is None else Rewritten(mistake.make()):
+            yield
+    finally:
+        for m in turned:
+            setattr(m, mistake.switch, not getattr(m, mistake.switch))
 
 
-def _gelu(approximate: str) -> Rewrite:
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is not F.gelu or kwargs.get("approximate", "none") == approximate:
-            return NotImplemented
-        return F.gelu(args[0], approximate=approximate)
+@contextlib.contextmanager
+def noting_calls() -> Iterator[set[Any]]:
+    """The torch functions that are called inside."""
+    called: set[Any] = set()
 
-    return rewrite
-
-
-def _eps(eps: float) -> Rewrite:
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is F.layer_norm:
-            names = ("input", "normalized_shape", "weight", "bias")
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            return F.layer_norm(*(given.get(n) for n in names), eps=eps)
+    def note(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called.add(func)
         return NotImplemented
 
-    return rewrite
+    with Rewritten(note):
+        yield called
 
 
-def _repeat(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """x.repeat(1, n, 1, 1) puts the heads of a group n apart; repeat_interleave puts them side by side."""
-    if func is not Tensor.repeat:
-        return NotImplemented
-    times = args[1] if len(args) == 2 and isinstance(args[1], (tuple, list, torch.Size)) else args[1:]
-    many = [i for i, n in enumerate(times) if n > 1]
-    if len(many) != 1 or len(times) != args[0].ndim:
-        return NotImplemented
-    return args[0].repeat_interleave(times[many[0]], dim=many[0])
+def worth_trying(called: set[Any], module: nn.Module) -> Iterator[Mistake]:
+    """The mistakes that a run with these calls could have made."""
+    for mistake in MISTAKES:
+        if mistake.switch:
+            if any(isinstance(getattr(m, mistake.switch, None), bool) for m in module.modules()):
+                yield mistake
+        elif any(call in called for call in mistake.calls):
+            yield mistake
 
 
-def _repeat_interleave(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if func not in (Tensor.repeat_interleave, torch.repeat_interleave) or args[0].ndim != 4:
-        return NotImplemented
-    dim = kwargs.get("dim", args[2] if len(args) > 2 else None)
-    count = kwargs.get("repeats", args[1] if len(args) > 1 else None)
-    if dim is None or not isinstance(count, int):
-        return NotImplemented
-    times = [1] * args[0].ndim
-    times[dim] = count
-    return args[0].repeat(*times)
+_SCALED = "scores are scaled by 1/sqrt(width of a head)"
+_LESS = "scores are scaled by 1/sqrt(width of a head) once less (not at all, or not twice)"
+_NOT_SCALED = "scores are not scaled"
+_NORMS = (F.layer_norm, F.rms_norm)
+_EMBEDDING = (F.embedding,)
 
 
-def _sdpa(**change: Any) -> Rewrite:
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is not F.scaled_dot_product_attention:
-            return NotImplemented
-        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if "is_causal" in change and given.get("attn_mask") is not None:
-            given["attn_mask"] = None
-        return F.scaled_dot_product_attention(**{**given, **change})
-
-    return rewrite
-
-
-def _scaled_scores(factor: Callable[[int], float]) -> Rewrite:
-    """Softmax of scores by hand, times a factor of the keys' width (remembered from the product before)."""
-    width = [1]
-
-    def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func in (torch.matmul, Tensor.matmul, Tensor.__matmul__) and args[0].ndim == 4:
-            width[0] = int(args[0].shape[-1])
-            return NotImplemented
-        if func in (F.softmax, torch.softmax, Tensor.softmax) and args[0].ndim == 4:
-            return func(args[0] * factor(width[0]), *args[1:], **kwargs)
-        return NotImplemented
-
-    return rewrite
+def _quick(x: Any) -> Any:
+    return x * (1.702 * x).sigmoid()
 
 
 MISTAKES = (
-    Mistake(words="keys and values are repeated with repeat_interleave, not with repeat", rewrite=_repeat),
-    Mistake(words="keys and values are repeated with repeat, not with repeat_interleave", rewrite=_repeat_interleave),
-    Mistake(words="GELU is computed exactly, not by its tanh approximation", rewrite=_gelu("none")),
-    Mistake(words="GELU is computed by its tanh approximation, not exactly", rewrite=_gelu("tanh")),
-    Mistake(words="the eps of layer norm is 1e-12", rewrite=_eps(1e-12)),
-    Mistake(words="the eps of layer norm is 1e-5", rewrite=_eps(1e-5)),
-    Mistake(words="the eps of layer norm is 1e-6", rewrite=_eps(1e-6)),
-    Mistake(words="attention is causal", rewrite=_sdpa(is_causal=True)),
-    Mistake(words="attention is not causal", rewrite=_sdpa(is_causal=False)),
-    Mistake(words="scores are not scaled", rewrite=_sdpa(scale=1.0)),
-    Mistake(words="scores are scaled by 1/sqrt(width of a head)", rewrite=_sdpa(scale=None)),
-    Mistake(words="scores are scaled by 1/sqrt(width of a head)", rewrite=_scaled_scores(lambda d: 1 / math.sqrt(d))),
-    Mistake(words="scores are not scaled", rewrite=_scaled_scores(math.sqrt)),
-)
+    Mistake(
+        words="keys and values are repeated with repeat_interleave, not with repeat",
+        make=rules.interleaved,
+        calls=rules.REPEATS,
+    ),
+    Mistake(
+        words="keys and values are repeated with repeat, not with repeat_interleave",
+        make=rules.repeated,
+        calls=rules.REPEATS,
+    ),
+    Mistake(
+        words="GELU is computed exactly, not by its tanh approximation", make=rules.gelu("none"), calls=(F.gelu,)
+    ),
+    Mistake(
+        words="GELU is computed by its tanh approximation, not exactly", make=rules.gelu("tanh"), calls=(F.gelu,)
+    ),
+    Mistake(words="the activation is GELU", make=rules.activation(F.gelu, F.relu, F.silu), calls=(F.relu, F.silu)),
+    Mistake(words="the activation is ReLU", make=rules.activation(F.relu, F.gelu, F.silu), calls=(F.gelu, F.silu)),
+    Mistake(words="the activation is SiLU", make=rules.activation(F.silu, F.gelu, F.relu), calls=(F.gelu, F.relu)),
+    Mistake(words="the activation is x sigmoid(1.702 x)", make=rules.activation(_quick, F.gelu), calls=(F.gelu,)),
+    *(Mistake(words=f"the eps of layer norm is {s}", make=rules.eps(float(s)), calls=_NORMS)
+      for s in ("1e-12", "1e-5", "1e-6", "1e-8")),
+    Mistake(words="norm_first is turned: the norm stands on the other side of its part", switch="norm_first"),
+    Mistake(words="attention is causal", make=rules.sdpa(is_causal=True), calls=rules.SDPA),
+    Mistake(words="attention is causal", make=rules.scores(rules.causal), calls=rules.SOFTMAX),
+    Mistake(words="attention is not causal", make=rules.sdpa(is_causal=False), calls=rules.SDPA),
+    Mistake(words=_NOT_SCALED, make=rules.sdpa(scale=1.0), calls=rules.SDPA),
+    Mistake(words=_SCALED, make=rules.sdpa(scale=None), calls=rules.SDPA),
+    Mistake(words=_SCALED, make=rules.scores(lambda x, d: x / math.sqrt(d)), calls=rules.SOFTMAX),
+    Mistake(words=_LESS, make=rules.scores(lambda x, d: x * math.sqrt(d)), calls=rules.SOFTMAX),
+    Mistake(
+        words=f"{_SCALED}, not of the whole model",
+        make=rules.scores(lambda x, d: x * math.sqrt(x.shape[1]) if x.ndim == 4 else x),
+        calls=rules.SOFTMAX,
+    ),
+    Mistake(words="softmax runs over the keys, the last axis", make=rules.softmax_over_keys, calls=rules.SOFTMAX),
+    Mistake(words="keys and values are exchanged", make=rules.exchanged, calls=rules.SDPA),
+    Mistake(
+        words="the mask is turned round: what it hides is kept, and what it keeps is hidden",
+        make=rules.inverted,
+        calls=(*rules.FILLS, *rules.SDPA),
+    ),
+    Mistake(
+        words="hidden keys get minus infinity, not a large negative number",
+        make=rules.hidden_by_infinity,
+        calls=rules.FILLS,
+    ),
+    Mistake(words="the triangle of the mask begins one higher", make=rules.diagonal(1), calls=rules.TRIANGLES),
+    Mistake(words="the triangle of the mask begins one lower", make=rules.diagonal(-1), calls=rules.TRIANGLES),
+    Mistake(
+        words="heads are split by view(batch, length, heads, width) and transpose(1, 2)",
+        make=rules.split_heads,
+        calls=rules.VIEWS,
+    ),
+    Mistake(words="heads are merged by transpose(1, 2) and reshape", make=rules.merged_heads, calls=rules.VIEWS),
+    *(Mistake(words=f"positions are counted from {n}", make=rules.counted_from(n), calls=_EMBEDDING)
+      for n in (0, 1, 2)),
+    Mistake(words="token vectors are multiplied by sqrt(width)", make=rules.token_vectors(math.sqrt), calls=_EMBEDDING),
+    Mistake(
+        words="token vectors are not multiplied by sqrt(width)",
+        make=rules.token_vectors(lambda d: 1 / math.sqrt(d)),
+        calls=_EMBEDDING,
+    ),
+)  # fmt: skip

@@ -177,13 +177,13 @@ def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Array, targ
         return sum(expected_error(weight_moments(score_laws(model, scale * base), points=2**10), V, target))
 
     grid = largest * np.linspace(1 / 24, 1.0, 24)
-    found = [error(scale) for scale in grid]
-    k = int(np.argmin(found))
+    errors = [error(scale) for scale in grid]
+    k = int(np.argmin(errors))
     if k == len(grid) - 1:
         return largest * base
     low = grid[k - 1] if k else 0.0
     fine = minimize_scalar(error, bounds=(low, grid[k + 1]), method="bounded", options={"xatol": 1e-5 * largest})
-    return float(fine.x if fine.fun <= found[k] else grid[k]) * base
+    return float(fine.x if fine.fun <= errors[k] else grid[k]) * base
 
 
 def _designed_starts(

@@ -165,14 +165,14 @@ def _joint(model: NoiseModel, Q: Array) -> Array | None:
 def grouped(laws: list[KeyLaw], joint: Array | None = None) -> Scores:
     """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
     scale = max(max(float(np.abs(v.means).max()), float(np.sqrt(np.abs(v.covariance).max()))) for v in laws) or 1.0
-    found: dict[bytes, int] = {}
+    groups: dict[bytes, int] = {}
     which: list[int] = []
     distinct: list[KeyLaw] = []
     for law in laws:
         parts = (law.chances, law.means / scale, law.covariance / scale**2)
         key = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
-        if key not in found:
-            found[key] = len(distinct)
+        if key not in groups:
+            groups[key] = len(distinct)
             distinct.append(law)
-        which.append(found[key])
+        which.append(groups[key])
     return Scores(tuple(distinct), np.array(which), joint)

@@ -179,12 +179,12 @@ def _nearest_in_real(numbers: Table, length: int, effort: int, progress: Progres
     return nearest_offset(numbers.dim, length - 1, base=numbers.base, effort=effort, progress=progress)
 
 
-def _result(kind: str, numbers: Table, length: int, near: Nearest | None, found: Finding) -> Positions:
+def _result(kind: str, numbers: Table, length: int, near: Nearest | None, finding: Finding) -> Positions:
     checked = None
     if kind == "rotary":
-        if found.distance is not None:
-            low, high = found.distance
-            found = replace(found, distance=(math.sqrt(2) * low * (1 - 1e-15), math.sqrt(2) * high * (1 + 1e-15)))
+        if finding.distance is not None:
+            low, high = finding.distance
+            finding = replace(finding, distance=(math.sqrt(2) * low * (1 - 1e-15), math.sqrt(2) * high * (1 + 1e-15)))
         # The bound is for tables rounded once; angles computed in a format have none, so it is not claimed there.
         shown = numbers.format if numbers.through == "real" else "real"
         checked = differences(numbers.dim, length, format=shown, base=numbers.base)
@@ -195,13 +195,13 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, found:
         format=numbers.format,
         through=numbers.through,
         implementation=implementation(numbers.through, numbers.library),
-        distinct=found.equal is None,
-        equal=found.equal,
-        nearest=found.nearest,
-        distance=found.distance,
-        searched=found.searched,
-        in_doubt=found.in_doubt,
-        reasons=found.reasons,
+        distinct=finding.equal is None,
+        equal=finding.equal,
+        nearest=finding.nearest,
+        distance=finding.distance,
+        searched=finding.searched,
+        in_doubt=finding.in_doubt,
+        reasons=finding.reasons,
         records=() if near is None else near.records,
         differences=checked,
         _base=numbers.base,

@@ -62,11 +62,11 @@ def in_format(table: Table, length: int, near: Nearest | None, progress: Progres
             f"No two of the first {near.searched + 1:,} positions are equal, by their spacing in real arithmetic, "
             "and the search spent its effort there; raise the effort, or choose a smaller length."
         )
-    found = _search(table, length, progress)
-    if found.equal is not None or length < 2 or not can_hold(length, table.dim):
-        return found
+    collision = _search(table, length, progress)
+    if collision.equal is not None or length < 2 or not can_hold(length, table.dim):
+        return collision
     pair, distance = nearest_rows(table.rows(np.arange(length)), progress=progress)
-    return replace(found, nearest=pair, distance=(distance, distance))
+    return replace(collision, nearest=pair, distance=(distance, distance))
 
 
 def can_hold(length: int, dim: int) -> bool:
@@ -80,21 +80,21 @@ def _search(table: Table, length: int, progress: Progress | None) -> Finding:
             f"Among {length:,} positions some are too near, or unknown to be far enough, for float64 to be sure, "
             "and a correctly rounded float64 table is not searched; choose a smaller length, or through native."
         )
-    found = first_collision(table, length, progress=progress)
-    if found.pair is None and found.searched < length:
+    collision = first_collision(table, length, progress=progress)
+    if collision.pair is None and collision.searched < length:
         raise CouldNotFindOut(
-            f"No two of the first {found.searched:,} positions are equal, and the search ends there; "
+            f"No two of the first {collision.searched:,} positions are equal, and the search ends there; "
             f"choose a length of at most {LIMIT:,}."
         )
-    reason = f"All {found.searched:,} rows were compared, bit for bit."
-    if found.pair is not None:
-        reason = f"It is the first such pair: the {found.pair[1]} positions before the second are all different."
+    reason = f"All {collision.searched:,} rows were compared, bit for bit."
+    if collision.pair is not None:
+        reason = f"It is the first such pair: the {collision.pair[1]} positions before the second are all different."
     return Finding(
-        equal=found.pair,
-        nearest=found.pair,
-        distance=None if found.pair is None else (0.0, 0.0),
+        equal=collision.pair,
+        nearest=collision.pair,
+        distance=None if collision.pair is None else (0.0, 0.0),
         searched=length,
-        in_doubt=found.in_doubt,
+        in_doubt=collision.in_doubt,
         reasons=(reason,),
     )
 

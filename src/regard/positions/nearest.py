@@ -68,12 +68,12 @@ def nearest_offset(
 
 def offsets_within(limit: float, dim: int, last: int, *, base: float = 10000, most: int = 1000) -> list[int]:
     """All offsets up to ``last`` with D <= limit, and possibly a few with D just above; at most ``most`` + 1."""
-    found: list[int] = []
+    offsets: list[int] = []
     for start, block in _blocks(dim, last, base):
-        found += [start + int(t) for t in block.survivors(start, limit**2 * (1 + 1e-9))[0]]
-        if len(found) > most:
+        offsets += [start + int(t) for t in block.survivors(start, limit**2 * (1 + 1e-9))[0]]
+        if len(offsets) > most:
             break
-    return found[: most + 1]
+    return offsets[: most + 1]
 
 
 # rigorous values
@@ -112,9 +112,9 @@ def convergents(scale: int, last: int) -> list[int]:
     """
     precision = 2 * last.bit_length() + 64
     while True:
-        found = _expand(scale, last, precision)
-        if found is not None:
-            return found
+        expansion = _expand(scale, last, precision)
+        if expansion is not None:
+            return expansion
         precision *= 2
 
 
@@ -165,9 +165,9 @@ def _by_search(dim: int, last: int, base: float, effort: int, progress: Progress
     for start, block in _blocks(dim, last, base):
         if spent > effort:
             break
-        found, bounds, looked = block.survivors(start, limit)
+        survivors, bounds, looked = block.survivors(start, limit)
         spent += looked + block.size // 1024
-        for t, bound in zip(found.tolist(), bounds.tolist(), strict=True):
+        for t, bound in zip(survivors.tolist(), bounds.tolist(), strict=True):
             if bound <= limit and _smaller(start + t, best, dim, base):
                 best = start + t
                 limit = distance(best, dim, base=base)[1] ** 2 * (1 + 1e-15)

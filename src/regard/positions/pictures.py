@@ -51,11 +51,11 @@ def first_collisions(
     >>> first_collisions(1000, dims=(2, 4), through="native")["bfloat16"]
     [257, 257]
     """
-    found = {}
+    first = {}
     for format in LOOKS:
         pairs = [first_collision(Table(d, format, through, "reference", base), length).pair for d in dims]
-        found[format] = [None if pair is None else pair[1] for pair in pairs]
-    return found
+        first[format] = [None if pair is None else pair[1] for pair in pairs]
+    return first
 
 
 def _draw_distances(axes: Axes, result: Positions, base: float) -> None:
@@ -84,12 +84,12 @@ def _draw_distances(axes: Axes, result: Positions, base: float) -> None:
 def _draw_collisions(axes: Axes, length: int, base: float) -> None:
     lowest = float(length)
     for through, style, word in (("real", "-", "rounded once"), ("native", ":", "native")):
-        found = first_collisions(length, through=through, base=base)
+        first = first_collisions(length, through=through, base=base)
         for shift, (format, (colour, marker)) in zip((0.94, 1.0, 1.06), LOOKS.items(), strict=True):
             x = np.array(DIMS) * shift
-            y = np.array([length if t is None else t for t in found[format]], dtype=float)
+            y = np.array([length if t is None else t for t in first[format]], dtype=float)
             lowest = min(lowest, float(y.min()))
-            none = np.array([t is None for t in found[format]])
+            none = np.array([t is None for t in first[format]])
             axes.plot(x, y, style, marker=marker, color=colour, lw=1, ms=5, label=f"{format}, {word}")
             axes.plot(x[none], y[none], marker, color=colour, ms=5, mfc="white")
     axes.axhline(length, color="black", lw=0.8)

@@ -14,7 +14,21 @@ from regard.rigor.balls import entropy_bounds
 from regard.rigor.combinations import choose_basis, enclose_combination, exact_combination, solve_enclosure
 from regard.rigor.comparisons import Query, rivals, strictly_wins
 from regard.rigor.exact import integers
-from regard.rigor.floats import SLACK, TINY, Floats, U, dot_enclosure, margins, product_bound, two_prod, two_sum
+from regard.rigor.floats import (
+    SLACK,
+    TINY,
+    Floats,
+    U,
+    dot_enclosure,
+    exact_sum,
+    largest,
+    margins,
+    product_bound,
+    row_blocks,
+    row_chunks,
+    two_prod,
+    two_sum,
+)
 
 __all__ = [
     "SLACK",
@@ -27,10 +41,14 @@ __all__ = [
     "enclose_combination",
     "entropy_bounds",
     "exact_combination",
+    "exact_sum",
     "integers",
+    "largest",
     "margins",
     "product_bound",
     "rivals",
+    "row_blocks",
+    "row_chunks",
     "solve_enclosure",
     "strictly_wins",
     "two_prod",

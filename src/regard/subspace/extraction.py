@@ -75,13 +75,13 @@ class Extraction(Result):
         if self.dimension <= 4 and self.matrix is not None:
             formula += f" M = {np.array2string(self.matrix + 0.0, precision=6, separator=', ').replace(chr(10), '')}."
         angle = f", smallest angle {np.degrees(self.angles[0]):.6g} degrees" if len(self.angles) else ""
-        found = (
+        sentence = (
             f"Yes: M recovers v_a from v_a + v_b.{formula} It amplifies noise by at most "
             f"{self.amplification:.6g}{angle}. Largest error of M A = A and M B = 0 in float64: {self.residual:.2g}."
         )
         if self.residual < USELESS:
-            return found
-        return f"{found} So this M is of no practical use: the spans all but intersect."
+            return sentence
+        return f"{sentence} So this M is of no practical use: the spans all but intersect."
 
     def _no(self) -> str:
         if self.witness is None:
@@ -207,10 +207,10 @@ def _no(
 
 
 def _exact_witness(a: Float, b: Float) -> Witness:
-    found = exact.common_vector(a, b)
-    if found is None:  # the ranks said otherwise, exactly
+    common = exact.common_vector(a, b)
+    if common is None:  # the ranks said otherwise, exactly
         raise ArithmeticError("exact ranks and exact null space disagree")
-    x, y = found
+    x, y = common
     return Witness(
         vector=_floats(exact.combine(a, x)),
         from_a=_floats(x),

@@ -36,8 +36,8 @@ def best_swap(excess: Excess, length: int, *, progress: Progress | None = None) 
     if length * (length - 1) // 2 <= _ALL:
         return _best(excess, list(combinations(range(length), 2)), length, of_all=True)
     played = _tournament(excess, length, progress)
-    found = [_halve(excess, pairs, length) for _, pairs in played[:_TOP]]
-    best = _best(excess, found, length, of_all=False)
+    halved = [_halve(excess, pairs, length) for _, pairs in played[:_TOP]]
+    best = _best(excess, halved, length, of_all=False)
     for step in range(2):
         i = best.rows[step]
         others = [j for j in range(0, length, -(-length // _PARTNERS)) if j != i]

@@ -353,7 +353,7 @@ def test_another_user_from_the_start_where_python_is_open_to_others(tmp_path: Pa
     shared = tuple(filter(open_to_others, this_interpreter().shared))
     found = Interpreter(program=program, library=f"/usr/lib/{name}", shared=shared, packages=packages)
     assert found.open_to_others
-    monkeypatch.setattr(jail, "this_interpreter", lambda: found)
+    monkeypatch.setattr(jail, "this_interpreter", lambda packages: found)
     assert "--unshare-user" in jail.started(Tier.BUBBLEWRAP, memory=2**30, seconds=60).command
     (tmp_path / "who.py").write_text("import os\n\n\ndef margin(n, eps):\n    return os.getuid()\n")
     spec = f"{tmp_path}/who.py"

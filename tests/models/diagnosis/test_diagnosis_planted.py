@@ -12,7 +12,7 @@ from models.diagnosis.plants import PLANTS
 from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
 from regard.models.diagnosis.mistakes import LIBRARY, Weight
 from regard.models.diagnosis.recorder import record_model
-from regard.models.diagnosis.recording import unpacked
+from regard.models.diagnosis.unpacking import unpacked
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 ROWS = [(style, row[0], row[1:]) for style, rows in PLANTS.items() for row in rows]

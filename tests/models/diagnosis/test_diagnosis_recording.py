@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.models.diagnosis.recording import Event, Node, Raised, Recording, Run, Slope, unpacked
+from regard.models.diagnosis.recording import Event, Node, Raised, Recording, Run, Slope
+from regard.models.diagnosis.unpacking import unpacked
 
 
 def recording() -> Recording:

@@ -16,32 +16,7 @@ from typer.testing import CliRunner  # noqa: E402
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models import Capture, capture, look  # noqa: E402
-
-MODEL = """
-import torch
-from torch import nn
-
-class Reader(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attn = nn.MultiheadAttention(8, 2, batch_first=True, dropout=0.5)
-
-    def forward(self, x):
-        return self.attn(x, x, x, need_weights=False)[0]
-
-def build():
-    torch.manual_seed(0)
-    return Reader(), torch.randn(3, 5, 8)
-
-def nothing():
-    return nn.Linear(3, 3), torch.randn(2, 3)
-
-def broken():
-    model = Reader()
-    with torch.no_grad():
-        model.attn.in_proj_weight[0, 0] = float("nan")
-    return model, torch.randn(1, 5, 8)
-"""
+from small_model import MODEL  # noqa: E402
 
 
 @pytest.fixture
@@ -130,13 +105,13 @@ def test_our_translator_from_its_folder(kind, tmp_path):
 
 
 def test_the_command_writes_a_page_and_a_figure(folder):
-    done = run("my.py:build", "--out", "a.html", "--figure", "a.svg", "--heads", "1", "--example", "2")
+    done = run("my.py:three", "--out", "a.html", "--figure", "a.svg", "--heads", "1", "--example", "2")
     assert done.exit_code == 0
-    assert done.stdout.startswith("my.py:build: 1 layer, 1 head in all, up to 5 queries and 5 keys.\nStored in 8 bits")
+    assert done.stdout.startswith("my.py:three: 1 layer, 1 head in all, up to 5 queries and 5 keys.\nStored in 8 bits")
     assert done.stdout.endswith("The page is in a.html: open it in a browser.\n")
     assert "put into eval mode" in done.stderr
     assert (folder / "a.svg").stat().st_size > 3000
-    about = json.loads(run("my.py:build", "--out", "a.html", "--json").stdout)
+    about = json.loads(run("my.py:three", "--out", "a.html", "--json").stdout)
     assert about["heads"] == 2
     assert about["influence"] is True
     assert "_drawn" not in about
@@ -155,18 +130,18 @@ def test_the_command_takes_weights_from_files(folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["my.py:build"], "Say where it should go: --out look.html for the page"),
-        (["my.py:build", "--out", "a.txt"], "the name must end in .html or .htm"),
-        (["my.py:build", "--out", "a.html", "--layers", "4"], "There is no layer 4: 1 attention layers ran"),
-        (["my.py:build", "--out", "a.html", "--heads", "2"], "Layer 0 has no head 2; it has 2, counted from 0."),
-        (["my.py:build", "--out", "a.html", "--example", "3"], "There is no example 3; the batch has 3"),
-        (["my.py:build", "--out", "a.html", "--window", "3"], "--window '3' is not understood; write FROM:TO"),
-        (["my.py:build", "--out", "a.html", "--window", "0:9"], "The window 0:9 does not fit"),
-        (["my.py:build", "--out", "a.html", "--text", "a b"], "has no tokenizer that is known here"),
-        (["my.py:build", "--out", "a.html", "--target", "a"], "A target is for a model with a decoder"),
-        (["my.py:build", "--out", "a.html", "--tokens", "a"], "--tokens are for weights from a file"),
+        (["my.py:three"], "Say where it should go: --out look.html for the page"),
+        (["my.py:three", "--out", "a.txt"], "the name must end in .html or .htm"),
+        (["my.py:three", "--out", "a.html", "--layers", "4"], "There is no layer 4: 1 attention layers ran"),
+        (["my.py:three", "--out", "a.html", "--heads", "2"], "Layer 0 has no head 2; it has 2, counted from 0."),
+        (["my.py:three", "--out", "a.html", "--example", "3"], "There is no example 3; the batch has 3"),
+        (["my.py:three", "--out", "a.html", "--window", "3"], "--window '3' is not understood; write FROM:TO"),
+        (["my.py:three", "--out", "a.html", "--window", "0:9"], "The window 0:9 does not fit"),
+        (["my.py:three", "--out", "a.html", "--text", "a b"], "has no tokenizer that is known here"),
+        (["my.py:three", "--out", "a.html", "--target", "a"], "A target is for a model with a decoder"),
+        (["my.py:three", "--out", "a.html", "--tokens", "a"], "--tokens are for weights from a file"),
         (["my.py:nothing", "--out", "a.html"], "No attention ran inside"),
-        (["my.py:broken", "--out", "a.html"], "holds nan at query 0, key 0; a page can only show weights"),
+        (["my.py:spoiled", "--out", "a.html"], "holds nan at query 0, key 0; a page can only show weights"),
         (["none.npy", "--out", "a.html"], "'none.npy': there is no such file"),
         (["nan.npy", "--out", "a.html"], "is nan; every number must be finite"),
         (["nan.npy", "--out", "a.html", "--text", "a"], "--text is for a model, and nan.npy holds weights"),

@@ -54,6 +54,7 @@ def test_the_labels_are_those_of_the_recorded_figures(size):
     assert [hashlib.sha256(text.encode()).hexdigest() for text in texts] == LABELS[size]
 
 
+@pytest.mark.slow
 def test_the_grammar_writes_the_shipped_file_byte_for_byte(written):
     raw = SHIPPED.read_bytes()
     assert gzip.decompress(raw) == written.encode()

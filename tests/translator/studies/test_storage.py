@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import textwrap
 import threading
@@ -19,11 +18,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import processes
 from database import PASSWORD, free_port, serving
 from regard import files
 from regard.cli import main
 from regard.errors import InputError
-from regard.files import Lock
 from regard.translator.runs.files import read_json
 from regard.translator.studies import postgres, tuning
 from regard.translator.studies.search_record import read_study
@@ -121,12 +120,8 @@ LAUNCHER = textwrap.dedent(
 
 @pytest.fixture(scope="module")
 def launcher():
-    process = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    yield process
-    process.communicate(timeout=60)
+    with processes.launcher(LAUNCHER) as process:
+        yield process
 
 
 class Worker:
@@ -159,6 +154,7 @@ class Worker:
             os.kill(self.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", ["journal", "postgres"])
 def test_a_killed_workers_trial_is_retried_and_all_trials_end(base, tmp_path, launcher, kind, request):
@@ -195,6 +191,7 @@ def test_a_killed_workers_trial_is_retried_and_all_trials_end(base, tmp_path, la
         assert table(read_study(out[0], storage=storage)) == table(found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", ["journal", "postgres"])
 def test_workers_that_begin_at_the_same_moment(base, tmp_path, launcher, kind, request):
@@ -282,6 +279,7 @@ def test_a_database_that_is_away_for_a_moment_is_waited_for(base, tmp_path, serv
     assert table(found) == table(tune(settings, tmp_path / "b" / "study", trials=2, space=folder / "space.toml"))
 
 
+@pytest.mark.slow
 def test_one_worker_confirms(base, tmp_path, server):
     folder, settings = base
     url, said = server.database("confirmed"), []
@@ -436,14 +434,3 @@ def test_a_full_disk_in_the_journal_loses_no_finished_trial(base, tmp_path, monk
             tune(settings, tmp_path / "s", trials=2, space=folder / "space.toml")
     assert (tmp_path / "s" / JOURNAL).read_bytes() == journal
     assert len(tune(settings, tmp_path / "s", trials=2, space=folder / "space.toml").trials) == 2
-
-
-def test_a_lock_is_held_by_one(tmp_path):
-    one, two = Lock(tmp_path / "x"), Lock(tmp_path / "x")
-    assert one.acquire(wait=False)
-    assert not two.acquire(wait=False)
-    one.release()
-    assert two.acquire(wait=False)
-    two.release()
-    with pytest.raises(InputError, match="cannot be opened"):
-        Lock(tmp_path / "nowhere" / "x").acquire()

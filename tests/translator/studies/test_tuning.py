@@ -135,6 +135,7 @@ KILLER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_real_kills_lose_no_finished_trial_and_change_nothing(base, tmp_path):
     """SIGKILL from outside at moments nobody chose; the study ends as the one that was left alone."""
@@ -356,6 +357,7 @@ def test_hyperband_and_no_pruning_run(base, tmp_path):
         assert len(got.trials) == 2
 
 
+@pytest.mark.slow
 def test_importance_finds_what_matters_and_leaves_the_rest():
     """ln perplexity = 2 x + noise: x explains nearly all of it, the word nothing, a constant is not listed."""
     space = Space(name="s", entries={"a.x": Range(low=0.0, high=1.0), "a.word": ["p", "q", "r"], "a.one": [1]})

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import processes
 from database import free_port
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.batches import Batch
@@ -91,12 +92,8 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def launcher():
-    process = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    yield process
-    process.communicate(timeout=60)
+    with processes.launcher(LAUNCHER) as process:
+        yield process
 
 
 def run(launcher, settings, out: Path, *, size: int, kill: tuple[int, int] | None = None):

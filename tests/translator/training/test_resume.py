@@ -116,6 +116,7 @@ KILLER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_at_random_moments_between_steps_and_inside_writes(whole, tmp_path):
     """Real SIGKILLs, many of them, before and after every fsync and rename and after steps."""

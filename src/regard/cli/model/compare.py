@@ -38,7 +38,7 @@ def compare(
     """
     given = [load_given(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
     from regard.models.comparison import compare as examine
-    from regard.models.comparison import parsed_names
+    from regard.models.pairing import parsed_names
 
     found = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
     show(found, as_json=as_json)

@@ -75,7 +75,8 @@ def patch(
 def _measured(given: Given, against: str | None, ablate: str | None, what: str | None, options: dict[str, Any]) -> Any:
     from dataclasses import replace
 
-    from regard.models.given import give, moved
+    from regard.models.devices import moved
+    from regard.models.given import give
     from regard.models.patching import ablate as switch_off
     from regard.models.patching import patch as exchange
 

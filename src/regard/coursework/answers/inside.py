@@ -11,13 +11,16 @@ talks to it in lines of JSON:
 
 Arrays travel as their shape and their bytes in base64; nothing is ever unpickled. What the code prints goes to
 standard error. Only the standard library and NumPy are imported here, and nothing of regard: in the jail there is none.
+Where a model is run and not a function, a tool of ours (see ``tool``) is sent along as text and does what is asked for.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import importlib
 import importlib.abc
+import importlib.util
 import inspect
 import json
 import math
@@ -28,6 +31,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from typing import Any, TextIO
 
 if __name__ == "__main__":
@@ -46,17 +50,24 @@ def main() -> None:
     if task["guarded"]:
         _guarded(incoming)
     try:
+        tool = _tool(task["tool"])  # before the jail is closed: torch's start is no fault of the answer
         confined = _confined(task["bounds"], task["confinement"])
     except Exception as error:  # whatever it is, nothing is run without a jail that was asked for
         return say(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
     say(outgoing, {"confined": confined})
     sys.dont_write_bytecode = True
-    sys.meta_path.insert(0, Refused(task["packages"]))
-    function, mistake = _loaded(task)
+    if tool is None:
+        sys.meta_path.insert(0, Refused(task["packages"]))
+    else:
+        sys.meta_path[1:] = [Refused(None), *map(Only(task["packages"]).instead_of, sys.meta_path[1:])]
+    found, mistake = _loaded(task)
     say(outgoing, mistake or {"ready": True})
     while mistake is None and (line := incoming.readline()):
         asked = json.loads(line)
-        reply = _called(function, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
+        if tool is None:
+            reply = _called(found, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
+        else:
+            reply = _used(tool, found, asked, task["path"])
         with contextlib.suppress(Exception):  # it may have closed or replaced it
             sys.stdout.flush()
         say(outgoing, reply)
@@ -177,17 +188,79 @@ class Refused(importlib.abc.MetaPathFinder):
         top = name.partition(".")[0]
         if top == "regard":
             raise ModuleNotFoundError("an answer must stand on its own: regard cannot be imported in it")
-        own = top in sys.stdlib_module_names or top.startswith("_")
-        if self.packages is not None and not own and top not in self.packages:
+        if self.packages is not None and not _open(top, self.packages):
             there = ", ".join(self.packages)
             raise ModuleNotFoundError(f"No module named {top!r}; in the jail there are Python's own, and {there}")
+
+
+class Only(importlib.abc.MetaPathFinder):
+    """As Python finds modules, but among these packages only: torch and what it stands on look for what else there is,
+    and must hear that it is not there. (Where folders can be listed, Python would find what cannot be read.)"""
+
+    def __init__(self, packages: list[str] | None) -> None:
+        self.packages = packages
+
+    def instead_of(self, finder: Any) -> Any:
+        return self if finder is PathFinder and self.packages is not None else finder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if self.packages is not None and _open(name.partition(".")[0], self.packages):
+            return PathFinder.find_spec(name, path, target)
+        return None
+
+
+def _open(top: str, packages: list[str]) -> bool:
+    return top in sys.stdlib_module_names or top.startswith("_") or top in packages
+
+
+# a tool of ours
+
+
+class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Modules of regard that came as text: those that a tool stands on, and empty packages around them."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+        self.around = {name.rpartition(".")[0] for name in texts}
+        self.around |= {".".join(name.split(".")[:count]) for name in texts for count in range(1, name.count(".") + 1)}
+
+    def find_spec(self, name: str, *place: object) -> Any:
+        if name not in self.texts and name not in self.around:
+            return None
+        return importlib.util.spec_from_loader(name, self, is_package=name in self.around)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        exec(compile(self.texts.get(module.__name__, ""), f"<{module.__name__}>", "exec"), module.__dict__)
+
+
+def _tool(sent: dict[str, Any] | None) -> Any:
+    """The tool's module, ready to be used; None where a function is asked for."""
+    if sent is None:
+        return None
+    sys.meta_path.insert(0, Sent(sent["texts"]))
+    for name in sent["imports"]:
+        importlib.import_module(name)
+    return importlib.import_module(sent["module"])
+
+
+def _used(tool: Any, found: Any, asked: dict[str, Any], path: str) -> dict[str, Any]:
+    """What the tool makes of the person's thing: bytes, or the error that came of it."""
+    try:
+        data = tool.answered(found, sys.modules["your_answer"], asked)
+        if len(data) > asked["most"]:
+            return {"large": [len(data)]}
+        return {"data": base64.b64encode(data).decode("ascii")}
+    except BaseException as error:
+        if type(error).__name__ == "InputError" and type(error).__module__ == "regard.errors":
+            return {"refused": str(error)[: 2 * MOST_SAID]}
+        return {"raised": said(error, path)}
 
 
 # loading and calling
 
 
 def _loaded(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
-    """The function, or what is wrong with the file."""
+    """What is named in the file, or what is wrong with the file."""
     path, name = task["path"], task["function"]
     module = types.ModuleType("your_answer")  # not the file's name, which may be that of a library
     module.__file__ = path
@@ -199,9 +272,17 @@ def _loaded(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
     except BaseException as error:
         return None, {"importing": said(error, path)}
     if not hasattr(module, name):
-        return None, {"missing": [str(k) for k, v in vars(module).items() if inspect.isfunction(v)][:20]}
+        return None, {"missing": _names(module, classes=task["tool"] is not None)[:20]}
     function = getattr(module, name)
-    return function, misfit(function, task["count"])
+    return function, misfit(function, task["count"]) if task["tool"] is None else None
+
+
+def _names(module: types.ModuleType, *, classes: bool) -> list[str]:
+    """The functions in it; with classes, those that are its own."""
+    if not classes:
+        return [str(key) for key, value in vars(module).items() if inspect.isfunction(value)]
+    own = {key: v for key, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+    return [str(key) for key, value in own.items() if inspect.isfunction(value) or inspect.isclass(value)]
 
 
 def misfit(function: Any, count: int) -> dict[str, Any] | None:

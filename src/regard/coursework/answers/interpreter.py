@@ -13,6 +13,7 @@ from pathlib import Path
 
 PACKAGES = ("numpy", "scipy")  # what an answer may import besides the standard library; never regard
 SYSTEM = ("/lib64", "/usr/lib64", "/etc/ld.so.cache")
+PROCESSOR = ("/proc/cpuinfo", "/sys/devices/system/cpu/possible", "/sys/devices/system/cpu/present")  # torch asks
 HIDDEN = ("site-packages", "dist-packages")  # of the standard library: what else is installed is nobody's business
 
 
@@ -51,10 +52,11 @@ class Interpreter:
 @cache
 def this_interpreter(packages: tuple[str, ...] = PACKAGES) -> Interpreter:
     """The one that runs now, without its virtual environment, and those of the packages that are installed."""
+    asked = PROCESSOR if "torch" in packages else ()
     return Interpreter(
         program=os.path.realpath(getattr(sys, "_base_executable", sys.executable)),
         library=os.path.realpath(sysconfig.get_path("stdlib")),
-        shared=tuple(path for path in _shared() if os.path.exists(path)),
+        shared=tuple(path for path in (*_shared(), *asked) if os.path.exists(path)),
         packages=tuple(path for name in packages for path in _installed(name)),
     )
 

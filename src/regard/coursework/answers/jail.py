@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.coursework.answers import seccomp
-from regard.coursework.answers.interpreter import HIDDEN, Interpreter, this_interpreter
+from regard.coursework.answers.interpreter import HIDDEN, PACKAGES, Interpreter, this_interpreter
 from regard.errors import InputError
 
 HERE = Path(__file__).parent
@@ -39,7 +39,8 @@ PROCESSES, FILES = 24, 64  # threads, and files open at once
 PROBED_FOR = 60.0  # seconds
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/tmp", **ONE_THREAD}
+FOUND = {"TORCHINDUCTOR_CACHE_DIR": "/tmp"}  # a folder that exists: where nothing can be written, torch makes none
+ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/tmp", **ONE_THREAD, **FOUND}
 
 
 class Tier(StrEnum):
@@ -76,13 +77,13 @@ def chosen(jail: bool | Tier) -> Tier:
     raise InputError(f"No jail can be built here, and nothing was run ({said}); without --jail it has your rights.")
 
 
-def started(tier: Tier, *, memory: int, seconds: int, python: Interpreter | None = None) -> Start:
-    """How to start the inside in this tier."""
+def started(tier: Tier, *, memory: int, seconds: int, packages: tuple[str, ...] = PACKAGES) -> Start:
+    """How to start the inside in this tier; ``packages`` can be imported in it, beside the standard library."""
     bounds = {"RLIMIT_AS": memory, "RLIMIT_CPU": seconds, "RLIMIT_CORE": 0}
     if tier is Tier.NONE:
         command = (sys.executable, "-P", str(HERE / INSIDE[0]))
         return Start(tier=tier, command=command, environment={**os.environ, **ONE_THREAD}, bounds=bounds)
-    python = python or this_interpreter()
+    python = this_interpreter(packages)
     bounds |= {"RLIMIT_FSIZE": SCRATCH, "RLIMIT_NOFILE": FILES, "RLIMIT_MSGQUEUE": 0, "RLIMIT_MEMLOCK": 0}
     return (_wrapped if tier is Tier.BUBBLEWRAP else _landlocked)(python, bounds)
 
@@ -143,7 +144,7 @@ def _places(python: Interpreter) -> list[tuple[str, str]]:
     places = [(python.program, f"/jail/python/bin/{python.name}")]
     places.append((python.library, f"/jail/python/{sys.platlibdir}/{python.name}"))
     for path in python.shared:
-        system = path.startswith(("/lib", "/usr/lib", "/etc"))
+        system = path.startswith(("/lib", "/usr/lib", "/etc", "/proc", "/sys"))
         places.append((os.path.realpath(path), path if system else f"/jail/python/lib/{os.path.basename(path)}"))
     places += [(path, f"/jail/packages/{os.path.basename(path)}") for path in python.packages]
     return [*places, *((str(HERE / name), f"/jail/inside/{name}") for name in INSIDE)]

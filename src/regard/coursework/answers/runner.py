@@ -27,13 +27,17 @@ from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Start, Tier, chosen, started
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
+from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
 
 MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
 MOST_SOURCE = 1_000_000  # bytes of a file
 MOST_WORDS = 20_000  # bytes of a reply that holds no array
 STARTED_WITHIN = 120.0  # seconds for an interpreter to start and to import NumPy: no fault of the answer
-WORDS = {"kind": str, "takes": str, "strange": str, "unconfined": str, "missing": list, "confined": list, "large": list}
+WORDS = {
+    **dict.fromkeys(("kind", "takes", "strange", "unconfined", "refused"), str),
+    **dict.fromkeys(("missing", "confined", "large"), list),
+}
 
 
 class TookTooLong(InputError):  # noqa: N818 - an outcome, not a mistake
@@ -49,7 +53,7 @@ class Runner:
 
     Whatever it does wrong is an InputError of one sentence. Use it in a ``with`` statement. ``code`` is the text of a
     file that lies nowhere (it came out of an archive or a notebook); then ``spec`` is only its name, and it has no
-    neighbours to import.
+    neighbours to import. With a ``tool`` the file holds a model, and ``ask`` says what the tool is to do with it.
     """
 
     def __init__(
@@ -57,14 +61,15 @@ class Runner:
         spec: str,
         *,
         function: str,
-        arguments: tuple[str, ...],
         clock: Clock,
+        arguments: tuple[str, ...] = (),
         jail: bool | Tier = False,
         code: bytes | None = None,
+        tool: Tool | None = None,
     ) -> None:
         self.path, self.function = parted(spec, function, there=code is None)
         self.name = f"{self.path}:{self.function}"
-        self.arguments, self.clock, self.alone = arguments, clock, code is not None
+        self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
@@ -81,7 +86,7 @@ class Runner:
         return f"in a jail ({', '.join((self.tier.value, *self.held))})"
 
     def __enter__(self) -> Self:
-        start = started(self.tier, memory=MEMORY[self.tier], seconds=math.ceil(self.clock.limit) + 5)
+        start = self._start()
         as_user: dict[str, Any] = {} if start.user is None else {"user": start.user, "group": start.user}
         self.process = subprocess.Popen(
             start.command,
@@ -93,13 +98,21 @@ class Runner:
             **({**as_user, "extra_groups": []} if as_user else {}),
         )
         self.lines = Lines(self.process)
-        self.group = MemoryGroup(MEMORY[self.tier]) if self.tier is not Tier.NONE else None
+        held = MEMORY[self.tier] if self.tool is None else self.tool.memory
+        self.group = MemoryGroup(held) if self.tier is not Tier.NONE else None
         try:
             self._begun(start)
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _start(self) -> Start:
+        seconds = math.ceil(self.clock.limit) + 5
+        if self.tool is None:
+            return started(self.tier, memory=MEMORY[self.tier], seconds=seconds)
+        seconds += self.tool.starts_within  # the processor's time is counted from the first import on
+        return started(self.tier, memory=self.tool.addresses, seconds=seconds, packages=self.tool.packages())
 
     def _begun(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
@@ -117,8 +130,10 @@ class Runner:
             "function": self.function,
             "count": len(self.arguments),
             "source": base64.b64encode(self.source).decode("ascii"),
+            "tool": None if self.tool is None else self.tool.sent(),
         }
-        confined = self._reply(_line(task), doing="starting", seconds=STARTED_WITHIN)
+        waited = STARTED_WITHIN + (0 if self.tool is None else self.tool.starts_within)
+        confined = self._reply(_line(task), doing="starting", seconds=waited)
         if "confined" not in confined:
             why = confined.get("unconfined", "it did not say why")
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
@@ -147,6 +162,24 @@ class Runner:
         with self.clock.running():
             allowed = self.clock.for_one_call()
             return self._reply(question, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
+
+    def ask(self, question: Mapping[str, Any], *, doing: str, most: int) -> bytes:
+        """What the tool made of the file's thing: at most so many bytes, which are what the other side says."""
+        if self.lines.early():
+            self._kill()
+            raise self._meddled()
+        with self.clock.running():
+            line, allowed = _line({**question, "most": most}), self.clock.left()
+            reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
+        if "raised" in reply:
+            raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")
+        if "refused" in reply:
+            raise InputError(f"{self.name}: {reply['refused']}")
+        if "large" in reply:
+            raise InputError(f"{self.name} makes more than {most:,} bytes in {doing}; give it smaller sizes.")
+        if "data" not in reply:
+            raise self._meddled()
+        return bytes(reply["data"])
 
     def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
         """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
@@ -214,7 +247,8 @@ class Runner:
         if "importing" in first:
             raise InputError(f"{self.path} cannot be imported: {told(first['importing'])}; fix it first.")
         if "missing" in first:
-            known = ", ".join(first["missing"]) or "no function at all"
+            nothing = "no function at all" if self.tool is None else "no class and no function"
+            known = ", ".join(first["missing"]) or nothing
             raise InputError(f"{self.path} has no {self.function!r}; it has {known}.")
         refuse_misfit(first, self.name, self.function, self.arguments)
         if "ready" not in first:
@@ -264,6 +298,8 @@ def checked_reply(line: bytes) -> dict[str, Any]:
         return {kind: _checked_error(value)}
     if kind == "array" and isinstance(value, dict):
         return {kind: _checked_array(value)}
+    if kind == "data" and isinstance(value, str):
+        return {kind: base64.b64decode(value, validate=True)}
     if kind in WORDS and type(value) is WORDS[kind]:
         return {
             kind: clean(value, most=300) if isinstance(value, str) else [clean(str(v), most=60) for v in value[:40]]

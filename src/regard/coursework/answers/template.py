@@ -42,14 +42,19 @@ def written(claim: str, statement: str, question: Question, path: str | os.PathL
         signature=question.signature,
         text=text(claim, statement, question, target),
     )
-    try:
-        with open(target, "x", encoding="utf-8") as stream:
-            stream.write(made.text)
-    except FileExistsError:
-        raise InputError(f"{target} exists and is not overwritten; name another file.") from None
-    except OSError as error:
-        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
+    write_new(made)
     return made
+
+
+def write_new(template: Template) -> None:
+    """Write the template to its path; a file that exists is never overwritten."""
+    try:
+        with open(template.path, "x", encoding="utf-8") as stream:
+            stream.write(template.text)
+    except FileExistsError:
+        raise InputError(f"{template.path} exists and is not overwritten; name another file.") from None
+    except OSError as error:
+        raise InputError(f"Cannot write {template.path!r}: {error.strerror or error}.") from None
 
 
 def text(claim: str, statement: str, question: Question, target: Path) -> str:

@@ -85,8 +85,8 @@ Orthonormal keys, q = T (k_a + k_b): the scores are T for a and b, and 0 for the
 + R) with R = (n-2) e^-T, and each other key has e^-T/(2 + R).
 
 c - (v_a + v_b)/2 = sum over the others of alpha_i (v_i - (v_a + v_b)/2), because alpha_a = alpha_b = (1 - sum of the
-others)/2. So ||c - (v_a+v_b)/2|| = R/(2+R) ||(mean of the other values) - (v_a+v_b)/2|| <= R/(2+R) D, D the
-largest distance of another value from (v_a+v_b)/2.
+others)/2. So ||c - (v_a+v_b)/2|| = R/(2+R) ||w - (v_a+v_b)/2|| <= R/(2+R) D, w the mean of the other values and D
+the largest distance of one of them from (v_a+v_b)/2.
 
 R falls to 0 as T grows: the output comes as close as one likes. R = eps at T = ln((n-2)/eps), where both weights are
 1/(2+eps) and the distance is at most eps/(2+eps) D.

@@ -41,23 +41,23 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     budget = factor * math.log(n / eps)
     if needed(n, eps) > max(budget, 0.0) * (1 + 1e-12) or budget < 0:
         return _broken(n, eps, factor)
-    found = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
-    if found.value > 1 + 1e-12:
-        return _broken(int(found.at["n"]), found.at["eps"], factor)
+    worst = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
+    if worst.value > 1 + 1e-12:
+        return _broken(int(worst.at["n"]), worst.at["eps"], factor)
     solved = _solved(min(n, 200), eps)
     tight = (
         f"the shortest query has norm {needed(n, eps):.6g}, {needed(n, eps) / budget if budget else 0:.2%} of the "
         "budget "
-        f"{budget:.6g}; the adversary over n and eps found at most {found.value:.2%} (n = {found.at['n']:g}, "
-        f"eps = {found.at['eps']:.2g}), and always it is below {math.sqrt(2) / factor:.2%}. {solved}"
+        f"{budget:.6g}; the adversary over n and eps found at most {worst.value:.2%} (n = {worst.at['n']:g}, "
+        f"eps = {worst.at['eps']:.2g}), and always it is below {math.sqrt(2) / factor:.2%}. {solved}"
     )
     if factor < math.sqrt(2):
-        return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
+        return not_refuted(worst.tries, "The adversary found nothing at this n and eps.", tightness=tight)
     with sharp(n, eps):
         length = (balls.ball(n) / balls.ball(eps)).log() * balls.ball(factor) / balls.ball(2).sqrt()
         others = balls.rest(length, [(n - 2, 0)])
         if not (others < balls.ball(eps)):
-            return not_refuted(found.tries, "The enclosure did not confirm the proof.", tightness=tight)
+            return not_refuted(worst.tries, "The enclosure did not confirm the proof.", tightness=tight)
     return holds(
         "proof, and an enclosure at this n and eps",
         f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
@@ -83,10 +83,10 @@ def _solved(n: int, eps: float) -> str:
     if eps < SMALLEST:
         return f"(The solver is not asked for eps below {SMALLEST:g}.)"
     try:
-        found = design.share(np.eye(n), [0, 1], eps=eps)
+        answer = design.share(np.eye(n), [0, 1], eps=eps)
     except CouldNotFindOut:  # the proof does not need it
         return "(The solver could not certify its own answer at this eps.)"
-    return f"The solver confirms the shortest for n = {n}: {found.norm or 0:.9g} (formula {needed(n, eps):.9g})."
+    return f"The solver confirms the shortest for n = {n}: {answer.norm or 0:.9g} (formula {needed(n, eps):.9g})."
 
 
 def _broken(n: int, eps: float, factor: float) -> Verdict:

@@ -27,20 +27,20 @@ def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
         """The others' total over eps when all are exactly the threshold, times a further gap, behind."""
         return (n - 1) * math.exp(-(math.log((n - 1) / eps) + shift) - math.log(gap)) / eps
 
-    found = attack(others_over_eps, {"gap": (1.0, 10.0), "eps": (1e-6, 0.999)}, whole=())
-    if found.value > 1 + 1e-9:
+    worst = attack(others_over_eps, {"gap": (1.0, 10.0), "eps": (1e-6, 0.999)}, whole=())
+    if worst.value > 1 + 1e-9:
         return refuted(
-            f"All others {shift:+g} from the threshold behind: their total is {found.value:.6g} eps.",
+            f"All others {shift:+g} from the threshold behind: their total is {worst.value:.6g} eps.",
             counterexample=f"n = 2, eps = {eps:g}, margin {math.log(1 / eps) + shift:.6g}: weight "
             f"{1 / (1 + eps * math.exp(-shift)):.6g} < {1 / (1 + eps):.6g}",
             region="for margins of at least ln((n-1)/eps)",
             correction="A margin of ln((n-1)/eps) is enough: the others' total is at most (n-1) e^-margin = eps.",
         )
     return holds(
-        f"proof; an adversary's {found.tries:,} attempts agree",
+        f"proof; an adversary's {worst.tries:,} attempts agree",
         f"A margin of ln((n-1)/eps) = {math.log((n - 1) / eps):.6g} is enough, whatever the scores.",
         tightness=f"attained: n - 1 equal scores exactly that far behind leave alpha_j = 1/(1+eps) (worst found: "
-        f"{found.value:.9g} of eps)",
+        f"{worst.value:.9g} of eps)",
         margin=math.log((n - 1) / eps),
     )
 
@@ -103,7 +103,7 @@ exactly (n-1) e^-m, so no smaller margin is enough for all scores.
 Necessary: R >= e^-m, so R <= eps forces m >= ln(1/eps); for n > 2 the other terms are positive and m > ln(1/eps).
 Sending them to -infinity brings R as near to e^-m as one likes, so no larger margin is necessary.
 
-Exactly: R = e^(LSE(others) - s_j), so the condition is s_j - LSE(others) >= ln(1/eps).
+Exactly: R = e^(M - s_j), M the LSE of the others, so the condition is s_j - M >= ln(1/eps).
 
 Here n = {n}, eps = {eps:g}: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
 {math.log(1 / eps):.6g} never, in between the other scores decide."""

@@ -22,7 +22,7 @@ def _worst(n: int, eps: float, diameter: float) -> float:
     """The largest ||c - v_j|| over random values within ``diameter`` of v_j and over the extreme case."""
     rng, few = np.random.default_rng(0), min(n, 50)
     scores = np.append(np.log((few - 1) / eps) if few > 1 else 0.0, np.zeros(few - 1))
-    found = 0.0
+    worst = 0.0
     for trial in range(TRIALS):
         v = rng.standard_normal((few, 3))
         if trial == 0:
@@ -30,8 +30,8 @@ def _worst(n: int, eps: float, diameter: float) -> float:
         away = v[1:] - v[0]
         sizes = np.linalg.norm(away, axis=1, keepdims=True)
         v[1:] = v[0] + diameter * away / (sizes if trial % 2 else sizes.max())
-        found = max(found, float(np.linalg.norm(attend([1.0], scores[:, None], v).output - v[0])))
-    return found
+        worst = max(worst, float(np.linalg.norm(attend([1.0], scores[:, None], v).output - v[0])))
+    return worst
 
 
 def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:

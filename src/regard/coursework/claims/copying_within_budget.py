@@ -45,8 +45,8 @@ def attacked(n: int, eps: float) -> Attack:
     """The worst keys that the adversary finds from random starts, with at most 5 keys in 3 dimensions."""
     few = min(n, 5)
     starts = [np.random.default_rng(seed).standard_normal((few, 3)) for seed in range(3)]
-    found = [worst_keys_for_copying(start, eps, allowed, steps=60, pace=1.0) for start in starts]
-    return replace(max(found, key=lambda one: one.value), tries=sum(one.tries for one in found))
+    attacks = [worst_keys_for_copying(start, eps, allowed, steps=60, pace=1.0) for start in starts]
+    return replace(max(attacks, key=lambda one: one.value), tries=sum(one.tries for one in attacks))
 
 
 def _needed(n: int, eps: float) -> float:
@@ -60,19 +60,19 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         return _broken(n, eps, factor)
     if n == 1:
         return holds("proof", "One key always gets all the attention; q = 0 is enough.")
-    few, found = min(n, 5), attacked(n, eps)
+    few, hit = min(n, 5), attacked(n, eps)
     hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
     if hardest.value > 1 + 1e-12:
         return _broken(int(hardest.at["n"]), hardest.at["eps"], factor)
-    if found.value > factor * math.log(few / eps) * (1 + 1e-9):
+    if hit.value > factor * math.log(few / eps) * (1 + 1e-9):
         return _broken(few, eps, factor)
-    tight = _tight(n, eps, factor, found, hardest)
+    tight = _tight(n, eps, factor, hit, hardest)
     if factor < 2:
-        return not_refuted(found.tries, "The adversary found nothing at this n and eps.", tightness=tight)
+        return not_refuted(hit.tries, "The adversary found nothing at this n and eps.", tightness=tight)
     with balls.precise():
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
         if not total < balls.ball(eps):
-            return not_refuted(found.tries, "The enclosure of the worst case did not confirm the proof.")
+            return not_refuted(hit.tries, "The enclosure of the worst case did not confirm the proof.")
     return holds(
         "proof, and an enclosure of its worst case",
         f"q = 2 ln(n/eps) k_0 has norm {budget:.6g}, and leaves the others at most (n-1) eps/n = "
@@ -91,12 +91,12 @@ def _share_of(factor: float) -> Callable[..., float]:
     return share
 
 
-def _tight(n: int, eps: float, factor: float, found: Attack, hardest: Attack) -> str:
+def _tight(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:
     few, needed, budget = min(n, 5), _needed(n, eps), factor * math.log(n / eps)
     if n == 2:
         return f"two keys need at most ln(1/eps) = {needed:.6g}, {needed / budget:.2%} of the budget"
     return (
-        f"the adversary's worst {few} keys need {found.value:.6g} of {factor * math.log(few / eps):.6g}; the worst {n} "
+        f"the adversary's worst {few} keys need {worst.value:.6g} of {factor * math.log(few / eps):.6g}; the worst {n} "
         f"keys (evenly around k_0 at distance 1) need 2 ln((n-1)/eps) = {needed:.6g}, {needed / budget:.2%} of the "
         f"budget; over all n and eps the adversary finds {hardest.value:.4%} (n = {hardest.at['n']:g}, "
         f"eps = {hardest.at['eps']:.2g}), "
@@ -108,14 +108,14 @@ def _broken(n: int, eps: float, factor: float) -> Verdict:
     from regard import design
 
     shown = min(n, 60)
-    found = design.copy(ring(shown), 0, eps=eps)
+    answer = design.copy(ring(shown), 0, eps=eps)
     low, small = 2, n  # 2 ln((m-1)/eps) - factor ln(m/eps) grows with m, for factors up to 2
     while small - low > 1:
         middle = (low + small) // 2
         over = _needed(middle, eps) > factor * math.log(middle / eps)
         low, small = (low, middle) if over else (middle, small)
     return refuted(
-        f"{shown} keys evenly around k_0 need a query of norm {found.lower_bound or 0:.6g}; "
+        f"{shown} keys evenly around k_0 need a query of norm {answer.lower_bound or 0:.6g}; "
         f"the budget is {factor * math.log(shown / eps):.6g}.",
         counterexample=f"n = {small}, eps = {eps:g}: keys at distance 1 evenly around k_0 need 2 ln((n-1)/eps) = "
         f"{_needed(small, eps):.6g} > {factor * math.log(small / eps):.6g}",
@@ -137,7 +137,7 @@ The others together have sum of e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps,
 The same with L' = ln((n-1)/eps) gives <= eps exactly: norm 2 ln((n-1)/eps) is enough (n >= 2).
 
 No less will do for n >= 3: put the others at distance exactly 1 evenly around k_0, so that their mean is k_0/2. For
-any q, sum e^(s_i - s_0) >= (n-1) e^(mean of s_i - s_0) = (n-1) e^(-q.k_0/2) by convexity, and that is at most eps
+any q, sum e^(s_i - s_0) >= (n-1) e^m by convexity, m = -q.k_0/2 the mean of the s_i - s_0, and that is at most eps
 only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps).
 
 Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_needed(n, eps):.6g}."""

@@ -62,8 +62,8 @@ def orthogonal_spans(*, d: int, m: int) -> Verdict:
 def any_spans(*, d: int, m: int) -> Verdict:
     from regard.subspace import extract
 
-    found = extract([[1.0], [0.0]], [[1.0], [1.0]])
-    matrix = None if found.matrix is None else found.matrix.tolist()
+    extraction = extract([[1.0], [0.0]], [[1.0], [1.0]])
+    matrix = None if extraction.matrix is None else extraction.matrix.tolist()
     return refuted(
         "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
         counterexample="d = 2, A = (1, 0): for B = (1, 1) it must be M (2, 1) = (1, 0), as (2, 1) = (1, 0) + (1, 1); "
@@ -72,8 +72,8 @@ def any_spans(*, d: int, m: int) -> Verdict:
         region="exactly where A^T B = 0, for M = A A^T",
         correction="With A and B both known, M exists exactly when the spans share only 0: the oblique projector onto "
         f"span(A) along span(B) (regard subspace extract); for A = (1, 0), B = (1, 1) it is {matrix}, which amplifies "
-        f"noise by up to {found.amplification:.6g}. Proof: a common vector would have to go both to itself and to 0; "
-        "without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
+        f"noise by up to {extraction.amplification:.6g}. Proof: a common vector would have to go both to itself and to "
+        "0; without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
     )
 
 

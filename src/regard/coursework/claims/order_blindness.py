@@ -77,10 +77,10 @@ def exactly(*, causal: int, seed: int) -> Verdict:
 def the_lemmas(*, causal: int, seed: int) -> Verdict:
     from regard.symmetry import lemmas
 
-    found = lemmas(seed=seed)
-    if not found.answer:
-        return refuted(str(found), counterexample=f"seed {seed}", region="not known", correction="none")
-    return holds("proof; exact arithmetic on one random case agrees", str(found))
+    proved = lemmas(seed=seed)
+    if not proved.answer:
+        return refuted(str(proved), counterexample=f"seed {seed}", region="not known", correction="none")
+    return holds("proof; exact arithmetic on one random case agrees", str(proved))
 
 
 def in_float64(*, causal: int, seed: int) -> Verdict:
@@ -93,15 +93,15 @@ def in_float64(*, causal: int, seed: int) -> Verdict:
     def layer(X: Any) -> Any:
         return block(X, **weights, allowed=seen).output
 
-    found = symmetry(layer, length=32, dim=16, trials=100, seed=seed)
-    if not found.order_blind:
+    measured = symmetry(layer, length=32, dim=16, trials=100, seed=seed)
+    if not measured.order_blind:
         return refuted(
-            str(found),
+            str(measured),
             counterexample=f"the rows and weights of seed {seed}",
             region="without a mask, or with one that P leaves alone" if causal else "in real arithmetic",
             correction="see the proof",
         )
-    return not_refuted(100, f"{found} Bit for bit it need not hold: sums are added in another order.")
+    return not_refuted(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
 
 
 def prove(*, causal: int, seed: int) -> str:

@@ -16,15 +16,15 @@ from regard.pictures import BLUE, ORANGE, axes
 def same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
     from regard.symmetry import dog_and_man
 
-    found = dog_and_man(dim=dim, seed=seed)
-    if found.answer:
+    example = dog_and_man(dim=dim, seed=seed)
+    if example.answer:
         return refuted(
-            str(found),
+            str(example),
             counterexample=f"dim {dim}, seed {seed}",
             region="without positions",
             correction="With positions added the two sentences can be told apart.",
         )
-    return holds("proof (order-blindness), and a layer in float64 agrees", str(found))
+    return holds("proof (order-blindness), and a layer in float64 agrees", str(example))
 
 
 def same_outputs(*, dim: int, seed: int) -> Verdict:

@@ -19,19 +19,19 @@ UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of th
 def at_every_length(*, dim: int, length: int) -> Verdict:
     from regard.positions import positions
 
-    found = positions(dim=dim, length=length)
-    if not found.answer or found.distance is None or not found.distance[0] > 0:
-        return refuted(str(found), counterexample=f"dim {dim}", region="not known", correction="none")
-    pair = found.nearest or (0, 1)
+    answer = positions(dim=dim, length=length)
+    if not answer.answer or answer.distance is None or not answer.distance[0] > 0:
+        return refuted(str(answer), counterexample=f"dim {dim}", region="not known", correction="none")
+    pair = answer.nearest or (0, 1)
     return holds(
         "proof; the nearest two enclosed",
         f"Equal rows would make pi rational. Of {length:,} positions the nearest two, {pair[0]} and {pair[1]}, are "
-        f"{found.distance[0]:.6g} apart.",
+        f"{answer.distance[0]:.6g} apart.",
         region="for every even dim >= 2 and every length: attention-position-svd is right, no condition is needed",
         tightness="there is no positive lower bound for all lengths at once: as the length grows, some offset comes "
         "as near "
         "to a common period as one likes",
-        distance=found.distance[0],
+        distance=answer.distance[0],
     )
 
 
@@ -167,10 +167,10 @@ def _named(rows: Any, slack: Any) -> str:
 
     known = [(one.said, sinusoids(one.value, *rows.shape)) for one in FORMULAS]
     known.append(("positions counted from 1", sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:]))
-    found = [said for said, table in known if (np.abs(rows - table) <= 2 * slack).all()]
-    if not found:
+    names = [said for said, table in known if (np.abs(rows - table) <= 2 * slack).all()]
+    if not names:
         return ""
-    return f". Yours is exactly {' or (the same at these sizes) '.join(dict.fromkeys(found))}"
+    return f". Yours is exactly {' or (the same at these sizes) '.join(dict.fromkeys(names))}"
 
 
 def all_different(rows: Any) -> Ruling:

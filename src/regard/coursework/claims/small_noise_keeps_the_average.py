@@ -121,7 +121,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
 
     made = axes(
         figure,
-        title=f"n = {n} keys with noise a I, q = T (μ_a + μ_b)",
+        title=f"n = {n} keys with noise a I, q = T (mu_a + mu_b)",
         xlabel="a T²",
         ylabel="E||c - (v_a + v_b)/2||²",
         xscale="log",

@@ -25,14 +25,15 @@ WHY_NO_TORCH = "The model is written in torch, which is not installed here: pip 
 
 
 def it_learns(*, seed: int) -> Verdict:
-    found = record("defaults")
-    if found is None or not found.runs:
+    recorded = record("defaults")
+    if recorded is None or not recorded.runs:
         return undecided("a recorded run", "Not measured yet.")
-    best = min(found.runs, key=lambda run: run.perplexity)
+    best = min(recorded.runs, key=lambda run: run.perplexity)
     return measured(
-        found.source,
-        f"{found.data}. Validation perplexity {best.perplexity:.2f} counting <sos>, {best.perplexity_without_sos:.2f} "
-        f"without, after epoch {best.best_epoch} (guessing evenly has as many as there are target words). "
+        recorded.source,
+        f"{recorded.data}. Validation perplexity {best.perplexity:.2f} counting <sos>, "
+        f"{best.perplexity_without_sos:.2f} without, after epoch {best.best_epoch} "
+        "(guessing evenly has as many as there are target words). "
         f"{best.weights:,} weights, {best.cpu_seconds:.0f} CPU-seconds. Run: {best.command}",
         perplexity=best.perplexity,
         without_sos=best.perplexity_without_sos,
@@ -40,10 +41,12 @@ def it_learns(*, seed: int) -> Verdict:
 
 
 def pretrained_vectors(*, seed: int) -> Verdict:
-    found = record("embeddings")
-    if found is None or found.comparison is None:
+    recorded = record("embeddings")
+    if recorded is None or recorded.comparison is None:
         return undecided("a recorded comparison", "Not measured yet: no comparison of embeddings has been recorded.")
-    return measured(found.source, f"{found.data}. {compared(found.comparison)} Run: {found.comparison.command}")
+    return measured(
+        recorded.source, f"{recorded.data}. {compared(recorded.comparison)} Run: {recorded.comparison.command}"
+    )
 
 
 def compared(comparison: Comparison) -> str:
@@ -150,14 +153,14 @@ Here: the figures are those of the recorded runs; pretrained vectors take the pl
 
 
 def draw(figure: Any, *, seed: int) -> None:
-    found = record("embeddings")
-    if found is None or found.comparison is None:
+    recorded = record("embeddings")
+    if recorded is None or recorded.comparison is None:
         _draw_learning(figure)
         return
-    entries = found.comparison.entries
+    entries = recorded.comparison.entries
     made = axes(
         figure,
-        title=f"Embeddings compared, {len(found.comparison.seeds)} seeds each ({found.date})",
+        title=f"Embeddings compared, {len(recorded.comparison.seeds)} seeds each ({recorded.date})",
         xlabel="validation perplexity, counting <sos>",
     )
     for place, entry in enumerate(entries):
@@ -170,11 +173,11 @@ def draw(figure: Any, *, seed: int) -> None:
 
 
 def _draw_learning(figure: Any) -> None:
-    found = record("defaults")
+    recorded = record("defaults")
     made = axes(
         figure, title="Learning: validation perplexity after every epoch", xlabel="epoch", ylabel="counting <sos>"
     )
-    for run, colour, mark in zip(found.runs if found else [], (BLUE, ORANGE, GREY), "os^", strict=False):
+    for run, colour, mark in zip(recorded.runs if recorded else [], (BLUE, ORANGE, GREY), "os^", strict=False):
         epochs = range(1, len(run.curve) + 1)
         made.plot(epochs, run.curve, "-", marker=mark, color=colour, label=f"seed {run.seed}")
     made.set_ylim(0)

@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 
 
 def with_defaults() -> Verdict:
-    found = record("defaults")
-    if found is None or not found.runs:
+    recorded = record("defaults")
+    if recorded is None or not recorded.runs:
         return undecided("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} ({run.perplexity_without_sos:.2f} without <sos>) after epoch "
         f"{run.best_epoch}"
-        for run in found.runs
+        for run in recorded.runs
     )
-    first = found.runs[0]
+    first = recorded.runs[0]
     return measured(
-        found.source,
-        f"{found.data}. Best validation perplexity counting <sos>, {len(first.curve)} epochs: {said}. "
+        recorded.source,
+        f"{recorded.data}. Best validation perplexity counting <sos>, {len(first.curve)} epochs: {said}. "
         f"{first.weights:,} weights, {first.cpu_seconds:.0f} CPU-seconds. Run: {first.command}",
-        perplexity=min(run.perplexity for run in found.runs),
+        perplexity=min(run.perplexity for run in recorded.runs),
     )
 
 
 def as_described() -> Verdict:
-    found, ours = record("described"), record("defaults")
-    if found is None or not found.runs:
+    described, ours = record("described"), record("defaults")
+    if described is None or not described.runs:
         return undecided("a recorded run", "Not measured yet.")
     groups: dict[str, list[RunFigures]] = {}
-    for run in found.runs:
+    for run in described.runs:
         groups.setdefault(corrected(run), []).append(run)
     if ours is not None and ours.runs:
         groups["both corrected, our defaults"] = ours.runs
     said = "; ".join(f"{name}: {_best_of(runs)}" for name, runs in groups.items())
-    first = found.runs[0]
+    first = described.runs[0]
     return measured(
-        found.source,
-        f"{found.data}. Best validation perplexity counting <sos>: {said}. Run: {first.command}",
+        described.source,
+        f"{described.data}. Best validation perplexity counting <sos>: {said}. Run: {first.command}",
         perplexity=min(run.perplexity for run in next(iter(groups.values()))),
     )
 
@@ -76,37 +76,37 @@ def _best_of(runs: list[RunFigures]) -> str:
 
 
 def more_epochs() -> Verdict:
-    found = record("defaults")
-    if found is None or not found.runs:
+    recorded = record("defaults")
+    if recorded is None or not recorded.runs:
         return undecided("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} after epoch {run.best_epoch}, {run.curve[-1]:.2f} after "
         f"{len(run.curve)}"
-        for run in found.runs
+        for run in recorded.runs
     )
-    useful = any(run.best_epoch == len(run.curve) for run in found.runs)
+    useful = any(run.best_epoch == len(run.curve) for run in recorded.runs)
     help_ = "may help (a run was still improving)" if useful else "do not help: each run was at its best before its end"
-    return measured(found.source, f"{said}. With these settings more epochs alone {help_}.")
+    return measured(recorded.source, f"{said}. With these settings more epochs alone {help_}.")
 
 
 def tuned() -> Verdict:
-    found = record("tuned")
-    if found is None:
+    recorded = record("tuned")
+    if recorded is None:
         return undecided("a recorded search", "Not measured yet: no tuned run has been recorded.")
-    return measured(found.source, " ".join(_tried(found)))
+    return measured(recorded.source, " ".join(_tried(recorded)))
 
 
-def _tried(found: Figures) -> list[str]:
+def _tried(recorded: Figures) -> list[str]:
     """What was tried and what improved, one sentence for each source."""
     defaults = record("defaults")
-    said = [f"{found.data}."]
+    said = [f"{recorded.data}."]
     if defaults is not None and defaults.runs:
         said.append(f"The defaults have {min(run.perplexity for run in defaults.runs):.2f}.")
-    if found.study is not None:
-        said += _searched(found.study)
-    if found.comparison is not None:
-        said += [compared(found.comparison), f"Run: {found.comparison.command}"]
-    for run in sorted(found.runs, key=lambda run: run.perplexity):
+    if recorded.study is not None:
+        said += _searched(recorded.study)
+    if recorded.comparison is not None:
+        said += [compared(recorded.comparison), f"Run: {recorded.comparison.command}"]
+    for run in sorted(recorded.runs, key=lambda run: run.perplexity):
         what = ", ".join(run.changes) or "the defaults"
         said.append(
             f"{run.perplexity:.2f} after epoch {run.best_epoch} (seed {run.seed}) with {what}. Run: {run.command}"
@@ -147,8 +147,8 @@ Here: {_here()}."""
 
 
 def _here() -> str:
-    found = record("defaults")
-    runs = found.runs if found else []
+    recorded = record("defaults")
+    runs = recorded.runs if recorded else []
     return "; ".join(
         f"seed {run.seed} has {run.perplexity:.2f} counting <sos> and {run.perplexity_without_sos:.2f} without"
         for run in runs
@@ -163,8 +163,8 @@ def draw(figure: Any) -> None:
         ylabel="perplexity, counting <sos>",
     )
     for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
-        found = record(name)
-        for run, colour in zip(found.runs if found else [], colours, strict=False):
+        recorded = record(name)
+        for run, colour in zip(recorded.runs if recorded else [], colours, strict=False):
             _curve(made, run, f"{name}, seed {run.seed}", colour)
     made.set_ylim(top=24)
     if made.lines:

@@ -76,7 +76,7 @@ q_1 = T mu_a and q_2 = T mu_b, two different queries. By convexity of the square
 With orthonormal values ||c_1 - v_a||^2 = (1 - alpha_a)^2 + sum of the other alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
 alpha_a).
 
-1 - alpha_a <= sum over l != a of min(1, e^(s_l - s_a)), and in head 1 s_l - s_a ~ N(-T, 2aT^2). The same for head 2.
+1 - alpha_a <= sum over l != a of min(1, e^(s_l - s_a)), and in head 1, s_l - s_a ~ N(-T, 2aT^2). The same for head 2.
 Together E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).
 
 As a -> 0 this tends to 2 (n-1) e^-T; for fixed a and T -> infinity to 2 (n-1) P(D > 0) = 2 (n-1) Phi(-1/sqrt(2a)).

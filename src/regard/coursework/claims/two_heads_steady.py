@@ -28,8 +28,8 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
     from regard import noise
 
     model = noise.gaussian_setting(n, spread=spread, iso=iso)
-    found = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
-    return min(max(found.value, 0.0), 1.0), found.accuracy  # a probability: outside there is only rounding
+    chance = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
+    return min(max(chance.value, 0.0), 1.0), chance.accuracy  # a probability: outside there is only rounding
 
 
 def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
@@ -84,11 +84,11 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
 def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     from regard import noise
 
-    model, found = noise.gaussian_setting(n, spread=spread, iso=iso), []
+    model, rows = noise.gaussian_setting(n, spread=spread, iso=iso), []
     for queries in (noise.one_head(n, scale), noise.two_heads(n, scale)):
         moments = noise.weight_moments(noise.score_laws(model, queries))
-        found.append((float(np.trace(moments.covariance)), moments.accuracy * n))
-    (one, one_off), (two, two_off) = found
+        rows.append((float(np.trace(moments.covariance)), moments.accuracy * n))
+    (one, one_off), (two, two_off) = rows
     ratio = one / two if two else math.inf
     text = f"Total variance of the output: one head {one:.6g}, two heads {two:.6g}, {ratio:.4g} times less."
     if one + one_off < FAR_LESS * (two - two_off):

@@ -133,7 +133,7 @@ Head 2, q_2 = t k_2: the score of key 2 is t, that of key 1 is c u.k_2 t = 0, so
 Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
 1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
 
-Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g} eps must
+Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
 be at most {largest_eps(n, delta):.4g}."""
 
 
@@ -182,10 +182,10 @@ def each_its_key(instance: Instance, queries: Any) -> Ruling:
 
 def against_shortest_heads(instance: Instance, queries: Any) -> Best | None:
     """The longer query against a lower bound: each head must do it at c = 1/2 at least."""
-    found = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
-    if found[0] is None or found[1] is None:
+    ratios = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
+    if ratios[0] is None or ratios[1] is None:
         return None
-    return Best(yours=max(found[0].yours, found[1].yours), best=max(found[0].best, found[1].best))
+    return Best(yours=max(ratios[0].yours, ratios[1].yours), best=max(ratios[0].best, ratios[1].best))
 
 
 QUESTION = Question(

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from regard.coursework.answers.jail import Tier
 from regard.coursework.transformer import runner
 from regard.coursework.transformer.template import NAME
 from regard.errors import InputError
 from regard.models.diagnosis.diagnosis import Diagnosis
 from regard.models.diagnosis.parts import judge
+from regard.models.diagnosis.recheck import as_given
+from regard.models.diagnosis.recording import Recording
+from regard.models.diagnosis.search import affordable
 from regard.results import Result
 
 PADDING = ("either", "masked", "read")
@@ -27,6 +31,8 @@ class TransformerChecked(Result):
     diagnosis: Diagnosis
     hints: int
     printed: str = ""
+    confined: str = ""  # what kept it in, in words; empty for a model of this process
+    doubts: tuple[str, ...] = ()  # what its process said and could not be checked again outside
 
     @property
     def answer(self) -> bool:
@@ -42,6 +48,8 @@ class TransformerChecked(Result):
         if self.printed:
             first, *more = self.printed.splitlines()
             told.append(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}")
+        if self.doubts and "in a jail" in self.confined:
+            told.append(f"What its process said and could not be checked again here: {'; '.join(self.doubts)}.")
         head, *rest = told
         return "\n".join([f"{self.claim}: {self.function} {head}", *(_folded(line) for line in rest)])
 
@@ -107,6 +115,8 @@ class TransformerChecked(Result):
             "hints": self.hints,
             "diagnosis": told,
             "printed": self.printed,
+            "confined": self.confined,
+            "doubts": [*self.doubts],
         }
 
 
@@ -122,33 +132,62 @@ def check_transformer(
     limit: float = 10.0,
     hints: int = 0,
     padding: str = "either",
+    jail: bool | Tier = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> TransformerChecked:
     """Check a Transformer, or one of its parts.
 
-    ``thing`` is "my.py:NAME", which is run in a process of its own, or a class, a module or a function, which is run in
-    this process and cannot be stopped. ``padding`` says whether the model asked for hides padding ("masked"), reads it
-    ("read"), or may do either; a file can say so itself, by ``REGARD = {"padding": "masked"}``. ``limit`` bounds the
-    run of your code in seconds, once torch is there; the search for mistakes ends after a fixed number of tries.
+    ``thing`` is "my.py:NAME", which is run in a process of its own, in a jail if you say so, or a class, a module or a
+    function, which is run in this process and cannot be stopped. ``padding`` says whether the model asked for hides
+    padding ("masked"), reads it ("read"), or may do either; a file can say so itself, by ``REGARD = {"padding":
+    "masked"}``. ``limit`` bounds the run of your code in seconds, once torch is there and with half a minute for the
+    recording; the search for mistakes ends after a fixed number of tries.
     """
     if limit <= 0:
         raise InputError(f"limit is {limit!r}, but it counts seconds: give a number above 0.")
-    printed = ""
     if isinstance(thing, str):
         if progress is not None:
             progress(0, 1)
-        recording, declared, printed = runner.run(thing, default=NAME, seed=seed, limit=limit)
-        padding = declared["padding"] if padding == "either" else padding
+        ran = runner.run(thing, default=NAME, seed=seed, limit=limit, jail=jail)
         name = thing if ":" in thing else f"{thing}:{NAME}"
-    else:
-        recording = _recorded(thing, seed)
-        name = recording.name
+        return checked(ran, name=name, seed=seed, claim=claim, hints=hints, padding=padding)
+    if jail is not False:
+        raise InputError("A model of this process cannot be put in a jail; name its file, as in my.py:NAME.")
+    recording = _recorded(thing, seed)
+    found = _judged(recording, name=recording.name, padding=padding)
+    return TransformerChecked(claim=claim, function=recording.name, diagnosis=found, hints=hints)
+
+
+def checked(
+    ran: runner.Recorded,
+    *,
+    name: str,
+    seed: int,
+    claim: str = "translator",
+    hints: int = 0,
+    padding: str = "either",
+) -> TransformerChecked:
+    """What a recording that another process sent is worth: judged on the inputs that were really given to it."""
+    recording, doubts = as_given(ran.recording, seed)
+    found = _judged(recording, name=name, padding=recording.padding if padding == "either" else padding)
+    return TransformerChecked(
+        claim=claim,
+        function=name,
+        diagnosis=found,
+        hints=hints,
+        printed=ran.printed,
+        confined=ran.confined,
+        doubts=doubts,
+    )
+
+
+def _judged(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
-    found = judge(recording, padding=padding)
+    found = judge(recording, padding=padding, tries=affordable(recording))
     if found.raised is not None and "right" not in found.parts.values():
         raise InputError(f"{name} failed: {found.raised}; fix it first.")
-    return TransformerChecked(claim=claim, function=name, diagnosis=found, hints=hints, printed=printed)
+    return found
 
 
 def _recorded(thing: Any, seed: int) -> Any:

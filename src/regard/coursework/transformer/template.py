@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from regard.arrays import check_target
-from regard.coursework.answers.template import Template
-from regard.errors import InputError
+from regard.coursework.answers.template import Template, write_new
 
 NAME = "TransformerTranslator"
 SIGNATURE = f"{NAME}(source_words, target_words, ...)"
@@ -71,11 +70,5 @@ def written(claim: str, path: str | os.PathLike[str] | None) -> Template:
     target = check_target(path if path is not None else f"{claim}.py", (".py",))
     check = f"regard claims {claim} --answer {target}:{NAME}"
     made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=TEXT.format(check=check, name=NAME))
-    try:
-        with open(target, "x", encoding="utf-8") as stream:
-            stream.write(made.text)
-    except FileExistsError:
-        raise InputError(f"{target} exists and is not overwritten; name another file.") from None
-    except OSError as error:
-        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
+    write_new(made)
     return made

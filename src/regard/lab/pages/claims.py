@@ -9,9 +9,10 @@ from regard.coursework.sources import SETS
 from regard.errors import InputError
 from regard.lab.background import Errands
 from regard.lab.hiding import ANSWERS, REFUSED
-from regard.lab.notation import formulas
+from regard.lab.notation import typeset
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State, shortest_text
+from regard.latex import formulas
 from regard.notation import readable, readable_values
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def answer(state: State) -> Answer:
     drawn = errands.ask("drawn", **words)
     of = found.set.name if found else ""
     verdict = None if show == "picture" else errands.ask("checked", **words, proof=show == "proof", of=of)
+    checklists = _checklists(found, claim) if answers else []
     return Answer(
         picture={
             "sets": list(SETS),
@@ -46,10 +48,11 @@ def answer(state: State) -> Answer:
             if found is None
             else {one.label: [c.name for c in one.claims] for one in found.questions},
             "answers": answers,
-            "checklists": _checklists(found, claim) if answers else [],
+            "checklists": readable_values(checklists),
             "statement": readable(claim.statement),
             "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
             "parameters": _parameters(claim, given),
+            "typeset": _typeset([claim.statement, [p.meaning for p in claim.parameters], verdict, checklists]),
             "drawn": drawn,
             "verdict": readable_values(verdict),
             "running": drawn is None or (verdict is None and show != "picture"),
@@ -75,6 +78,15 @@ def _shown(found: Found | None, name: str) -> tuple[Claim, bool]:
     if found is None or name in [claim.name for claim in found.claims]:
         return claims[name], False
     return found.claims[0], True
+
+
+def _typeset(value: object) -> dict[str, tuple[tuple[str, bool], ...]]:
+    """Every text inside that has formulas, by paragraph, as the page shows it: its parts, prose and MathML."""
+    if isinstance(value, str):
+        parts = {readable(one): typeset(one) for one in value.split("\n\n")}
+        return {text: found for text, found in parts.items() if any(is_formula for _, is_formula in found)}
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return {text: found for one in inside for text, found in _typeset(one).items()}
 
 
 def _label(found: Found | None, question: str) -> str:
@@ -201,7 +213,7 @@ def drawn(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
 
     chosen = claims[claim].chosen(**parameters)
     try:
-        return {"svg": picture(lambda figure: claims[claim].draw(figure, **chosen)), "why": ""}
+        return {"svg": picture(lambda figure: claims[claim].draw_into(figure, **chosen)), "why": ""}
     except InputError as error:  # no matplotlib: the verdicts do without
         return {"svg": "", "why": str(error)}
 

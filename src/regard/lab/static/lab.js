@@ -1,8 +1,9 @@
 // The frame around every page: which page, its state in the address, one question at a time, and what all answers share.
 // No mathematics here: Python computes, this draws.
 
-import { codeBlock, element, fill, numberParts } from "./parts.js";
+import { codeBlock, element, fill, formula, numberParts } from "./parts.js";
 import { savePicture } from "./saving.js";
+import { makeTour } from "./tour.js";
 
 const find = (id) => document.getElementById(id);
 const listed = JSON.parse(find("listed").textContent);
@@ -166,9 +167,10 @@ function show(answer, draw) {
   const said = answer.say.map((sentence) => element("p", {}, sentence));
   if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
   fill(find("formulas"), answer.formulas.map(formula));
-  explain(find("formulas"));
   reasons(answer.why);
   stepByStep(answer.steps);
+  explain(document.querySelector("main"));
+  tour.show(answer.tour);
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
   find("code").hidden = !answer.python; // a teacher may have hidden the lines
@@ -215,34 +217,21 @@ function trouble(sentence) {
   if (sentence) document.body.dataset.running = "no"; // nobody looks again for what has failed
 }
 
-function formula(mathml) {
-  const read = new DOMParser().parseFromString(mathml, "text/xml");
-  return document.importNode(read.documentElement, true);
-}
-
 // What a sign of a formula means: under the pointer, and for every sign on the page in a list that opens by keyboard
 
-const MEANINGS = {
-  q: "the query", k: "a key", v: "a value", c: "the output: the values, averaged with the weights", n: "how many keys",
-  α: "alpha, a weight: the share of the attention that a key gets", ε: "eps, how much the others may keep",
-  s: "a score: key · query", T: "how long the query is made", μ: "mu, the mean of a random key", Σ: "Sigma, the covariance of a random key; or a sum",
-  σ: "sigma, a singular value: by how much a matrix stretches one of its directions", Φ: "Phi, the table of positions; or the normal distribution",
-  δ: "delta, a small probability", A: "the matrix", B: "its approximation", X: "the input, one row per word", P: "a permutation of rows; or a probability",
-  "‖": "norm: the length of a vector, the size of a matrix", "∑": "the sum over all", "√": "square root", E: "expected value, the mean over the noise",
-  "𝔼": "expected value, the mean over the noise", w: "the frequency of a pair of positions", p: "a probability",
-};
-const plainLetter = (sign) => sign.normalize("NFKD").replaceAll("ϵ", "ε"); // italic letters of mathematics are letters of their own
+const MEANINGS = JSON.parse(find("signs").textContent);
+const plainLetter = (sign) => sign.normalize("NFKD").replaceAll("ϵ", "ε").replaceAll("~", "∼"); // italic letters of mathematics are letters of their own
 
 function explain(place) {
-  const signs = [...place.querySelectorAll("mi, mo, msqrt")].map((one) => (one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim())));
+  const signs = [...place.querySelectorAll("math :is(mi, mo, msqrt)")].map((one) => (one.localName === "msqrt" ? "√" : plainLetter(one.textContent.trim())));
   const known = [...new Set(signs)].filter((sign) => MEANINGS[sign]);
   find("symbols").hidden = !known.length;
   const entries = known.flatMap((sign) => [element("dt", {}, sign), element("dd", {}, MEANINGS[sign])]);
   if (find("meanings").textContent !== known.map((sign) => sign + MEANINGS[sign]).join("")) fill(find("meanings"), entries);
 }
 
-find("formulas").addEventListener("pointerover", (event) => {
-  const meaning = MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
+document.querySelector("main").addEventListener("pointerover", (event) => {
+  const meaning = event.target.closest("math") && MEANINGS[plainLetter(event.target.closest("mi, mo")?.textContent.trim() ?? "")];
   find("tip").hidden = !meaning;
   if (!meaning) return;
   const box = event.target.getBoundingClientRect();
@@ -250,8 +239,8 @@ find("formulas").addEventListener("pointerover", (event) => {
   find("tip").style.left = Math.max(4, Math.min(box.left, innerWidth - find("tip").offsetWidth - 8)) + "px";
   find("tip").style.top = box.bottom + 6 + "px";
 });
-find("formulas").addEventListener("pointerleave", () => (find("tip").hidden = true));
 
+const tour = makeTour(lab);
 const lines = codeBlock({ python: "Python", shell: "Shell" });
 find("code").append(lines.whole);
 find("code").hidden = true; // until there is something to copy

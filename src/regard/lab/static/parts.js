@@ -26,6 +26,16 @@ export function fill(parent, children) {
   if (held) document.getElementById(held)?.focus({ preventScroll: true });
 }
 
+/** A formula, which Python writes as MathML. */
+export function formula(mathml) {
+  return document.importNode(new DOMParser().parseFromString(mathml, "text/xml").documentElement, true);
+}
+
+/** A text with its formulas set, where Python has set any: `typeset` has the parts of a text, each with whether it is MathML. */
+export function prose(text, typeset) {
+  return (typeset[text] ?? [[text, false]]).map(([part, isFormula]) => (isFormula ? formula(part) : part));
+}
+
 /** Numbers beside the picture, those with a column as a table, the others as a list; every digit is in data-value. */
 export function numberParts(numbers) {
   const cell = (kind, one) => element(kind, { "data-number": one.name, "data-value": String(one.value) }, one.text);

@@ -2,7 +2,7 @@
 
 The first and the last example of a batch are protected in turn (a mixture of experts with a capacity serves the first
 ones first) while their neighbours get other tokens and, where there is a mask, other lengths. Then the first is
-asked alone.
+asked alone, and all of them in another order (a table of positions cut by the number of examples shows there).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CURE = "Name the axis that is meant, and reshape by (batch, length, heads, widt
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Protect the first example, then the last, then ask the first alone."""
+    """Protect the first example, then the last; then ask the first alone, and all in another order."""
     base = subject.make()
     if not base.rows and all(v.ndim < 3 for v in base.others.values() if isinstance(v, Tensor)):
         sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
@@ -42,6 +42,10 @@ def check(subject: Subject) -> Iterator[Finding]:
     alone = rows_of(base, [0])
     experiment = Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
     yield _finding(subject, "alone", experiment, "Example 0, asked alone")
+    order = list(range(base.batch))[::-1]
+    turned = rows_of(base, order)
+    experiment = Experiment(base=base, base_view=view(base, rows=order), other=turned, other_view=view(turned))
+    yield _finding(subject, "order", experiment, "Each example, asked in another order")
 
 
 def rows_of(question: Question, chosen: list[int]) -> Question:
@@ -116,7 +120,8 @@ def _finding(subject: Subject, name: str, experiment: Experiment, what: str) -> 
 
 def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, Any]:
     """The shortest rows at which the neighbours still matter."""
-    if not experiment.base.rows or experiment.other.batch == 1:
+    kept = experiment.base_view.rows
+    if not experiment.base.rows or experiment.other.batch == 1 or kept is None or len(kept) > 1:
         return {"output": gap.name, "index": list(gap.where), "words": f"{gap.name} at {list(gap.where)}"}
     for length in (1, 2, 3, 5):
         short = _shortened(subject, experiment, length)
@@ -124,8 +129,7 @@ def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, An
             break
     else:
         length, short = experiment.base.rows[-1].length, experiment
-    kept = experiment.base_view.rows
-    example = 0 if kept is None else int(kept[0])
+    example = int(kept[0])
     tokens = [r.values[example].tolist() for r in short.base.rows if not r.values.is_floating_point()]
     words = f"{short.base.batch} examples of {length} token{'s' * (length != 1)}"
     words += f", example {example} being {tokens[-1]}" if tokens else ""

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
+from regard.models.auditing.experiment import View, view
 from regard.models.auditing.finding import Finding, Status
-from regard.models.auditing.subject import Question, Subject, tensors_of
+from regard.models.auditing.padding import padded, real_length
+from regard.models.auditing.subject import PAD, Question, Subject, takes, tensors_of
 from regard.models.auditing.trace import culprit
 from regard.models.containment import said
 from regard.models.given import call, original
@@ -43,8 +45,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
         if wide:
             yield _promise(subject, base, list(wanted.values()), grads)
+        yield from _beside_padding(subject, wanted, wide=wide)
         return
-    yield _finding("reach", Status.FAILED, failed, cause=_REACH_CAUSE, cure=_REACH_CURE)
+    if "train()" in failed or "training" in failed:
+        yield _finding("reach", Status.NOTE, f"It has gradients in train() only. {failed}")
+    else:
+        yield _finding("reach", Status.FAILED, failed, cause=_REACH_CAUSE, cure=_REACH_CURE)
 
 
 _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_grad(), .data or argmax on the way."
@@ -52,7 +58,13 @@ _REACH_CURE = "Use the output, or freeze the weights with requires_grad=False so
 
 
 def _backward(
-    subject: Subject, base: Question, wanted: list[nn.Parameter], ran: dict[int, int], *, wide: bool
+    subject: Subject,
+    base: Question,
+    wanted: list[nn.Parameter],
+    ran: dict[int, int],
+    *,
+    wide: bool,
+    seen: View | None = None,
 ) -> list[Tensor | None]:
     def ended(module: nn.Module, args: Any, output: Any) -> None:
         ran.setdefault(id(module), len(ran))
@@ -60,20 +72,22 @@ def _backward(
     handle = register_module_forward_hook(ended)
     try:
         with torch.enable_grad(), subject.running(wide=wide):
-            loss = _loss(subject, base, wide=wide)
+            loss = _loss(subject, base, wide=wide, seen=seen)
             return list(torch.autograd.grad(loss, wanted, allow_unused=True))
     finally:
         handle.remove()
 
 
-def _loss(subject: Subject, base: Question, *, wide: bool = True) -> Tensor:
-    """A random sum of everything that comes out."""
-    made = call(subject.module if wide else subject.native, subject.inputs(base, wide=wide))
+def _loss(subject: Subject, base: Question, *, wide: bool = True, seen: View | None = None) -> Tensor:
+    """A random sum of everything that comes out, or of the part of it that is protected."""
+    module = subject.module if wide else subject.native
+    without = {"use_cache": False} if takes(module, "use_cache") else {}  # some write their state in place
+    made = call(module, {**subject.inputs(base, wide=wide), **without})
     generator = torch.Generator().manual_seed(9)
     parts = [
         (v * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)).sum()
-        for _, v in tensors_of(made)
-        if v.is_floating_point() and v.numel() and v.ndim
+        for v in (w if seen is None else seen.of(w) for _, w in tensors_of(made) if w.is_floating_point() and w.ndim)
+        if v.numel()
     ]
     return torch.stack([p.to(torch.float64) for p in parts]).sum()
 
@@ -114,6 +128,41 @@ def _reach(
     zero = [n for n, g in grads.items() if g is not None and not bool(g.any())]
     words = f", {len(zero)} of them all 0 here ({zero[0]})" if zero else ""
     yield _finding("reach", Status.PASSED, f"All {len(grads)} weights get a gradient{words}.")
+
+
+def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: bool) -> Iterator[Finding]:
+    """Padded on the left, a causal model's first queries may read nothing: what real tokens get must still have
+    gradients that are numbers, though NaN was made 0 on the way."""
+    places = [i for i, stream in enumerate(subject.streams) if stream.masks and real_length(subject, i) >= 2]
+    if not places:
+        return
+    i = places[-1]
+    real = min(real_length(subject, i), subject.short()[i])
+    question = padded(subject, i, "left", real, fill=0, told=True)
+    seen = view(question, places={i: torch.arange(PAD, PAD + real)})
+    ran: dict[int, int] = {}
+    try:
+        grads = _backward(subject, question, list(wanted.values()), ran, wide=wide, seen=seen)
+    except Exception as error:
+        yield _finding("padding", Status.NOTE, f"Backward failed beside padding: {said(error)}.")
+        return
+    bad = [n for n, g in zip(wanted, grads, strict=True) if g is not None and not bool(torch.isfinite(g).all())]
+    if not bad:
+        yield _finding("padding", Status.PASSED, "Beside padding on the left all gradients are numbers.")
+        return
+    root = original(subject.module if wide else subject.native)
+    last = max((n.rpartition(".")[0] for n in bad), key=lambda o: ran.get(id(root.get_submodule(o)), -1))
+    owner = root.get_submodule(last.rpartition(".")[0])
+    yield _finding(
+        "padding",
+        Status.FAILED,
+        f"Beside {PAD} tokens of padding on the left, {len(bad)} of {len(grads)} weights get a gradient of NaN or "
+        f"infinity, {bad[-1]} among them.",
+        example={"parameters": bad, "words": f"{PAD} tokens of padding on the left"},
+        culprit=culprit(owner, subject),
+        cause="a softmax over minus infinities only whose NaN is made 0 afterwards: its backward is NaN all the same.",
+        cure="Do not let such rows arise: hide with the most negative float, or let a query always read itself.",
+    )
 
 
 def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads: list[Tensor | None]) -> Finding:

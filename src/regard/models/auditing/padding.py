@@ -7,6 +7,7 @@ gets a note instead of a fault.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -158,13 +159,18 @@ def _finding(subject: Subject, name: str, experiment: Experiment, gap: Gap, what
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
     if not gap.broken:
         return Finding(status=Status.PASSED, sentence=f"Real tokens get the same {what} ({gap.words()}).", **common)
+    guilty = blame(subject, experiment)
+    if "content on the left" in name and guilty is not None and re.search("pos", guilty.module, re.IGNORECASE):
+        sentence = f"Other tokens in the padding on the left change what real tokens get ({gap.words()}): "
+        sentence += f"{guilty.module} counts places by the id of padding, not by the mask. Fill padding with that id."
+        return Finding(status=Status.NOTE, sentence=sentence, culprit=guilty, **common)
     place = gap.where[1] if len(gap.where) > 1 else None
     where = f"example {gap.where[0]}" + (f", real token {place}" if place is not None else "")
     return Finding(
         status=Status.FAILED,
         sentence=f"Real tokens get something else {what}: {gap.words()}, at {where}.",
         example={"output": gap.name, "index": list(gap.where), "words": f"{where}, {PAD} tokens of padding"},
-        culprit=blame(subject, experiment),
+        culprit=guilty,
         cause=_CAUSE,
         cure=_CURE,
         **common,

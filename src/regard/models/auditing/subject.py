@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.containment import said
+from regard.models.devices import first_device
 from regard.models.given import Given, call, original, parameter_names
 from regard.models.roles import Stream
 from regard.torch_arithmetic import arithmetic
@@ -77,7 +78,7 @@ class Subject:
     def __init__(self, given: Given, *, length: int | None = None, seed: int = 0) -> None:
         self.given, self.streams, self.seed = given, given.streams, seed
         self.dtype = model_dtype(given.module)
-        self.device = next((p.device for p in given.module.parameters()), torch.device("cpu"))
+        self.device = first_device(original(given.module))
         self.coarsest = _coarsest(given.module)
         self.was_training = given.module.training
         self.native = _eval_copy(given.module)
@@ -354,7 +355,10 @@ def _as(value: Any, dtype: torch.dtype) -> Any:
     return value.to(dtype, copy=True) if value.is_floating_point() else value.clone()
 
 
-_NO_OUTPUT = ("past_key_values", "attentions", "hidden_states", "cross_attentions", "decoder_attentions", "cache")
+_NO_OUTPUT = (
+    *("past_key_values", "attentions", "hidden_states", "cross_attentions", "decoder_attentions", "cache"),
+    *("cache_params", "state", "mems", "past_buckets_states"),  # memory of other kinds
+)
 
 
 def tensors_of(made: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -90,8 +90,8 @@ class Recorder:
         if len(self.signs) < len(flat):
             generator = torch.Generator().manual_seed(0)
             signs = torch.randint(0, 2, (2 * len(flat),), generator=generator, dtype=torch.int8)
-            self.signs = signs.to(torch.float64).mul_(2).sub_(1).to(flat.device)
-        signed = flat * self.signs[: len(flat)]
+            self.signs = signs.to(torch.float64).mul_(2).sub_(1)
+        signed = flat * self.signs[: len(flat)].to(flat.device)  # a model may be spread over several
         short = -len(flat) % _BUCKETS
         buckets = torch.nn.functional.pad(signed, (0, short)).view(_BUCKETS, -1).sum(1)
         return torch.cat([buckets, flat.norm()[None], torch.tensor([float(len(flat))], device=flat.device)])

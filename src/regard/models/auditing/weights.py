@@ -23,7 +23,8 @@ from regard.models.given import call, original
 
 NAME = "weights"
 _SEEN = 1e-10  # a weight on a forbidden key from which on it is one
-_ROWS_CAUSE = "a softmax over the wrong axis, a missing normalisation, or weights that are masked after the softmax."
+_ROWS_CAUSE = "a softmax over the wrong axis or over all heads at once, a missing normalisation, or weights that are "
+_ROWS_CAUSE += "masked after the softmax."
 _ROWS_CURE = "Mask the scores with minus infinity, then softmax over the last axis, the keys."
 _NAN_CAUSE = "a softmax over minus infinities only, for a query that may read nothing."
 _NAN_CURE = "Give such rows zero weights, or hide with the most negative float instead of minus infinity."
@@ -73,6 +74,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
         if not sums.size or np.abs(sums - 1).max() <= slack:
             continue
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
+        meant = meant and not _shared_by_heads(weights, slack)
         (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
     if odd:
         record, least, most = odd[0]
@@ -91,6 +93,12 @@ def _rows(subject: Subject, records: Any) -> Finding:
         sentence = f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module} ({record.kernel}): a sink, a "
         return _finding("rows", Status.NOTE, sentence + "sigmoid or a gate means that.")
     return _finding("rows", Status.PASSED, f"All rows of the {len(records)} layers of attention sum to 1.")
+
+
+def _shared_by_heads(weights: Any, slack: float) -> bool:
+    """Whether the rows of all heads together sum to 1: one softmax ran over heads and keys."""
+    together = weights.sum(-1).sum(-2)  # batch x queries
+    return bool(weights.ndim == 4 and weights.shape[1] > 1 and np.abs(together - 1).max() <= slack)
 
 
 def _is_sigmoid(record: Any) -> bool:

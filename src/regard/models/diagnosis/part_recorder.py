@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.models.diagnosis import draws
 from regard.models.diagnosis.construction import PLACES, ROLES, SIZES, Built, plain_name
 from regard.models.diagnosis.dataflow import Dataflow
+from regard.models.diagnosis.draws import SHAPES
 from regard.models.diagnosis.recorder import (
-    SHAPES,
     Asked,
     Inputs,
     drawn_from,
@@ -26,13 +27,9 @@ from regard.models.diagnosis.recorder import (
     recorded,
     scores,
 )
-from regard.models.diagnosis.recording import Recording, Run
+from regard.models.diagnosis.recording import KINDS, Recording, Run
 from regard.models.diagnosis.tracer import array, files_of, trace
 
-KINDS = (
-    "translator", "attention", "multi-head attention", "layer", "feed-forward", "norm", "positions", "loss",
-)  # fmt: skip
-KEY_LENGTH, VALUE_WIDTH = 6, 13  # unlike the queries' length and the keys' width
 MASK_SHAPES = ("N11T", "N1T", "NTT", "NT")
 
 
@@ -51,7 +48,7 @@ def record(
         if inspect.isclass(thing) or isinstance(thing, nn.Module):
             return _module(thing, title, declared, seed, kind)
         if kind == "loss":
-            return _loss(thing, title)
+            return _loss(thing, title, seed)
         if kind == "positions":
             return _table(thing, title)
         return _attention(thing, title, seed)
@@ -84,22 +81,25 @@ def kind_of(thing: Any) -> str:
 
 
 def _module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
-    built = made(thing, declared)
+    built = made(thing, declared, seed=seed)
     model = built.model
     width = built.sizes.get("width") or built.sizes.get("head_width") or _width(model)
     files = files_of(model) | files_of(thing)
-    call = _calling(model, states((2, PLACES), width), files)
-    asked = Asked(make=lambda shape: {"x": states(shape, width)}, call=lambda given: call(given["x"], None))
+    call = _calling(model, states((2, PLACES), width, seed), files)
+    asked = Asked(make=lambda shape: {"x": states(shape, width, seed)}, call=lambda given: call(given["x"], None))
     seen = recorded(built, asked, files=files, seed=seed, name=name)
     kind = declared.get("kind") or _kind_by_trace(seen.runs[0])
-    masked = _masked(model, call, width, files) if kind in ("multi-head attention", "layer") else None
+    masked = (
+        _masked(model, call, states(SHAPES[0], width, seed), files)
+        if kind in ("multi-head attention", "layer")
+        else None
+    )
     return Recording(**{**vars(seen), "kind": kind, "masked": masked})
 
 
-def states(shape: tuple[int, int], width: int) -> Tensor:
-    """Random states (N, T, width), always the same for a shape."""
-    draw = torch.Generator().manual_seed(shape[0] * 100 + shape[1])
-    return torch.randn((*shape, width), generator=draw, dtype=torch.float64)
+def states(shape: tuple[int, int], width: int, seed: int) -> Tensor:
+    """Random states (N, T, width)."""
+    return torch.from_numpy(draws.states(shape, width, seed))
 
 
 def _width(model: nn.Module) -> int:
@@ -173,14 +173,11 @@ def _has_inner(flow: Dataflow, last: int) -> bool:
     return any(a.weight is not None and a.weight.shape[0] != a.weight.shape[1] for a in after[-2:]) and len(after) >= 2
 
 
-def _masked(model: nn.Module, call: Calling, width: int, files: frozenset[str]) -> Run | None:
+def _masked(model: nn.Module, call: Calling, x: Tensor, files: frozenset[str]) -> Run | None:
     """The part with a mask of padding, in the first shape and type that it takes; None where it takes none."""
     if not any(_is_mask(p) for p in inspect.signature(model.forward).parameters):
         return None
-    x = states(SHAPES[0], width)
-    real = torch.ones(SHAPES[0], dtype=torch.bool)
-    for row in range(1, SHAPES[0][0]):
-        real[row, SHAPES[0][1] - row - 1 :] = False
+    real = torch.from_numpy(draws.words_kept(SHAPES[0]))
     for shape in MASK_SHAPES:
         for kind in (torch.bool, torch.float64):
             mask = mask_of(real, shape).to(kind)
@@ -211,8 +208,8 @@ def _attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
     order = tuple(names.index(letter) for letter in "qkv") if set(names) == {"q", "k", "v"} else (0, 1, 2)
     error: Exception | None = None
     for axes in (3, 4, 2):
-        for length in (KEY_LENGTH, None):
-            make = _vectors(axes, length)
+        for shorter in (True, False):
+            make = _vectors(axes, shorter, seed)
             asked = Asked(make=make, call=_function_call(function, order, axes))
             try:
                 with torch.no_grad():
@@ -226,16 +223,10 @@ def _attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
     raise error if error is not None else InputError(f"{name} could not be called.")
 
 
-def _vectors(axes: int, key_length: int | None) -> Callable[[tuple[int, int]], Inputs]:
-    """Queries, keys and values as (N, T, width of all heads): two heads where there are four axes."""
-
+def _vectors(axes: int, shorter: bool, seed: int) -> Callable[[tuple[int, int]], Inputs]:
     def make(shape: tuple[int, int]) -> Inputs:
-        n, t = (1, shape[1]) if axes == 2 else shape
-        s = t if key_length is None else max(1, t - 1)
-        heads = 2 if axes == 4 else 1
-        draw = torch.Generator().manual_seed(n * 100 + t)
-        sizes = {"query": (n, t, heads * 11), "key": (n, s, heads * 11), "value": (n, s, heads * VALUE_WIDTH)}
-        return {key: torch.randn(size, generator=draw, dtype=torch.float64) for key, size in sizes.items()}
+        drawn = draws.vectors(shape, axes=axes, shorter=shorter, seed=seed)
+        return {name: torch.from_numpy(value) for name, value in drawn.items()}
 
     return make
 
@@ -277,16 +268,10 @@ def _table(function: Callable[..., Any], name: str) -> Recording:
     return Recording(name=name, runs=(run,), kind="positions", sizes=sizes)
 
 
-LOSS_WORDS = 11
-
-
-def _loss(function: Callable[..., Any], name: str) -> Recording:
+def _loss(function: Callable[..., Any], name: str, seed: int) -> Recording:
     """loss(scores, targets): its value, and its gradient with respect to the scores, for padded targets."""
-    draw = torch.Generator().manual_seed(5)
-    given = torch.randn((3, 5, LOSS_WORDS), generator=draw, dtype=torch.float64, requires_grad=True)
-    targets = torch.randint(1, LOSS_WORDS, (3, 5), generator=draw)
-    for row in range(1, 3):
-        targets[row, 4 - row :] = 0
+    drawn = draws.losses(seed)
+    given, targets = torch.from_numpy(drawn["scores"]).requires_grad_(), torch.from_numpy(drawn["targets"])
     files = files_of(function)
     value = function(given, targets)
     if not isinstance(value, Tensor) or value.numel() != 1:
@@ -294,7 +279,7 @@ def _loss(function: Callable[..., Any], name: str) -> Recording:
     (gradient,) = torch.autograd.grad(value, given, allow_unused=True)
     slope = torch.zeros_like(given) if gradient is None else gradient
     run = Run(
-        inputs={"scores": array(given), "targets": array(targets), "value": array(value.reshape(()))},
+        inputs={**drawn, "value": array(value.reshape(()))},
         output=array(slope),
     )
     return Recording(name=name, runs=(run,), kind="loss", pad=0, source=next(iter(files), ""))

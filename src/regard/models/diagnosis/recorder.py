@@ -7,24 +7,21 @@ are 1 and two norms look like one, which would hide mistakes. Frozen parameters 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.models.diagnosis.construction import PLACES, SIZES, Built, build
+from regard.models.diagnosis import draws
+from regard.models.diagnosis.construction import PLACES, Built, build
+from regard.models.diagnosis.draws import FRESH, SHAPES
 from regard.models.diagnosis.recording import Recording, Run, Slope
 from regard.models.diagnosis.tracer import array, files_of, raised_from, trace
 
-SHAPES = ((3, PLACES), (4, 5))  # sentences, places: traced
-FRESH = ((1, 1), (2, 3), (5, PLACES), (1, 6))  # outputs only
 STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
-FIRST_WORD = 4  # ids below are markers in many vocabularies
 
 
 Inputs = dict[str, Tensor]
@@ -44,12 +41,14 @@ def record_model(
     """Everything about a model from ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
     declared = declared or {}
     with drawn_from(seed):
-        built = made(factory, declared)
+        built = made(factory, declared, seed=seed)
         model = built.model
         files = files_of(model) | files_of(factory)
         pad = declared.get("pad", pad)
-        padding = known_padding(model, files) if pad is None else int(pad)
-        asked = Asked(make=lambda shape: {"ids": ids(shape, padding)}, call=lambda given: scores(model, given["ids"]))
+        padding = known_padding(model, files, seed) if pad is None else int(pad)
+        asked = Asked(
+            make=lambda shape: {"ids": ids(shape, padding, seed)}, call=lambda given: scores(model, given["ids"])
+        )
         title = name or getattr(factory, "__name__", type(factory).__name__)
         return recorded(built, asked, files=files, seed=seed, name=title, pad=padding)
 
@@ -88,7 +87,7 @@ def drawn_from(seed: int) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def made(factory: Any, declared: Mapping[str, Any]) -> Built:
+def made(factory: Any, declared: Mapping[str, Any], *, seed: int) -> Built:
     """The model, in float64 and eval(), with fresh numbers in it."""
     ready = isinstance(factory, nn.Module)
     built = Built(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
@@ -98,37 +97,28 @@ def made(factory: Any, declared: Mapping[str, Any]) -> Built:
             "be a class, or a function that makes one, derived from torch.nn.Module."
         )
     built.model.double().eval()
-    redraw(built.model)
+    redraw(built.model, seed)
     return replace(built, unregistered=unregistered(built.model))
 
 
-def redraw(model: nn.Module) -> None:
-    """Fresh numbers in every trainable parameter: of size 1 in tables, of size 1/sqrt(width) in matrices."""
+def redraw(model: nn.Module, seed: int) -> None:
+    """Fresh numbers in every trainable parameter; whoever judges knows the seed, and draws the same ones."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     with torch.no_grad():
-        for parameter in model.parameters():
-            if not parameter.requires_grad or not parameter.is_floating_point():
-                continue
-            if parameter.dim() < 2:
-                parameter.copy_(torch.randn(parameter.shape) * 0.4 + float(bool((parameter == 1).all())))
-            else:
-                size = 1.0 if id(parameter) in tables else math.sqrt(2 / (parameter.shape[-1] + parameter.shape[-2]))
-                parameter.copy_(torch.randn(parameter.shape) * size)
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and parameter.is_floating_point():
+                ones, table = bool((parameter == 1).all()), id(parameter) in tables
+                parameter.copy_(torch.from_numpy(draws.parameter(seed, name, parameter.shape, ones=ones, table=table)))
 
 
-def ids(shape: tuple[int, int], pad: int, words: int = SIZES["source_words"]) -> Tensor:
-    """Sentences of falling lengths, padded at their ends; always the same ones for a shape."""
-    rng = np.random.default_rng([*shape, pad])
-    allowed = [word for word in range(FIRST_WORD, words) if word != pad]
-    drawn = rng.choice(allowed, size=shape)
-    for row in range(1, shape[0]):
-        drawn[row, max(1, shape[1] - row - 1) :] = pad
-    return torch.tensor(drawn, dtype=torch.long)
+def ids(shape: tuple[int, int], pad: int, seed: int) -> Tensor:
+    """Padded sentences."""
+    return torch.from_numpy(draws.sentences(shape, pad, seed))
 
 
-def known_padding(model: nn.Module, files: frozenset[str]) -> int:
+def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     """The id that the model compares its input with, or its table's padding_idx; 0 where it has neither."""
-    asked = Asked(make=lambda shape: {"ids": ids(shape, 0)}, call=lambda given: scores(model, given["ids"]))
+    asked = Asked(make=lambda shape: {"ids": ids(shape, 0, seed)}, call=lambda given: scores(model, given["ids"]))
     run = traced(model, asked, (2, PLACES), files)
     for event in run.events:
         if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:

@@ -16,6 +16,7 @@ import numpy as np
 from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm
 from regard.models.diagnosis.recording import Array, Recording, Run
 
+MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
 USUAL_EPS = (1e-5, 1e-6, 1e-12, 1e-8, 0.0)
 
 
@@ -40,7 +41,7 @@ class Projection:
 
     def tiled(self, times: int) -> Projection:
         """The same columns several times, for a head that is used several times."""
-        if self.weight is None or times <= 1:
+        if self.weight is None or times <= 1 or times * self.weight.size > MOST_NUMBERS:
             return self
         bias = None if self.bias is None else np.tile(self.bias, times)
         return dataclasses.replace(self, weight=np.tile(self.weight, (1, times)), bias=bias)
@@ -211,6 +212,8 @@ def _on_every_slice(one: Projection, states: int) -> Projection:
     if one.weight is None or one.weight.shape[0] >= states or states % one.weight.shape[0]:
         return one
     times = states // one.weight.shape[0]
+    if times**2 * one.weight.size > MOST_NUMBERS:
+        return one
     bias = None if one.bias is None else np.tile(one.bias, times)
     return dataclasses.replace(one, weight=np.kron(np.eye(times), one.weight), bias=bias)
 

@@ -27,6 +27,7 @@ from regard.models.diagnosis.roles import Roles, contained
 EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 IN_A_STAGE, IN_ALL = 2, 4
 TRIES = 30_000  # five times what the hardest known pairs of mistakes took; about six seconds of a laptop
+WORK = 6e9  # tries times numbers of a run: a small model is searched in full, a huge one not for hours
 WHOLE = tuple(STAGES)
 # A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
 SEGMENTS = (
@@ -342,6 +343,12 @@ def _same_way(choices: list[Choice], branch: Branch) -> list[Choice]:
 
 def _both(one: Choice, other: Choice) -> Choice:
     return Choice(switches={**one.switches, **other.switches}, mistakes=one.mistakes + other.mistakes)
+
+
+def affordable(recording: Recording) -> int:
+    """How many tries a recording of its size gets: work is bounded, whatever somebody sends."""
+    numbers = max(sum(node.value.size for node in run.nodes if node.value is not None) for run in recording.runs)
+    return int(min(TRIES, max(50, WORK / max(numbers, 1))))
 
 
 def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:

@@ -162,11 +162,11 @@ def _name(data: str | Path | Mapping[str, Sequence[str | Path]]) -> str:
     return str(data) if str(data).startswith("hf:") else Path(data).resolve().name
 
 
-def _hold_out(found: SourceSplits, seed: int) -> None:
+def _hold_out(splits: SourceSplits, seed: int) -> None:
     """Give a source that has only training pairs a validation and a test set, equal sources staying together."""
-    if not found.divisible:
+    if not splits.divisible:
         return
-    pairs = found.splits[TRAIN]
+    pairs = splits.splits[TRAIN]
     sources = sorted({clean(s) for s in pairs.source} - {""})
     if len(sources) < 3:
         raise InputError(f"One table needs 3 different source sentences or more to be split, not {len(sources)}.")
@@ -176,8 +176,8 @@ def _hold_out(found: SourceSplits, seed: int) -> None:
     rows: dict[str, list[int]] = {TRAIN: [], VALIDATION: [], TEST: []}
     for i, s in enumerate(pairs.source):
         rows[where.get(clean(s), TRAIN)].append(i)
-    found.splits = {name: pairs.keep(chosen) for name, chosen in rows.items()}
-    found.notes.append(f"The data has no splits: {held} source sentences each were held out for validation and test.")
+    splits.splits = {name: pairs.keep(chosen) for name, chosen in rows.items()}
+    splits.notes.append(f"The data has no splits: {held} source sentences each were held out for validation and test.")
 
 
 def _cleaned(

@@ -42,9 +42,9 @@ class Unpacked:
     def ahead(self, size: int) -> bytes:
         """The next bytes, which will be read again."""
         here = self._stream.tell()
-        found = self._stream.read(size)
+        beginning = self._stream.read(size)
         self._stream.seek(here)
-        return found
+        return beginning
 
     def rest(self, *, most: int) -> bytes:
         """All that is left, if that is at most ``most`` bytes."""

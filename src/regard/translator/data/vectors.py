@@ -74,7 +74,7 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> WordVectors:
     folder = _fetched(str(folder)) if str(folder).startswith("hf:") else _present(folder, "BERT")
     table = _bert_table(folder)
     pieces, row = _wordpiece(folder)
-    found: WordVectors = {}
+    vectors: WordVectors = {}
     for word in sorted(set(words)):  # in order, so that a message is the same in every process
         rows = [row(word)] if word.startswith("##") else [row(piece) for piece in pieces(word)]
         known = [r for r in rows if r is not None]
@@ -84,8 +84,8 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> WordVectors:
                     f"{folder}: the vocabulary numbers a piece {max(known)} but the embedding has {len(table)} rows; "
                     "they are not of the same checkpoint."
                 )
-            found[word] = table[known].mean(axis=0, dtype=np.float32)
-    return found
+            vectors[word] = table[known].mean(axis=0, dtype=np.float32)
+    return vectors
 
 
 def _present(path: str | Path, kind: str) -> Path:
@@ -108,14 +108,14 @@ def _fetched(spec: str) -> Path:
 
     name, _, revision = spec.removeprefix("hf:").partition("@")
     try:
-        found = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=_OF_BERT)
+        folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=_OF_BERT)
     except Exception as error:  # the library raises its own, and those of the network's libraries
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise InputError(
             f"The checkpoint {name!r} of the Hugging Face hub could not be fetched ({type(error).__name__}: {reason}); "
             "check its name and the network, or give the folder of one that is on this machine."
         ) from error
-    return Path(found)
+    return Path(folder)
 
 
 def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int = 10) -> WordVectors:
@@ -181,7 +181,7 @@ def _looks_like_text(first: bytes) -> bool:
 
 
 def _read_text(path: Path, lines: Iterable[bytes], wanted: set[str], header: tuple[int, int] | None) -> WordVectors:
-    found: WordVectors = {}
+    vectors: WordVectors = {}
     width = header[1] if header else None
     number, offset = 0, 1 + (header is not None)
     for line in lines:
@@ -190,13 +190,13 @@ def _read_text(path: Path, lines: Iterable[bytes], wanted: set[str], header: tup
         word, values = _fields(path, line, number + offset, width, header is not None and number == 0)
         width = len(values)
         number += 1
-        if word in wanted and word not in found:
-            found[word] = _numbers(path, word, values, number + offset - 1)
+        if word in wanted and word not in vectors:
+            vectors[word] = _numbers(path, word, values, number + offset - 1)
     if not number:
         raise InputError(f"{path} has no word vectors in it.")
     if header and header[0] != number:
         raise InputError(f"{path}: its header says {header[0]} words, but {number} follow; the file is cut or damaged.")
-    return found
+    return vectors
 
 
 def _fields(path: Path, line: bytes, number: int, width: int | None, promised: bool) -> tuple[str, list[bytes]]:
@@ -241,18 +241,18 @@ def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[i
     count, width = header
     if not count or not width:
         raise InputError(f"{path}: its header says {count} words of {width} numbers; there is nothing to read.")
-    found: WordVectors = {}
+    vectors: WordVectors = {}
     for number in range(count):
         name = _binary_word(path, stream, number, count)
         raw = stream.read(4 * width)
         if len(raw) < 4 * width:
             raise InputError(f"{path} ends inside word {number + 1} of the {count} its header says; copy it again.")
         word = name.decode("utf-8", errors="replace")  # the original tool cuts long words mid-character
-        if word in wanted and word not in found:
-            found[word] = _finite(path, word, np.frombuffer(raw, dtype="<f4").astype(np.float32))
+        if word in wanted and word not in vectors:
+            vectors[word] = _finite(path, word, np.frombuffer(raw, dtype="<f4").astype(np.float32))
     if stream.read(64).strip():
         raise InputError(f"{path}: its header says {count} words of {width} numbers, but more bytes follow.")
-    return found
+    return vectors
 
 
 def _binary_word(path: Path, stream: Unpacked, number: int, count: int) -> bytes:

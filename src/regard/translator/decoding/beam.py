@@ -78,7 +78,7 @@ def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWE
         values, parents, tokens, written = (t.index_select(0, rows) for t in (values, parents, tokens, written))
         writing.keep(rows, (rows[:, None] * beam + parents).flatten())
         written = torch.cat([written.gather(1, parents[..., None].expand(-1, -1, place)), tokens[..., None]], dim=2)
-    return [(found.ids, found.value) for found in best]
+    return [(hypothesis.ids, hypothesis.value) for hypothesis in best]
 
 
 class _Finished:

@@ -57,8 +57,8 @@ def prefix_beams(
     p, words = relative.topk(count, dim=2)
     blanks = relative[:, :, BLANK].tolist()
     rows = zip(blanks, p.tolist(), words.tolist(), slots.tolist(), strict=True)
-    found = [_search(list(zip(b, q, w, strict=True))[:n], beam, worth) for b, q, w, n in rows]
-    return _weighed(found, log_p, slots)
+    beams = [_search(list(zip(b, q, w, strict=True))[:n], beam, worth) for b, q, w, n in rows]
+    return _weighed(beams, log_p, slots)
 
 
 def _search(slots: list[tuple[float, list[float], list[int]]], beam: int, worth: float) -> list[int]:

@@ -78,6 +78,7 @@ class Translations(Result):
     target: list[str]
     log_probability: list[float]  # of the written tokens and <eos>, as the model sees them
     cut: list[int]  # which sentences (counted from 0) were too long and read only in part
+    doubts: list[str]  # one sentence for each translation that deserves no trust, with its number from 1
 
     def __str__(self) -> str:
         return "\n".join(self.target)
@@ -113,16 +114,16 @@ def translate_ids(
 ) -> list[tuple[list[int], float]]:
     """Target ids without markers and their log-probability, in the order of ``sources``."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
-    found: dict[int, tuple[list[int], float]] = {}
+    written: dict[int, tuple[list[int], float]] = {}
     model.eval()
     with torch.no_grad():
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
             results = model.translate(table([sources[i] for i in rows]), beam=beam)
-            found |= dict(zip(rows, results, strict=True))
+            written |= dict(zip(rows, results, strict=True))
             if progress is not None:
-                progress(len(found), len(order))
-    return [found[i] for i in range(len(sources))]
+                progress(len(written), len(order))
+    return [written[i] for i in range(len(sources))]
 
 
 def read_off(scores: Tensor) -> list[tuple[list[int], float]]:

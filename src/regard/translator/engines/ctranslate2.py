@@ -69,16 +69,16 @@ class Engine:
         """Target ids without markers and their log-probability, in the order of ``sources`` (ids with markers)."""
         longest = self.run.settings.data.longest
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
-        found: dict[int, tuple[list[int], float]] = {}
+        written: dict[int, tuple[list[int], float]] = {}
         for start in range(0, len(order), batch):
             rows = order[start : start + batch]
-            found |= dict(zip(rows, self._search([sources[i] for i in rows], beam, longest), strict=True))
+            written |= dict(zip(rows, self._search([sources[i] for i in rows], beam, longest), strict=True))
             if progress is not None:
-                progress(len(found), len(order))
-        endless = [i for i in order if len(found[i][0]) > longest]
+                progress(len(written), len(order))
+        endless = [i for i in order if len(written[i][0]) > longest]
         again = translate_ids(self.run.model, [sources[i] for i in endless], beam=beam, batch=batch)
-        found |= dict(zip(endless, again, strict=True))
-        return [found[i] for i in range(len(sources))]
+        written |= dict(zip(endless, again, strict=True))
+        return [written[i] for i in range(len(sources))]
 
     def _search(self, sources: Sequence[list[int]], beam: int, longest: int) -> Written:
         words = self.run.source.words
@@ -116,7 +116,7 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 def _about(folder: Path) -> dict[str, Any]:
     if not (folder / ABOUT).exists():
         raise InputError(f"{folder} is not an export: it has no {ABOUT}; give the folder that export wrote.")
-    found = read_json(folder / ABOUT, otherwise="export the run again")
-    if not isinstance(found, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= found.keys():
+    about = read_json(folder / ABOUT, otherwise="export the run again")
+    if not isinstance(about, dict) or not {"fingerprint", "quantization", "weights", "epoch"} <= about.keys():
         raise InputError(f"{folder / ABOUT} does not describe an export; export the run again.")
-    return found
+    return about

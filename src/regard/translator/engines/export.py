@@ -105,11 +105,11 @@ def export(
     return Exported(folder=str(target), size=size, **about)  # type: ignore[arg-type]
 
 
-def engine_name(found: Exported) -> str:
+def engine_name(exported: Exported) -> str:
     """How --engine calls an export: by a short name inside its run's folder, by its own folder elsewhere."""
-    inside = Path(found.run) / f"{found.engine}-{found.quantization}" == Path(found.folder)
-    short = found.engine if found.quantization == "float32" else f"{found.engine}-{found.quantization}"
-    return short if inside else found.folder
+    inside = Path(exported.run) / f"{exported.engine}-{exported.quantization}" == Path(exported.folder)
+    short = exported.engine if exported.quantization == "float32" else f"{exported.engine}-{exported.quantization}"
+    return short if inside else exported.folder
 
 
 def import_engine() -> Any:
@@ -132,12 +132,12 @@ def exportable(run: Run) -> EncoderDecoder:
 
 def fingerprint(run: Run) -> str:
     """sha256 of the weights and vocabularies: an export of others is out of date."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, tensor in sorted(model_tensors(run.model).items()):
-        found.update(f"{name} {tuple(tensor.shape)}".encode())
-        found.update(tensor.detach().contiguous().numpy().tobytes())
-    found.update(_vocabularies(run))
-    return found.hexdigest()
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    digest.update(_vocabularies(run))
+    return digest.hexdigest()
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -88,10 +88,10 @@ class CTCTranslator(TranslationModel):
         starts = best_paths(without_markers(self(source)), count)[1]
         rows = [[0, *at, last - 1] for at, last in zip(starts, count.tolist(), strict=True)]
         weights = self.slots.weights(states, allowed)
-        found = weights.new_zeros(*weights.shape[:3], max(map(len, rows)), weights.shape[4])
+        padded = weights.new_zeros(*weights.shape[:3], max(map(len, rows)), weights.shape[4])
         for sentence, at in enumerate(rows):
-            found[sentence, :, :, : len(at)] = weights[sentence, :, :, at]
-        return found
+            padded[sentence, :, :, : len(at)] = weights[sentence, :, :, at]
+        return padded
 
     def cannot_say(self, encoded: Encoded) -> int:
         """How many of the pairs have a target that needs more slots than there are."""
@@ -121,11 +121,11 @@ class Slots(nn.Module):
     def weights(self, places: Tensor, allowed: Tensor | None) -> Tensor:
         """What each slot reads of each place, in each block: (batch, layers, heads, slots, places)."""
         states, allowed = self._split(places, allowed)
-        found = []
+        weights_of_layers = []
         for block in self.blocks:
-            found.append(block.weights(states, allowed).unflatten(3, (-1, self.each)).sum(4))  # type: ignore[operator]
+            weights_of_layers.append(block.weights(states, allowed).unflatten(3, (-1, self.each)).sum(4))  # type: ignore[operator]
             states = block(states, allowed)
-        return torch.stack(found, dim=1)
+        return torch.stack(weights_of_layers, dim=1)
 
     def _split(self, places: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor | None]:
         states = places[:, :, None] + self.split(places).unflatten(2, (self.each, -1))

@@ -93,19 +93,19 @@ def initial_vectors(
     texts = [vocabulary.tokens(sentence) for sentence in sentences]
     surface = [_surface(word, vocabulary.kind) for word in vocabulary.words]
     if kind == "learned":
-        found: dict[str, npt.NDArray[np.float32]] = {}
+        vectors: dict[str, npt.NDArray[np.float32]] = {}
     elif kind == "bert":
-        found = read_bert(where, {form for forms in surface[4:] for form in forms})
+        vectors = read_bert(where, {form for forms in surface[4:] for form in forms})
     elif where == "train":
-        found = train_word2vec(texts, width=width, seed=seed)
+        vectors = train_word2vec(texts, width=width, seed=seed)
         surface = [[word] for word in vocabulary.words]
     else:
         read = read_glove if kind == "glove" else read_word2vec
-        found = read(where, {form for forms in surface[4:] for form in forms if not form.startswith("##")})
-    if kind != "learned" and not found:
+        vectors = read(where, {form for forms in surface[4:] for form in forms if not form.startswith("##")})
+    if kind != "learned" and not vectors:
         some = ", ".join(vocabulary.words[4:9])
         raise InputError(f"{spec} has a vector for none of the {len(vocabulary) - 4} words ({some}, ...); wrong file?")
-    return _assembled(spec, vocabulary, texts, surface, found, seed=seed, width=width)
+    return _assembled(spec, vocabulary, texts, surface, vectors, seed=seed, width=width)
 
 
 def parse_spec(spec: str) -> str:
@@ -138,12 +138,12 @@ def _assembled(
     vocabulary: Vocabulary,
     texts: list[list[str]],
     surface: list[list[str]],
-    found: dict[str, npt.NDArray[np.float32]],
+    vectors: dict[str, npt.NDArray[np.float32]],
     *,
     seed: int,
     width: int,
 ) -> Vectors:
-    rows = [next((found[form] for form in forms if form in found), None) for forms in surface]
+    rows = [next((vectors[form] for form in forms if form in vectors), None) for forms in surface]
     rows[:4] = [None] * 4  # markers are ours, whatever a file calls by that name
     covered = np.array([row is not None for row in rows])
     known = np.array([row for row in rows if row is not None], dtype=np.float32)

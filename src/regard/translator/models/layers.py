@@ -162,11 +162,11 @@ class Decoder(nn.Module):
 
     def source_weights(self, target: Tensor, source: Tensor, allowed: Tensor | None = None) -> Tensor:
         """What each place reads of the source in each block: (batch, layers, heads, places, length)."""
-        states, found = self.dropout(self.embedding(target)), []
+        states, weights = self.dropout(self.embedding(target)), []
         for block in self.blocks:
-            found.append(block.source_weights(states, source, allowed))
+            weights.append(block.source_weights(states, source, allowed))
             states = block(states, source, allowed)
-        return torch.stack(found, dim=1)
+        return torch.stack(weights, dim=1)
 
 
 def _joined(past: Memory | None, present: Memory) -> Memory:

@@ -60,12 +60,12 @@ class OwnTranslator(TranslationModel):
         ids = padded(source, self.places)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the answer
-                found = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
+                answer = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             given = f"ids of shape {tuple(ids.shape)} from 0 to {int(ids.max())}"
             fix = "give it as many places and words" if isinstance(error, IndexError) else "fix it first"
             raise InputError(f"{self.code.name} raised {told(error, self.code.path)} for {given}; {fix}.") from None
-        return self._checked(found, ids)
+        return self._checked(answer, ids)
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source)[:, : batch.target.shape[1]]  # type: ignore[no-any-return]
@@ -96,20 +96,20 @@ class OwnTranslator(TranslationModel):
         """Not known from outside; ``regard model capture`` records what a module computes inside."""
         raise InputError(f"{self.code.name} does not say its attention weights; see regard model capture --help.")
 
-    def _checked(self, found: Any, ids: Tensor) -> Tensor:
+    def _checked(self, answer: Any, ids: Tensor) -> Tensor:
         name, wanted = self.code.name, (*ids.shape, self.words)
-        if isinstance(found, tuple) and found and isinstance(found[0], Tensor):
-            found = found[0]  # scores, and something beside them
-        if not isinstance(found, Tensor):
-            raise InputError(f"{name} returned {type(found).__name__}; it must return scores (N, T, target words).")
-        if tuple(found.shape) != wanted:
+        if isinstance(answer, tuple) and answer and isinstance(answer[0], Tensor):
+            answer = answer[0]  # scores, and something beside them
+        if not isinstance(answer, Tensor):
+            raise InputError(f"{name} returned {type(answer).__name__}; it must return scores (N, T, target words).")
+        if tuple(answer.shape) != wanted:
             raise InputError(
-                f"{name} turned ids {tuple(ids.shape)} into {tuple(found.shape)}; scores {wanted} are wanted: one for "
+                f"{name} turned ids {tuple(ids.shape)} into {tuple(answer.shape)}; scores {wanted} are wanted: one for "
                 f"each of the {self.words:,} target words at each place."
             )
-        if not found.is_floating_point():
-            raise InputError(f"{name} returned {str(found.dtype).removeprefix('torch.')}; scores must be floats.")
-        return found
+        if not answer.is_floating_point():
+            raise InputError(f"{name} returned {str(answer.dtype).removeprefix('torch.')}; scores must be floats.")
+        return answer
 
 
 def build_own(

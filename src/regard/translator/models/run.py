@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
+from regard.translator.decoding.doubts import doubts
 from regard.translator.decoding.greedy import TranslationModel, Translations, encode_sources, translate_ids
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
@@ -74,15 +75,23 @@ class Run:
         ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
         beam = checked_beam(self.settings, beam)
         if engine == "eager":
-            found = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
+            written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            found = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+            written = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
         return Translations(
             source=list(sentences),
-            target=[self.target.decode(words) for words, _ in found],
-            log_probability=[value for _, value in found],
+            target=[self.target.decode(words) for words, _ in written],
+            log_probability=[value for _, value in written],
             cut=shortened,
+            doubts=self._doubts(sentences, written),
         )
+
+    def _doubts(self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]]) -> list[str]:
+        said = []
+        for number, (sentence, (ids, value)) in enumerate(zip(sentences, written, strict=True), 1):
+            if reasons := doubts(sentence, self.source, written=ids, log_probability=value):
+                said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
+        return said
 
     def attention(self, sentence: str, *, cut: bool = False) -> SentenceAttention:
         """The translation of one sentence, and which source token each written one read, in every layer and head.
@@ -272,11 +281,11 @@ def parameters(model: nn.Module) -> int:
 
 def versions() -> dict[str, str]:
     """What the numbers depend on beside the settings."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    known = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     for package in ("regard", "torch", "numpy", "tokenizers", "gensim"):
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            known[package] = version(package)
+    return known
 
 
 def _vectors_like(tensors: Mapping[str, Tensor], where: str, spec: str) -> Vectors | None:

@@ -219,10 +219,10 @@ def log_ticks(low: float, high: float, *, most: int = 9) -> list[float]:
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for marks in ((1, 2, 5), (1, 3), (1,)):
-        found = [m * 10.0**p for p in powers for m in marks if low <= m * 10.0**p <= high]
-        if len(found) <= most:
+        ticks = [m * 10.0**p for p in powers for m in marks if low <= m * 10.0**p <= high]
+        if len(ticks) <= most:
             break
-    return found if len(found) >= 3 else nice_ticks(low, high, 4)
+    return ticks if len(ticks) >= 3 else nice_ticks(low, high, 4)
 
 
 def _log_height(frame: _Frame, low: float, high: float, label: str) -> None:

@@ -70,10 +70,10 @@ def _learned(record: Record) -> str:
 def _scored(run: Scored) -> list[str]:
     if run.scores is None:
         return []
-    whole, found = run.scores["all"], run.scores["perplexity"]
+    whole, perplexity = run.scores["all"], run.scores["perplexity"]
     said = [
-        f"On {run.scored_on} its perplexity is {float(found['counting_sos']):.2f} counting <sos> "
-        f"({float(found['without_sos']):.2f} without), BLEU {whole['bleu']:.1f} and chrF {whole['chrf']:.1f}; "
+        f"On {run.scored_on} its perplexity is {float(perplexity['counting_sos']):.2f} counting <sos> "
+        f"({float(perplexity['without_sos']):.2f} without), BLEU {whole['bleu']:.1f} and chrF {whole['chrf']:.1f}; "
         f"{whole['exact']:.1%} of the translations equal their reference."
     ]
     groups: list[dict[str, Any]] = run.scores["by_length"]

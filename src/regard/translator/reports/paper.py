@@ -123,8 +123,8 @@ def _word_width(words: str, style: Style) -> float:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        found = text_to_path.get_text_width_height_descent(words, _font(style), ismath=False)
-    return float(found[0])
+        extent = text_to_path.get_text_width_height_descent(words, _font(style), ismath=False)
+    return float(extent[0])
 
 
 @functools.lru_cache(maxsize=1000)

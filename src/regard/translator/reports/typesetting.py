@@ -37,15 +37,15 @@ class Line:
 
 def pieces_of(node: Node, style: Style) -> list[Piece]:
     """The words inside an element, each in its style; ``<small>`` begins a line of its own."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for item in node.inside:
         if isinstance(item, str):
-            found.append((item, style))
+            pieces.append((item, style))
         elif item.tag == "small" and node.kind == "n":
-            found += [("\n", style), *pieces_of(item, replace(style, size=style.size * 0.85, colour=SOFT))]
+            pieces += [("\n", style), *pieces_of(item, replace(style, size=style.size * 0.85, colour=SOFT))]
         else:
-            found += pieces_of(item, _styled(item, style, inside=node.kind))
-    return found
+            pieces += pieces_of(item, _styled(item, style, inside=node.kind))
+    return pieces
 
 
 def _styled(node: Node, style: Style, inside: str) -> Style:
@@ -109,15 +109,15 @@ def _parts(word: str, style: Style, width: float) -> list[str]:
 
 def _joined(line: Sequence[Piece]) -> list[Piece]:
     """Neighbours of one style as one piece, so that a PDF's words can be copied; no blank at the end."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for word, style in line:
-        if found and found[-1][1] == style:
-            found[-1] = (found[-1][0] + word, style)
+        if pieces and pieces[-1][1] == style:
+            pieces[-1] = (pieces[-1][0] + word, style)
         else:
-            found.append((word, style))
-    if found and not found[-1][0].rstrip():
-        found.pop()
-    return [(w.rstrip() if i == len(found) - 1 else w, s) for i, (w, s) in enumerate(found)]
+            pieces.append((word, style))
+    if pieces and not pieces[-1][0].rstrip():
+        pieces.pop()
+    return [(w.rstrip() if i == len(pieces) - 1 else w, s) for i, (w, s) in enumerate(pieces)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,8 +210,8 @@ def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = 
 def builtin_configs() -> dict[str, str]:
     """The configurations that come with the package: name and text."""
     folder = resources.files("regard") / "configs"
-    found = {item.name.removesuffix(".toml"): item for item in folder.iterdir() if item.name.endswith(".toml")}
-    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+    configs = {item.name.removesuffix(".toml"): item for item in folder.iterdir() if item.name.endswith(".toml")}
+    return {name: configs[name].read_text(encoding="utf-8") for name in sorted(configs)}
 
 
 def _read(config: str | Path) -> dict[str, Any]:
@@ -330,14 +330,14 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
 
 def _conflicts(settings: Settings) -> list[str]:
     """Settings that are each fine and do not fit together."""
-    found = []
+    conflicts = []
     if settings.data.source == settings.data.target:
-        found.append(f"data.source and data.target are both {settings.data.source!r}; give two languages.")
+        conflicts.append(f"data.source and data.target are both {settings.data.source!r}; give two languages.")
     if settings.embedding.positions == "rotary" and settings.model.head_width % 2:
-        found.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
+        conflicts.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
     if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
-        found.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
-    return found + _model_conflicts(settings)
+        conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
+    return conflicts + _model_conflicts(settings)
 
 
 def _own_conflicts(settings: Settings) -> list[str]:
@@ -355,30 +355,34 @@ def _own_conflicts(settings: Settings) -> list[str]:
 
 
 def _model_conflicts(settings: Settings) -> list[str]:
-    model, found = settings.model, []
+    model, conflicts = settings.model, []
     if model.kind == "own":
         return _own_conflicts(settings)
     if model.kind in ("encoder", "reads-padding"):
         if model.layers != 1 or model.decoder_layers:
-            found.append(
+            conflicts.append(
                 f"model.kind {model.kind} has one layer and no decoder, not model.layers {model.layers} and "
                 f"model.decoder_layers {model.decoder_layers}; use model.kind encoder-decoder or ctc."
             )
         if model.tied:
-            found.append(f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false.")
+            conflicts.append(
+                f"model.kind {model.kind} cannot be tied; use encoder-decoder or ctc, or model.tied=false."
+            )
     else:
         if not model.decoder_layers:
-            found.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
+            conflicts.append(f"model.kind {model.kind} needs model.decoder_layers of 1 or more, not 0.")
         if settings.embedding.start == "normal":
-            found.append(f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short.")
+            conflicts.append(
+                f"embedding.start normal is for the one-layer kinds; model.kind {model.kind} starts short."
+            )
     if model.tied and not settings.vocabulary.joint:
-        found.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
+        conflicts.append("model.tied needs one vocabulary for both languages; set vocabulary.joint=true.")
     if model.tied and settings.embedding.source != settings.embedding.target:
-        found.append(
+        conflicts.append(
             f"model.tied has one matrix, but embedding.source is {settings.embedding.source!r} and embedding.target "
             f"{settings.embedding.target!r}; make them equal."
         )
-    return found
+    return conflicts
 
 
 def _assembled(flat: Mapping[str, Any]) -> Settings:

@@ -32,6 +32,7 @@ from regard.translator.data.spelling import characters, speller, unknown_words
 from regard.translator.data.vocabulary import split_words
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.run import Run
+from regard.translator.scoring.literature import LiteratureBleu, literature_bleu
 from regard.translator.scoring.significance import bleu, chrf
 
 _LENGTHS = (5, 8, 11, 14, 18, 25, 40)  # upper ends of the groups by source length
@@ -116,6 +117,7 @@ class Score(Result):
     bleu_signature: str
     chrf_signature: str
     translations: list[str]
+    literature: LiteratureBleu | None = None  # of all pairs, where it was asked for
 
     def __str__(self) -> str:
         lines = [
@@ -126,6 +128,7 @@ class Score(Result):
         if self.fitting.pairs < self.all.pairs:
             lines.append(f"{_line(self.fitting)}; {self.cut:,} longer sources were cut.")
         lines += [f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"]
+        lines += [str(self.literature)] if self.literature else []
         for title, groups in [("source length", self.by_length), ("phenomenon", self.by_phenomenon)]:
             if groups:
                 lines += ["", _table(title, groups)]
@@ -164,6 +167,7 @@ def score(
     beam: int = 1,
     engine: str = "eager",
     lowercase: bool | None = None,
+    literature: bool = False,
     progress: Progress | None = None,
 ) -> Score:
     """Translate the sources of ``pairs`` (``beam`` and ``engine`` as for :meth:`Run.translate`) and judge the result.
@@ -171,17 +175,18 @@ def score(
     Perplexity and likelihood are of the run itself, whatever the engine, and cover the pairs that fit the model (no
     more tokens on either side than it was trained for) and that it can say at all. BLEU, chrF and exactness cover all
     pairs, a longer source being cut, and once more the fitting pairs alone. They ignore case where ``lowercase`` says
-    so (left out: where the run's vocabulary does), and the signature tells.
+    so (left out: where the run's vocabulary does), and the signature tells. ``literature`` adds BLEU as papers on
+    Multi30k count it.
     """
     if not len(pairs):
         raise InputError("There is no pair to score; give files with at least one sentence.")
     longest = run.settings.data.longest
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
-    found = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
+    translated = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
-    judge = Judge(ignore_case, pairs.target, found.target, losses, place)
+    judge = Judge(ignore_case, pairs.target, translated.target, losses, place)
     lengths = [len(split_words(s)) for s in pairs.source]  # in words, so that runs of any tokens have the same groups
     return Score(
         run=str(run.folder),
@@ -192,13 +197,18 @@ def score(
         likelihood=_likelihood(run, pairs.target, losses, starts, place),
         all=judge.group("all pairs", range(len(pairs))),
         fitting=judge.group(f"pairs of at most {longest} tokens", encoded.kept),
-        cut=len(found.cut),
+        cut=len(translated.cut),
         by_length=[judge.group(name, rows) for name, rows in _by_length(lengths)],
         by_phenomenon=[judge.group(name, rows) for name, rows in _by_label(pairs)],
         bleu_signature=judge.bleu_signature,
         chrf_signature=judge.chrf_signature,
-        translations=found.target,
+        translations=translated.target,
+        literature=_as_in_papers(run, translated.target, pairs) if literature else None,
     )
+
+
+def _as_in_papers(run: Run, translations: Sequence[str], pairs: Pairs) -> LiteratureBleu:
+    return literature_bleu(translations, pairs.target, language=run.settings.data.target)
 
 
 class Judge:
@@ -254,12 +264,12 @@ def _perplexity(losses: Sequence[Float], starts: Sequence[Float]) -> Perplexity:
 
 def _possible(losses: Sequence[Float]) -> list[int]:
     """Which pairs have a probability above 0."""
-    found = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
-    if not found:
+    possible = [k for k, part in enumerate(losses) if not np.isposinf(part).any()]
+    if not possible:
         raise InputError(
             f"This model can say none of the {len(losses)} targets: each is too long for its source; give other pairs."
         )
-    return found
+    return possible
 
 
 def _likelihood(

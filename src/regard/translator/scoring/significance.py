@@ -126,15 +126,15 @@ def paired_bootstrap(
         for name, metric in metrics.items()
     }
     draws = np.random.default_rng(seed).choice(len(references), size=(samples, len(references)), replace=True)
-    found = [d for name, runs in measured.items() for d in _differences(name, runs, draws, lower_is_better=False)]
+    differences = [d for name, runs in measured.items() for d in _differences(name, runs, draws, lower_is_better=False)]
     if nats is not None:
         costs = {system: [_of_nats(each, characters, nats) for each in runs] for system, runs in nats.items()}
-        found += _differences("NLL per character", costs, draws, lower_is_better=True)
+        differences += _differences("NLL per character", costs, draws, lower_is_better=True)
     return Bootstrap(
         sentences=len(references),
         samples=samples,
         seed=seed,
-        differences=found,
+        differences=differences,
         signatures={name: str(metric.get_signature()) for name, metric in metrics.items()},
     )
 

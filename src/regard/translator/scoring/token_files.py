@@ -33,6 +33,7 @@ from regard.results import Result
 from regard.translator.data.batches import Encoded
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import Vocabulary
+from regard.translator.scoring.literature import LiteratureBleu, literature_bleu
 from regard.translator.scoring.scores import Group, Judge, Perplexity, perplexity_of_losses
 
 HEAD = "tokens"
@@ -69,6 +70,7 @@ class FileScore(Result):
     fitting: Group | None
     bleu_signature: str
     chrf_signature: str
+    literature: LiteratureBleu | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.file}, {self.scored_on}: {self.perplexity}"]
@@ -77,7 +79,8 @@ class FileScore(Result):
         group = self.fitting
         said = f"BLEU {group.bleu:.1f}, chrF {group.chrf:.1f}; {group.exact:.1%} exactly the reference"
         lines.append(f"{group.name.capitalize()} ({group.pairs:,}): {said}.")
-        return "\n".join([*lines, f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"])
+        lines += [f"BLEU {self.bleu_signature}", f"chrF {self.chrf_signature}"]
+        return "\n".join([*lines, *([str(self.literature)] if self.literature else [])])
 
 
 def write_tokens(
@@ -104,15 +107,28 @@ def write_tokens(
     )
 
 
-def score_file(path: str | Path, encoded: Encoded, pairs: Pairs, *, scored_on: str, lowercase: bool) -> FileScore:
-    """Perplexity both ways of counting from a file of log-probabilities; BLEU and chrF if it has translations."""
+def score_file(
+    path: str | Path,
+    encoded: Encoded,
+    pairs: Pairs,
+    *,
+    scored_on: str,
+    lowercase: bool,
+    literature: str | None = None,
+) -> FileScore:
+    """Perplexity both ways of counting from a file of log-probabilities; BLEU and chrF if it has translations.
+
+    ``literature`` names the target language if BLEU is also wanted as papers on Multi30k count it.
+    """
     losses, translations = read_log_probabilities(path, encoded)
-    fitting, signatures = None, ("", "")
+    fitting, signatures, as_in_papers = None, ("", ""), None
     if translations is not None:
         references = [pairs.target[i] for i in encoded.kept]
         judge = Judge(lowercase, references, translations, losses, {k: k for k in range(len(losses))})
         fitting = judge.group("pairs that fit", range(len(references)))
         signatures = judge.bleu_signature, judge.chrf_signature
+        if literature is not None:
+            as_in_papers = literature_bleu(translations, references, language=literature)
     return FileScore(
         file=str(path),
         scored_on=scored_on,
@@ -120,6 +136,7 @@ def score_file(path: str | Path, encoded: Encoded, pairs: Pairs, *, scored_on: s
         fitting=fitting,
         bleu_signature=signatures[0],
         chrf_signature=signatures[1],
+        literature=as_in_papers,
     )
 
 
@@ -181,21 +198,21 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield where, row
 
 
-def _losses(found: Any, count: int, where: str) -> Float:
-    numbers = isinstance(found, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in found)
-    if not numbers or len(found) != count:
-        what = f"{len(found)} values" if isinstance(found, list) else _short(found)
+def _losses(given: Any, count: int, where: str) -> Float:
+    numbers = isinstance(given, list) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in given)
+    if not numbers or len(given) != count:
+        what = f"{len(given)} values" if isinstance(given, list) else _short(given)
         raise InputError(
             f"{where}: log_probabilities must be {count} numbers, one for each target token with <sos> and <eos>, "
             f"not {what}."
         )
-    for place, value in enumerate(found):
+    for place, value in enumerate(given):
         if not math.isfinite(value) or value > _ABOVE:
             raise InputError(
                 f"{where}: the log-probability of token {place} (counted from 0) is {value}; it must be a finite "
                 "number, 0 or less (natural logarithm)."
             )
-    return -np.minimum(np.array(found, dtype=np.float64), 0.0)
+    return -np.minimum(np.array(given, dtype=np.float64), 0.0)
 
 
 def _short(value: Any) -> str:

@@ -53,10 +53,10 @@ def importances(
     shares = [s for _ in range(resamples) if (s := _resampled(columns, y, draw)) is not None]
     low, high = np.quantile(shares, [0.05, 0.95], axis=0)
     mean = np.mean(shares, axis=0)
-    found = [
+    rows = [
         Importance(name=n, mean=float(mean[i]), low=float(low[i]), high=float(high[i])) for i, n in enumerate(names)
     ]
-    return sorted(found, key=lambda f: -f.mean)
+    return sorted(rows, key=lambda f: -f.mean)
 
 
 def _resampled(columns: Sequence[Float], y: Float, draw: np.random.Generator) -> Float | None:

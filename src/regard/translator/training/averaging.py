@@ -73,5 +73,5 @@ class Average:
 
 def averaged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint with the averages, where there are any, in place of the trained weights."""
-    found = {f"model.{name.removeprefix(AVERAGE)}": t for name, t in tensors.items() if name.startswith(AVERAGE)}
-    return {**tensors, **found}
+    averages = {f"model.{name.removeprefix(AVERAGE)}": t for name, t in tensors.items() if name.startswith(AVERAGE)}
+    return {**tensors, **averages}

@@ -308,14 +308,14 @@ class _Trainer:
 
     def _judged(self) -> Epoch:
         at = self.at
-        found = perplexity(self.model, self.data.validation)
+        judged = perplexity(self.model, self.data.validation)
         at.clock()
         return Epoch(
             epoch=at.epoch,
             step=at.step,
             training_loss=at.loss_sum / at.tokens,
-            perplexity=found.counting_sos,
-            perplexity_without_sos=found.without_sos,
+            perplexity=judged.counting_sos,
+            perplexity_without_sos=judged.without_sos,
             cpu_seconds=at.cpu_seconds,
             wall_seconds=at.wall_seconds,
         )

@@ -99,10 +99,10 @@ class Team:
         digest = hashlib.sha256(json.dumps([content, fingerprint]).encode())
         for tensor in model.state_dict().values():
             digest.update(tensor.contiguous().numpy().tobytes())
-        found: list[Any] = [None] * self.size
+        answers: list[Any] = [None] * self.size
         with self._talking():
-            dist.all_gather_object(found, digest.hexdigest())
-        if len(set(found)) > 1:
+            dist.all_gather_object(answers, digest.hexdigest())
+        if len(set(answers)) > 1:
             raise InputError(
                 "The processes of this run do not have the same settings, data and first weights; start all of them "
                 "with the same command, on copies of the same data, with the same versions."

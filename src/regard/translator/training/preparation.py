@@ -36,7 +36,7 @@ class Prepared:
                 ]
                 if len(kept) < len(whole)
             ),
-            *(f"{side} {found}" for side, found in vectors.items() if found is not None),
+            *(f"{side} {origin}" for side, origin in vectors.items() if origin is not None),
         ]
 
 

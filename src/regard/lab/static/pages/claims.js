@@ -1,6 +1,6 @@
 // Claims: the statement, its picture as Python drew it, its parameters, and its verdict once asked for.
 
-import { button, choice, element, fill } from "../parts.js";
+import { button, choice, element, fill, prose } from "../parts.js";
 
 const AGAIN = 300; // milliseconds until the page looks again for what is under way
 const MARKS = { HOLDS: "✓", REFUTED: "✗", "NOT REFUTED": "?", EXPLAINED: "✎", MEASURED: "≈", UNDECIDED: "…" };
@@ -19,16 +19,16 @@ export function build(lab) {
   return ({ picture }) => {
     tools ??= makeTools(lab, picture);
     tools(picture);
-    fill(statement, [picture.statement]);
+    fill(statement, prose(picture.statement, picture.typeset));
     fill(sources, [picture.sources.join(" · ")]);
-    if (ticked !== JSON.stringify(picture.checklists)) fill(complete, picture.checklists.flatMap(checklist));
+    if (ticked !== JSON.stringify(picture.checklists)) fill(complete, picture.checklists.flatMap((one) => checklist(one, picture.typeset)));
     ticked = JSON.stringify(picture.checklists); // what was ticked stays so
     if (picture.drawn && picture.drawn.svg !== svg) {
       svg = picture.drawn.svg;
       fill(holder, [svg ? parsed(svg, picture.statement) : element("p", {}, picture.drawn.why)]);
     }
     holder.classList.toggle("stale", !picture.drawn);
-    fill(lab.more, picture.verdict ? [...marked(lab, picture.verdict), ...verdicts(picture.verdict)] : []);
+    fill(lab.more, picture.verdict ? [...marked(lab, picture.verdict), ...verdicts(picture.verdict, picture.typeset)] : []);
     clearTimeout(later);
     if (picture.running) later = setTimeout(() => lab.again(), AGAIN);
     document.body.dataset.running = picture.running ? "yes" : "no";
@@ -54,10 +54,10 @@ function parsed(text, label) {
 }
 
 /** What a complete written answer contains, to tick: the ticks are the reader's own and are kept nowhere. */
-function checklist({ question, points, items }) {
+function checklist({ question, points, items }, typeset) {
   const line = (item, at) => {
     const box = element("input", { type: "checkbox", id: `item-${question}-${at}` });
-    return element("li", {}, box, element("label", { for: box.id }, ` ${item.text} (${item.worth})`));
+    return element("li", {}, box, element("label", { for: box.id }, " ", ...prose(item.text, typeset), ` (${item.worth})`));
   };
   return [element("p", {}, element("b", {}, `A complete answer to ${question} contains`), ` (${points} points)`), element("ul", {}, ...items.map(line))];
 }
@@ -95,7 +95,7 @@ function makeTools(lab, picture) {
     questions.set(lab.state.question);
     chosen.set(lab.state.claim);
     const wanted = lab.state.claim + fresh.parameters.map((one) => one.name).join();
-    if (made !== wanted) fill(inputs, fresh.parameters.flatMap((one) => parameter(lab, one)));
+    if (made !== wanted) fill(inputs, fresh.parameters.flatMap((one) => parameter(lab, one, fresh.typeset)));
     made = wanted;
     for (const one of fresh.parameters) {
       const input = inputs.querySelector(`[name="${one.name}"]`);
@@ -108,21 +108,21 @@ function makeTools(lab, picture) {
   };
 }
 
-function parameter(lab, { name, value, meaning, rule }) {
+function parameter(lab, { name, value, meaning, rule }, typeset) {
   const input = element("input", { type: "text", inputmode: "decimal", id: "parameter-" + name, name, value, title: rule });
   input.addEventListener("change", () => {
     const others = lab.state.set.split(",").filter((pair) => pair && !pair.startsWith(name + "="));
     lab.set({ set: [...others, `${name}=${input.value}`].join(",") });
   });
-  return [element("label", { for: input.id }, element("b", {}, name), " " + meaning), input];
+  return [element("label", { for: input.id }, element("b", {}, name), " ", ...prose(meaning, typeset)), input];
 }
 
-function verdicts({ readings, proof, sets }) {
+function verdicts({ readings, proof, sets }, typeset) {
   const cards = readings.map((one) => {
     const badge = element("span", { class: "badge " + one.status.toLowerCase().replace(" ", "-") }, `${MARKS[one.status] ?? ""} ${one.status}`);
     const head = element("p", {}, badge, " ", element("b", {}, one.reading), " ", element("span", { class: "aside" }, `by ${one.by}`));
-    const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) => element("p", {}, element("i", {}, label), one[part]));
-    return element("div", { class: "verdict", "data-status": one.status }, head, element("p", { class: "aside" }, one.statement), ...lines);
+    const lines = PARTS.filter(([part]) => one[part]).map(([part, label]) => element("p", {}, element("i", {}, label), ...prose(one[part], typeset)));
+    return element("div", { class: "verdict", "data-status": one.status }, head, element("p", { class: "aside" }, ...prose(one.statement, typeset)), ...lines);
   });
   if (new Set(sets.map((one) => one.reading)).size > 1) {
     const rows = sets.map((one) => element("tr", {}, ...[one.set, one.questions.join(" and "), one.reading, one.status].map((cell) => element("td", {}, cell))));
@@ -130,6 +130,6 @@ function verdicts({ readings, proof, sets }) {
     cards.unshift(element("table", { class: "by-set" }, head, ...rows));
   }
   if (!proof) return cards;
-  const steps = proof.split("\n\n").map((step) => element("p", {}, step));
+  const steps = proof.split("\n\n").map((step) => element("p", {}, ...prose(step, typeset)));
   return [...cards, element("div", { class: "proof" }, element("p", {}, element("b", {}, "Proof")), ...steps)];
 }

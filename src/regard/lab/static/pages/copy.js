@@ -125,7 +125,7 @@ function makePoint(lab, view, id) {
     show(one, label, radius) {
       at(one.x, one.y);
       disc.setAttribute("r", radius);
-      ring.setAttribute("r", radius + 5);
+      ring.setAttribute("r", Math.max(radius + 5, 15));
       name.setAttribute("x", id === "q" ? 12 : 0);
       name.setAttribute("y", id === "q" ? -10 : 5);
       group.setAttribute("aria-label", label);

@@ -1,0 +1,67 @@
+"""The tool that audits a student's model: it runs beside their code, in the jail if there is one.
+
+Two things are asked of it: the audit, whose findings are what this process says; and the model's answers to questions
+that were made outside, from which part of the audit is done again there (:mod:`.audit_recheck`).
+"""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch._dynamo  # torch imports it when it needs it; here that is before the jail is closed
+from torch import nn
+
+from regard.coursework.answers.inside import packed, unpacked
+from regard.errors import InputError
+from regard.models.auditing import Audit, audit
+from regard.models.auditing.subject import Question, Rows, Subject
+from regard.models.given import give
+
+kept: dict[str, Subject] = {}  # the model, between two questions
+
+
+def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
+    """What was asked for, as a JSON text."""
+    torch.set_num_threads(1)
+    if asked["wanted"] == "audit":
+        found = _audited(thing, asked)
+        return json.dumps({"findings": _told(found), "streams": _streams(kept["model"])}).encode("ascii")
+    subject, rows = kept["model"], tuple(_rows(sent) for sent in asked["rows"])
+    like = subject.make(int(rows[0].values.shape[0]), lengths=tuple(one.length for one in rows))
+    outputs = subject.ask(Question(rows=rows, others=like.others))
+    return json.dumps({one.name: packed(one.values.double().numpy()) for one in outputs}).encode("ascii")
+
+
+def _audited(thing: Any, asked: dict[str, Any]) -> Audit:
+    made = thing if isinstance(thing, nn.Module) or not callable(thing) else thing()
+    module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"it gives something of type {type(made).__name__}; return a torch module, or (module, example)."
+        )
+    given = give(module, example, name=str(asked["name"]))
+    kept["model"] = Subject(given, seed=int(asked["seed"]))
+    return audit(given, seed=int(asked["seed"]))
+
+
+def _told(found: Audit) -> list[list[str]]:
+    return [[one.property, one.check, str(one.status), one.sentence] for one in found.findings]
+
+
+def _streams(subject: Subject) -> list[dict[str, Any]]:
+    """What a question is made of: for each row of tokens its length, and how many words there are or how wide it is."""
+    told = []
+    for stream, length in zip(subject.streams, subject.lengths, strict=True):
+        width = None if stream.vocabulary is not None else int(subject.given.inputs[stream.name].shape[-1])
+        words = None if stream.vocabulary is None else min(int(stream.vocabulary), 50_000)
+        avoid = sorted(stream.avoid) if words is not None else []
+        told.append({"length": length, "words": words, "avoid": avoid, "width": width, "causal": bool(stream.causal)})
+    return told
+
+
+def _rows(sent: dict[str, Any]) -> Rows:
+    values = torch.from_numpy(unpacked(sent))
+    return Rows(values=values, keep=torch.ones(values.shape[:2], dtype=torch.bool))

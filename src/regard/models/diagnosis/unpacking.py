@@ -1,0 +1,196 @@
+"""A recording from bytes that somebody else's process sent: every field of the form it must have, or one sentence.
+
+The process may have been changed by the code that it ran. So nothing here trusts a length, a type or a number of a
+node, nothing is unpickled, and nothing is made that is larger than what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.models.diagnosis.recording import KINDS, Array, Event, Node, Raised, Recording, Run, Slope
+
+MOST_STEPS = 50_000  # events or nodes of a run; a one-layer model has some hundreds
+MOST_RUNS, MOST_TEXT, MOST_ENTRIES = 20, 300, 20_000
+LONGEST_AXIS = 10_000_000
+Read = TypeVar("Read")
+
+
+class Malformed(ValueError):  # noqa: N818 - what was sent is, not we
+    """Not a recording."""
+
+
+def unpacked(data: bytes) -> Recording:
+    """A recording from its bytes; anything malformed is refused."""
+    try:
+        length = int.from_bytes(data[:8], "little")
+        sent = json.loads(data[8 : 8 + length])
+        plain = _with_arrays(sent["plain"], _arrays(sent["arrays"], memoryview(data)[8 + length :]))
+        return _recording(plain)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, MemoryError) as error:
+        raise InputError(
+            f"The recording of the model is damaged ({type(error).__name__}); run the check again."
+        ) from None
+
+
+def _arrays(forms: Any, data: memoryview) -> list[Array]:
+    """The arrays one after the other, each read-only on what was sent."""
+    found: list[Array] = []
+    start = 0
+    for name, shape in forms:
+        dtype = np.dtype(str(name))
+        if dtype.kind not in "iufb" or dtype.itemsize > 8 or len(shape) > 12 or not all(map(_is_axis, shape)):
+            raise Malformed("no array of plain numbers")
+        count = math.prod(shape)
+        found.append(np.frombuffer(data, dtype, count=count, offset=start).reshape(shape) if count else _empty(shape))
+        start += count * dtype.itemsize
+    return found
+
+
+def _empty(shape: list[int]) -> Array:
+    if math.prod(max(n, 1) for n in shape) > LONGEST_AXIS:
+        raise Malformed("an empty array with long axes")
+    return np.zeros(shape)
+
+
+def _is_axis(size: Any) -> bool:
+    return type(size) is int and 0 <= size <= LONGEST_AXIS
+
+
+def _with_arrays(value: Any, arrays: list[Array]) -> Any:
+    if isinstance(value, list):
+        return [_with_arrays(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[_whole(value["array"], most=len(arrays) - 1)]
+    if "float" in value:
+        return float(value["float"])
+    return {str(key): _with_arrays(item, arrays) for key, item in value["entries"]}
+
+
+def _recording(plain: dict[str, Any]) -> Recording:
+    if plain["kind"] not in KINDS:
+        raise Malformed("no kind")
+    pad = plain["pad"]
+    return Recording(
+        name=_text(plain["name"]),
+        runs=_several(plain["runs"], _run, most=MOST_RUNS, least=1),
+        fresh=_several(plain["fresh"], _run, most=MOST_RUNS),
+        parameters=_named_arrays(plain["parameters"]),
+        buffers=_named_arrays(plain["buffers"]),
+        slopes=_several(plain["slopes"], _slope),
+        unregistered=_several(plain["unregistered"], _text),
+        unsteady=bool(plain["unsteady"]),
+        sizes={_text(key): _plain(value) for key, value in plain["sizes"].items()},
+        pad=None if pad is None else _whole(pad, least=-(2**31), most=2**31),
+        kind=plain["kind"],
+        masked=None if plain["masked"] is None else _run(plain["masked"]),
+        source=_text(plain["source"]),
+        padding=_text(plain["padding"]),
+    )
+
+
+def _run(plain: dict[str, Any]) -> Run:
+    nodes = _several(plain["nodes"], _node, most=MOST_STEPS)
+    last = len(nodes) - 1
+    output, result, raised = plain["output"], plain["result"], plain["raised"]
+    return Run(
+        inputs=_named_arrays(plain["inputs"]),
+        output=None if output is None else _array(output),
+        events=_several(plain["events"], lambda one: _event(one, last), most=MOST_STEPS),
+        nodes=nodes,
+        result=None if result is None else _whole(result, most=last),
+        raised=None if raised is None else _raised(raised),
+    )
+
+
+def _event(plain: dict[str, Any], last: int) -> Event:
+    line = plain["line"]
+    return Event(
+        op=_text(plain["op"]),
+        inputs=_several(plain["inputs"], lambda node: _whole(node, most=last)),
+        outputs=_several(plain["outputs"], lambda node: _whole(node, most=last)),
+        plain=_several(plain["plain"], _plain),
+        line=None if line is None else _whole(line, most=10**7),
+        method=_text(plain["method"]),
+        kind=plain["kind"] if plain["kind"] in ("moves", "random") else "",
+    )
+
+
+def _node(plain: dict[str, Any]) -> Node:
+    shape = _several(plain["shape"], lambda size: _whole(size, most=LONGEST_AXIS))
+    value = None if plain["value"] is None else _array(plain["value"])
+    if value is not None and value.shape != shape:
+        raise Malformed("a node whose numbers have another shape")
+    if value is None and math.prod(max(size, 1) for size in shape) > LONGEST_AXIS:
+        raise Malformed("a node with long axes")
+    return Node(live=bool(plain["live"]), parameters=_several(plain["parameters"], _text), shape=shape, value=value)
+
+
+def _slope(plain: dict[str, Any]) -> Slope:
+    backward = plain["backward"]
+    return Slope(
+        parameter=_text(plain["parameter"]),
+        backward=None if backward is None else float(backward),
+        differences=float(plain["differences"]),
+        scale=float(plain["scale"]),
+    )
+
+
+def _raised(plain: dict[str, Any]) -> Raised:
+    line = plain["line"]
+    return Raised(
+        type=_text(plain["type"]),
+        message=_text(plain["message"]),
+        line=None if line is None else _whole(line, most=10**7),
+        method=_text(plain["method"]),
+    )
+
+
+# the smallest forms
+
+
+def _several(values: Any, read: Callable[[Any], Read], *, most: int = MOST_ENTRIES, least: int = 0) -> tuple[Read, ...]:
+    if not isinstance(values, list) or not least <= len(values) <= most:
+        raise Malformed("no list of a usual length")
+    return tuple(read(value) for value in values)
+
+
+def _named_arrays(plain: Any) -> dict[str, Array]:
+    if not isinstance(plain, dict) or len(plain) > MOST_ENTRIES:
+        raise Malformed("no arrays by name")
+    return {_text(name): _array(value) for name, value in plain.items()}
+
+
+def _array(value: Any) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise Malformed("no array")
+    return value
+
+
+def _whole(value: Any, *, most: int, least: int = 0) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise Malformed("no whole number of its range")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 2**63):
+        return value
+    raise Malformed("no plain value")
+
+
+def _text(value: Any) -> str:
+    """One line that is fit for a terminal."""
+    if not isinstance(value, str):
+        raise Malformed("no text")
+    return "".join(c for c in value[: 4 * MOST_TEXT] if c.isprintable())[:MOST_TEXT]

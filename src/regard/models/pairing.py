@@ -1,0 +1,85 @@
+"""Which weights and submodules of two models belong together: by name, after a map of beginnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.models.auditing.subject import Subject
+from regard.models.given import original
+
+
+class Pairing:
+    """Which weights and submodules of two models belong together: by name, after a map of beginnings."""
+
+    def __init__(self, mine: nn.Module, theirs: nn.Module, names: Mapping[str, str]) -> None:
+        self.mine, self.theirs, self.names = mine, theirs, names
+        state, other = dict(mine.named_parameters()), dict(theirs.named_parameters())
+        self.modules = dict(theirs.named_modules())
+        for begin, target in names.items():
+            if not any(_begins(name, begin) for name in state):
+                raise InputError(f"The map says {begin}={target}, and no weight of the first model begins so.")
+        self.pairs = {n: self.mapped(n) for n in state if self.mapped(n) in other}
+        self.shapes = {n: (state[n].shape, other[t].shape) for n, t in self.pairs.items()}
+        self._alone = [n for n in state if n not in self.pairs]
+
+    def mapped(self, name: str) -> str:
+        """The name in the second model."""
+        for begin in sorted(self.names, key=len, reverse=True):
+            if _begins(name, begin):
+                return (self.names[begin] + name[len(begin) :]).strip(".")
+        return name
+
+    def different(self) -> tuple[str, ...]:
+        """Paired weights that are not the same numbers."""
+        state, other = dict(self.mine.named_parameters()), dict(self.theirs.named_parameters())
+        return tuple(
+            n for n, t in self.pairs.items()
+            if state[n].shape != other[t].shape or not torch.equal(state[n].double(), other[t].double())
+        )  # fmt: skip
+
+    def buffers_different(self) -> tuple[str, ...]:
+        """Buffers of the same name (tables of rotations, masks) that are not the same numbers."""
+        mine, theirs = dict(self.mine.named_buffers()), dict(self.theirs.named_buffers())
+        pairs = {n: (value, theirs.get(self.mapped(n))) for n, value in mine.items()}
+        return tuple(n for n, (x, y) in pairs.items() if y is not None and not _same(x, y))
+
+    def alone(self) -> tuple[str, ...]:
+        return tuple(self._alone)
+
+    def copy(self, source: Subject, target: Subject) -> None:
+        """Put the second model's weights into the copies of the first that the comparison works on."""
+        for native in (True, False):
+            into = dict(original(target.native if native else target.module).named_parameters())
+            from_ = dict(original(source.native if native else source.module).named_parameters())
+            with torch.no_grad():
+                for name, partner in self.pairs.items():
+                    if into[name].shape == from_[partner].shape:
+                        into[name].copy_(from_[partner])
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    return x.shape == y.shape and torch.equal(x.double(), y.double())
+
+
+def _begins(name: str, begin: str) -> bool:
+    return not begin or name == begin or name.startswith(begin + ".")
+
+
+def parsed_names(words: list[str] | None) -> dict[str, str]:
+    """MINE=THEIRS and so on, as a dictionary.
+
+    >>> parsed_names(["blocks=transformer.h"])
+    {'blocks': 'transformer.h'}
+    """
+    found = {}
+    for word in words or []:
+        mine, equals, theirs = word.partition("=")
+        if not equals or not re.fullmatch(r"[\w.]*", mine + theirs):
+            raise InputError(f"--map {word!r} is not understood; write MINE=THEIRS, as in blocks=transformer.h.")
+        found[mine] = theirs
+    return found

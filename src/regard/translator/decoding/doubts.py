@@ -1,0 +1,54 @@
+"""When a translation deserves no trust: what can be seen without knowing either language.
+
+A translator writes something fluent for whatever it is given. Three things are signs that it has nothing to do with
+the sentence: the sentence has no word at all, most of its words are unlike those of the training text, or the model
+itself gave the words that it wrote low probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, Vocabulary, split_words
+
+UNSURE = 0.15  # mean (geometric) of the written tokens; of the coursework's weak model 1 test sentence in 100 is below
+SHORT_PIECE = 1.6  # letters in each piece of a word, on average: frequent words are one piece, or two
+SPELLED = 4  # letters: shorter words are a few pieces whatever they are
+
+
+def doubts(sentence: str, vocabulary: Vocabulary, *, written: Sequence[int], log_probability: float) -> list[str]:
+    """What speaks against the translation ``written`` (ids) of one sentence; empty where nothing does.
+
+    >>> from regard.translator.data.vocabulary import WordVocabulary
+    >>> words = WordVocabulary.build(["der hund schläft", "der hund bellt"])
+    >>> doubts("...", words, written=[4], log_probability=-0.1)
+    ['it has no word to translate']
+    >>> doubts("мир und der hund", words, written=[4], log_probability=-0.1)
+    []
+    >>> doubts("мир труд", words, written=[4], log_probability=-0.1)
+    ['2 of its 2 words are unlike those of the training text (мир, труд)']
+    >>> doubts("der hund", words, written=[4, 5], log_probability=-6.0)
+    ['the model gave each word that it wrote a probability of 0.14 on average']
+    """
+    words = [word for word in split_words(sentence) if any(c.isalpha() for c in word)]
+    if not words:
+        return ["it has no word to translate"]
+    said = []
+    strange = [word for word in words if _strange(word, vocabulary)]
+    if 2 * len(strange) > len(words):
+        some = ", ".join(strange[:3]) + ", ..." * (len(strange) > 3)
+        said.append(f"{len(strange)} of its {len(words)} words are unlike those of the training text ({some})")
+    sure = math.exp(log_probability / (len(written) + 1))  # <eos> too
+    if sure < UNSURE:
+        said.append(f"the model gave each word that it wrote a probability of {sure:.2f} on average")
+    return said
+
+
+def _strange(word: str, vocabulary: Vocabulary) -> bool:
+    """Whether the vocabulary does not know the word or, where it has pieces, must spell it nearly letter by letter."""
+    if not isinstance(vocabulary, BPEVocabulary):
+        return UNK in vocabulary.encode(word)
+    pieces = vocabulary.tokens(word)
+    letters = sum(c.isalpha() for c in word)
+    return MARKERS[UNK] in pieces or (letters >= SPELLED and letters < SHORT_PIECE * len(pieces))

@@ -1,0 +1,257 @@
+"""Models in a graded pile: in the jail like every answer, judged from outside, their mistakes counted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coursework.transformer.test_transformer_check import FILLED, filled
+from regard.coursework.answers import jail as jails
+from regard.coursework.answers.jail import Tier
+from regard.errors import InputError
+from regard.grading.assignment import Kind, Limits, Task
+from regard.grading.audit_recheck import Stream, broken, far, read_answers, read_streams
+from regard.grading.examination import Given, Outcome, Status, examined
+from regard.grading.grader import grade, pile_of
+from regard.grading.marks import marked, student_view
+from regard.grading.model_answers import AUDIT
+from regard.grading.reading import read_assignment
+from regard.grading.secret import Secret
+from regard.grading.submissions import read_submissions
+from regard.grading.writing import write_marks
+
+pytest.importorskip("torch")
+TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
+TRANSFORMER = Task(id="t", kind=Kind.TRANSFORMER, points=7, function="TransformerTranslator", claim="translator")
+AUDITED = Task(id="a", kind=Kind.AUDIT, points=2, function="build")
+MODELS = """
+name = "models"
+[[question]]
+id = "t"
+claim = "translator"
+points = 7
+[[question]]
+id = "a"
+kind = "audit"
+function = "build"
+points = 2
+"""
+HEALTHY = """
+import torch
+def build():
+    torch.manual_seed(0)
+    return torch.nn.TransformerEncoderLayer(16, 4, batch_first=True)
+"""
+LEAKS = """
+import torch
+from torch import nn
+class Leaky(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.o = nn.Embedding(50, 12), nn.Linear(12, 50)
+    def forward(self, ids):
+        x = self.e(ids)
+        return self.o(x + x.mean(0, keepdim=True))
+def build():
+    torch.manual_seed(0)
+    return Leaky(), torch.randint(0, 50, (2, 9))
+"""
+LIES = (
+    LEAKS
+    + """
+import sys
+sys.modules["regard.grading.audit_inside"]._told = lambda found: [["batch", "all", "pass", "fine"]]
+"""
+)
+
+
+def run(task: Task, source: str, tier: Tier = Tier.NONE, seconds: float = 60.0) -> Outcome:
+    if tier not in (Tier.NONE, *TIERS):
+        pytest.skip(f"{tier.value}: {jails.why_not(tier)}")
+    given = Given(name="a.py", source=source.encode(), seed=123456789012345)
+    return examined(task, given, limits=Limits(seconds=seconds), jail=tier)
+
+
+def test_a_pile_of_models_is_graded_in_the_jail_and_mistakes_are_counted(tmp_path: Path) -> None:
+    if not TIERS:
+        pytest.skip("no jail can be built here")
+    (tmp_path / "a.toml").write_text(MODELS.replace(MODELS[MODELS.index('[[question]]\nid = "a"') :], ""))
+    pile = tmp_path / "pile"
+    pile.mkdir()
+    for name, old, new in (("ada", "", ""), ("ben", "dim=-1", "dim=-2"), ("chi", "dim=-1", "dim=-2")):
+        filled(pile / f"{name}.py", old=old, new=new)
+    together = pile_of(read_assignment(tmp_path / "a.toml"), read_submissions([pile]), secret=Secret(b"a secret"))
+    found = grade(together, tmp_path / "out", jail=TIERS[0], workers=1)
+    assert {row.student: row.points for row in found.rows} == {"ada": 7.0, "ben": 6.0, "chi": 6.0}
+    assert found.tiers == (TIERS[0].value,)
+    assert found.mistakes == [("t", "the softmax over the queries (dim=-2) instead of the keys", 2)]
+    write_marks(tmp_path / "out", together, found)
+    assert "the softmax over the queries (dim=-2) instead of the keys" in (tmp_path / "out" / "class.html").read_text()
+    page = (tmp_path / "out" / "students" / "ben.html").read_text()
+    assert "look at attention: line " in page
+    assert "softmax over the queries" not in page  # where, and not what: a hint that does not give it away
+
+
+@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, pytest.param(Tier.LANDLOCK, marks=pytest.mark.slow)])
+def test_an_audit_in_the_jail(tier: Tier) -> None:
+    healthy = run(AUDITED, HEALTHY, tier)
+    assert (healthy.status, healthy.share, healthy.tier) == (Status.PASSED, 1.0, tier.value)
+    assert "asked again from outside; the other properties are what its process said" in healthy.notes[0]
+    leaky = run(AUDITED, LEAKS, tier)
+    assert (leaky.status, leaky.share, leaky.reason) == (Status.FAILED, 0.0, "the audit failed: batch")
+
+
+@pytest.mark.parametrize("tier", [Tier.LANDLOCK, pytest.param(Tier.BUBBLEWRAP, marks=pytest.mark.slow)])
+def test_an_audit_that_lies_is_found_out_by_its_answers(tier: Tier) -> None:
+    found = run(AUDITED, LIES, tier)
+    assert (found.status, found.share) == (Status.FAILED, 0.0)
+    assert found.reason == "asked again from outside: an example's answer hangs on its neighbours in the batch"
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "said"),
+    [
+        (TRANSFORMER, "x = 1", "a.py has no 'TransformerTranslator'; it has no class and no function"),
+        (AUDITED, "def build(): return 3", "a.py:build: it gives something of type int; return a torch module"),
+        (AUDITED, "def build(): raise KeyError('a')", "a.py:build failed: line 1: KeyError: 'a'"),
+        (AUDITED, "def build(:", "a.py cannot be imported: line 1: SyntaxError"),
+    ],
+)
+def test_what_is_no_model_gets_a_mark_and_a_reason(task: Task, source: str, said: str) -> None:
+    found = run(task, source)
+    assert found.status is Status.FAILED
+    assert marked(task, found).points == 0
+    assert said in found.reason
+    assert said.partition(" ")[2].partition(";")[0] in found.mistakes[0] or "line 1" in said
+
+
+def test_time_is_no_verdict() -> None:
+    source = "import torch\ndef build():\n    while True: pass"
+    found = run(AUDITED, source, seconds=0.5)
+    assert found.status is Status.CUT_SHORT
+    assert re.search(r"auditing it took more than .* s; that is no verdict: a person has to look at it", found.reason)
+    assert marked(AUDITED, found).open
+
+
+BY_THE_CALL = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.e, self.o = nn.Embedding(50, 12), nn.Linear(12, 50)
+    def forward(self, ids):
+        Model.calls += 1
+        return self.o(self.e(ids)) * (1.0 if Model.calls < 20 else Model.calls)
+def build():
+    torch.manual_seed(0)
+    return Model(), torch.randint(0, 50, (2, 9))
+import sys
+sys.modules["regard.grading.audit_inside"]._told = lambda found: []
+"""
+
+
+@pytest.mark.slow
+def test_answers_by_the_number_of_the_call_are_found_out() -> None:
+    found = run(AUDITED, BY_THE_CALL)
+    assert found.status is Status.FAILED
+    assert "the same question has two answers" in found.reason
+
+
+@pytest.mark.slow
+def test_matrices_that_were_not_drawn_wait_for_a_person() -> None:
+    """Honest and unusual: weight norm computes its matrix from its parameters. Not a zero, and not a mark either."""
+    text = _text().replace(
+        "nn.Linear(width, target_words)", "nn.utils.parametrizations.weight_norm(nn.Linear(width, target_words))"
+    )
+    found = run(TRANSFORMER, text)
+    assert found.status is Status.DOUBTED
+    assert "a person has to look: these are not made of the numbers that were put into its parameters" in found.reason
+    mark = marked(TRANSFORMER, found)
+    assert mark.open
+    assert student_view(TRANSFORMER, mark) == ["A person will look at this before the mark stands."]
+
+
+def _text() -> str:
+    from regard.coursework.transformer.template import TEXT
+
+    text = TEXT.format(check="", name="TransformerTranslator")
+    for before, after in FILLED.items():
+        text = text.replace(before, after)
+    return text
+
+
+def test_no_answer_and_no_secret_goes_in_with_an_audit() -> None:
+    sent = AUDIT.sent()["texts"]
+    assert "regard.models.auditing.batch" in sent
+    strange = ("secret", "solutions", "design", "claims", "reference", "audit_recheck")
+    assert not [name for name in sent if any(word in name for word in strange)]
+
+
+# the part that is done again, without any process
+
+STREAM = Stream(length=8, words=20, avoid=(0,), width=None, causal=True)
+TABLE = np.random.default_rng(0).standard_normal((20, 5))
+
+
+def honest(rows: list[np.ndarray]) -> dict[str, np.ndarray]:
+    return {"output": np.cumsum(TABLE[rows[0]], axis=1)}
+
+
+def test_an_honest_model_has_all_of_it() -> None:
+    assert broken((STREAM,), honest, seed=3) == ()
+    assert broken((), honest, seed=3) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x: x + x.mean(0), "an example's answer hangs on its neighbours in the batch"),
+        (lambda x: x[:, ::-1].cumsum(1)[:, ::-1], "a place reads later ones"),
+        (lambda x: x * 0 + 1.0, "its answers do not hang on its input"),
+        (lambda x: x * np.random.default_rng().standard_normal(), "the same question has two answers"),
+    ],
+)
+def test_what_does_not_hold_is_named(answer, said: str) -> None:
+    found = broken((STREAM,), lambda rows: {"output": answer(TABLE[rows[0]])}, seed=3)
+    assert said in found
+
+
+def test_answers_of_no_batch_are_refused() -> None:
+    with pytest.raises(InputError, match="its answers have no axis for the examples"):
+        broken((STREAM,), lambda rows: {"output": np.zeros(7)}, seed=3)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        3,
+        [{}],
+        [{"length": 10**9, "words": 3, "avoid": [], "width": None, "causal": False}],
+        [{"length": 5, "words": None, "avoid": [], "width": None, "causal": False}],
+        [{"length": True, "words": 5, "avoid": [], "width": None, "causal": False}],
+        [{"length": 5, "words": 5, "avoid": [], "width": None, "causal": False}] * 9,
+    ],
+)
+def test_a_description_out_of_bounds_is_none(said) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        read_streams(said)
+
+
+def test_answers_that_are_none_are_refused() -> None:
+    for data in (b"{}", b"[]", b'{"a": {"dtype": "|O", "shape": [1], "data": ""}}', b"not json"):
+        with pytest.raises((ValueError, KeyError)):
+            read_answers(data)
+
+
+def test_far_sees_leaks_and_not_rounding() -> None:
+    value = np.array([1.0, 2.0, np.nan])
+    assert not far(value, value * (1 + 1e-6))
+    assert far(value, value * 1.01)
+    assert far(value, np.array([1.0, np.nan, np.nan]))
+    assert far(value, None)
+    assert far(value, value[:2])

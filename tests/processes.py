@@ -1,0 +1,31 @@
+"""Other Python processes, for tests of what must be the same in each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def printed_under_two_hash_seeds(program: str) -> set[str]:
+    """What a program prints in two processes that order their sets differently; one element where it is the same."""
+    command = [sys.executable, "-c", program]
+    return {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+
+@contextmanager
+def launcher(program: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported what is slow to import, and forks for every line that it is sent."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    yield process
+    process.communicate(timeout=60)

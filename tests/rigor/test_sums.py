@@ -1,0 +1,96 @@
+"""Exact sums, largest entries and blocks: the same as the plain way, for arrays on both sides of every threshold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from regard.rigor import dot_enclosure, exact_sum, floats, largest, row_blocks
+from regard.rigor.floats import CHUNK, FEW, plain_product, product_bound
+
+SIZES = [0, 1, 2, FEW // 4, FEW // 4 + 1, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("spread", [0, 5, 40, 300])
+def test_sums_are_rounded_once(size: int, spread: int) -> None:
+    rng = np.random.default_rng(size + spread)
+    x = rng.standard_normal(size) * 10.0 ** rng.integers(-spread, spread + 1, size)
+    assert exact_sum(x) == math.fsum(x)
+    assert exact_sum(x) == float(sum(map(Fraction, x.tolist()), Fraction(0)))
+
+
+@pytest.mark.parametrize("size", [FEW + 1, 4 * FEW + 3])
+def test_what_cancels_leaves_the_last_bit(size: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(size) * 10.0 ** rng.integers(-100, 100, size)
+    assert exact_sum(np.concatenate([x, -x, [2.0**-1074]])) == 2.0**-1074
+    assert exact_sum(np.concatenate([x, -x[rng.permutation(size)]])) == 0.0
+
+
+@pytest.mark.parametrize("size", [3, FEW + 1, 3 * FEW])
+def test_sums_at_the_end_of_the_range(size: int) -> None:
+    huge = 1.5e308 * (-1.0) ** np.arange(size - 1)  # neighbours cancel, and halves overflow
+    rest = 1.5e308 if size % 2 == 0 else 0.0
+    assert exact_sum(np.append(huge, 1.0)) == (rest or 1.0)
+    assert exact_sum(np.append(np.ones(size), math.inf)) == math.inf
+    assert math.isnan(exact_sum(np.append(np.ones(size), math.nan)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 5), (CHUNK // 4, 9), (3, CHUNK), (CHUNK + 1, 1)])
+def test_the_largest_entry(shape: tuple[int, int], order: str) -> None:
+    x = np.asarray(np.random.default_rng(0).standard_normal(shape), order=order)
+    assert largest(x) == np.abs(x).max(initial=0.0)
+    for place in [(0, 0), (-1, -1)] if x.size else []:
+        for value in (-9.0, 9.0, -math.inf, math.inf):
+            y = x.copy(order="K")
+            y[place] = value
+            assert largest(y) == abs(value)
+        y = x.copy(order="K")
+        y[place] = math.nan
+        assert math.isnan(largest(y))
+    assert largest(np.repeat(x, 2, axis=0)[::2]) == largest(x)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(40, 6), (CHUNK // 8, 17), (17, CHUNK // 8)])
+def test_the_radius_of_a_product_is_its_absolute_product(shape: tuple[int, int], order: str) -> None:
+    rng = np.random.default_rng(1)
+    K, q = np.asarray(rng.standard_normal(shape), order=order), rng.standard_normal(shape[1])
+    mid, rad = plain_product(K, q)
+    assert np.array_equal(mid, K @ q)
+    np.testing.assert_allclose(rad, product_bound(shape[1]) * (np.abs(K) @ np.abs(q)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+@pytest.mark.parametrize("refine", [False, True])
+def test_a_known_largest_entry_changes_nothing(scale: float, *, refine: bool) -> None:
+    rng = np.random.default_rng(2)
+    K, q = scale * rng.standard_normal((30, 5)), rng.standard_normal(5)
+    for plain, told in zip(
+        dot_enclosure(K, q, refine=refine), dot_enclosure(K, q, refine=refine, top=largest(K)), strict=True
+    ):
+        assert np.array_equal(plain, told)
+
+
+@pytest.mark.parametrize(
+    "chosen", [[], [0], [4], [0, 1, 2, 3, 4], [1, 2, 3], [0, 2, 4], [3, 1, 2], [2, 2, 3], [0, 2, 1, 3]]
+)
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_chosen_rows_come_in_their_order(chosen: list[int], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floats.row_chunks, "__defaults__", (size,))
+    rows, wanted = np.arange(10.0).reshape(5, 2), np.array(chosen, dtype=np.int64)
+    blocks = list(row_blocks(rows, wanted))
+    joined = np.concatenate([rows[:0], *(block for _, block in blocks)])
+    assert np.array_equal(joined, rows[wanted])
+    assert [k for some, _ in blocks for k in range(some.start, some.stop)] == list(range(len(chosen)))
+
+
+def test_rows_that_lie_together_are_not_copied() -> None:
+    rows = np.arange(10.0).reshape(5, 2)
+    ((_, block),) = row_blocks(rows, np.array([1, 2, 3]))
+    assert np.shares_memory(block, rows)

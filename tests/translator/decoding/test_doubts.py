@@ -1,0 +1,57 @@
+"""Which translations deserve no trust."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
+from regard.translator.decoding.doubts import UNSURE, doubts
+
+TEXT = ["ein hund spielt mit dem ball im schnee", "zwei frauen sehen den mann mit dem hund"] * 20
+WORDS = WordVocabulary.build(TEXT)
+PIECES = BPEVocabulary.build(TEXT, size=120)
+
+
+def said(sentence: str, vocabulary: Vocabulary, *, each: float = 0.9, written: int = 4) -> list[str]:
+    return doubts(sentence, vocabulary, written=[5] * written, log_probability=(written + 1) * math.log(each))
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, PIECES], ids=["words", "pieces"])
+@pytest.mark.parametrize("sentence", ["ein hund spielt", "hund", "zwei frauen sehen den ball .", "der hund 12 !"])
+def test_a_sentence_like_the_training_text_is_trusted(sentence: str, vocabulary: Vocabulary) -> None:
+    assert said(sentence, vocabulary) == []
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, PIECES], ids=["words", "pieces"])
+@pytest.mark.parametrize("sentence", ["!", "12 34", "... ?"])
+def test_nothing_to_translate(sentence: str, vocabulary: Vocabulary) -> None:
+    assert said(sentence, vocabulary) == ["it has no word to translate"]
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, PIECES], ids=["words", "pieces"])
+@pytest.mark.parametrize("sentence", ["Привет мир", "こんにちは 世界", "quantum physics surprises"])
+def test_another_alphabet_or_language(sentence: str, vocabulary: Vocabulary) -> None:
+    (only,) = said(sentence, vocabulary)
+    assert "unlike those of the training text" in only
+
+
+def test_capitals_that_a_cased_vocabulary_must_spell() -> None:
+    assert "3 of its 3 words" in said("EIN HUND SPIELT", PIECES)[0]
+
+
+def test_half_of_the_words_may_be_unknown() -> None:
+    assert said("ein hund namens bello", WORDS) == []
+    assert (
+        "3 of its 5 words are unlike those of the training text (namens, bello, bellt)"
+        in said("ein hund namens bello bellt", WORDS)[0]
+    )
+    assert "(namens, bello, bellt, ...)" in said("ein hund namens bello bellt laut", WORDS)[0]
+
+
+def test_a_model_that_is_unsure_of_its_own_words() -> None:
+    assert said("ein hund", WORDS, each=UNSURE * 1.01) == []
+    assert said("ein hund", WORDS, each=UNSURE * 0.8, written=0) == [
+        "the model gave each word that it wrote a probability of 0.12 on average"
+    ]

@@ -159,6 +159,9 @@ def test_hidden_answers_are_not_sent():
         for show in ("verdict", "proof"):
             with pytest.raises(InputError, match=REFUSED):
                 lab.answer("claims", {"show": show})
+        assert "Weights are shares of a cake" in whole.frame("copy").decode()
+        assert "Weights are shares of a cake" not in lab.frame("copy").decode()
+        assert lab.answer("copy", {})["tour"] == {}
         shown = lab.answer("claims", {"of": "cse151b-hw4"})
         assert shown["picture"]["checklists"] == [] == shown["say"]
         assert shown["picture"]["verdict"] is None
@@ -186,6 +189,7 @@ def test_the_page_has_no_buttons_for_what_is_hidden(browser):
         page.wait_for_selector("body[data-busy=no]:not([data-running=yes])")
         assert not any(page.is_visible(one) for one in ("#check", "#prove", "#guess-holds"))
         assert page.is_visible("#next")
+        assert not page.is_visible("#tour-open")  # the cards say what comes out
         context.close()
         lab.shutdown()
 

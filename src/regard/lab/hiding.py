@@ -10,9 +10,9 @@ from regard.lab.page import Answer
 
 ANSWERS, LINES, WHY = "answers", "lines", "why"
 HIDEABLE = {
-    ANSWERS: "verdicts, proofs and checklists of claims; the shortest and the textbook's query, and the ceilings",
+    ANSWERS: "verdicts, proofs and checklists of claims; the shortest and the textbook's query, the ceilings, the tour",
     LINES: "the Python and shell lines, which compute the same for whoever runs them",
-    WHY: "the explanations of what surprises",
+    WHY: "the explanations of what surprises, and the tour",
 }
 REFUSED = "Verdicts, proofs and shortest queries are hidden in this lab: whoever started it chose so."
 

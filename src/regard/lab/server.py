@@ -31,7 +31,7 @@ from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
 from regard.lab import embedding
 from regard.lab.access import WORD, Access, how_to_open, may_compute
-from regard.lab.hiding import checked_parts, without
+from regard.lab.hiding import ANSWERS, WHY, checked_parts, without
 from regard.lab.page import Page, pages
 from regard.lab.state import State
 from regard.lab.tour import done_tasks
@@ -87,6 +87,7 @@ class Lab(ThreadingHTTPServer):
         check_installed()
         self.embed = tuple(embed)  # origins on whose pages a frame of ours may stand
         self.hidden = checked_parts(hide)  # what no answer says
+        self.cards = () if {ANSWERS, WHY} & self.hidden else CARDS  # the tour says what comes out, and why
         self.runs = Path(runs)  # where translators train; there need be none
         self.folders = tuple(Path(folder).resolve() for folder in folders)  # a page opens files below these only
         self.model = model  # what the page of models looks at
@@ -135,7 +136,7 @@ class Lab(ThreadingHTTPServer):
                     raise CouldNotFindOut("Nobody waits for this answer any more.")
                 state = self._state(page, words)
                 answer = page.answer(state)
-                cards = [card for card in CARDS if card.page == name]
+                cards = [card for card in self.cards if card.page == name]
                 shown = without(answer, self.hidden).to_dict()
                 return {**shown, "tour": done_tasks(cards, answer, words=state.words)}
         finally:
@@ -192,7 +193,7 @@ class Lab(ThreadingHTTPServer):
         frame = (STATIC / "index.html").read_text(encoding="utf-8").replace("NAME", name)
         for place, data in (
             ("LISTED", listed),
-            ("TOUR", [card.to_dict() for card in CARDS]),
+            ("TOUR", [card.to_dict() for card in self.cards]),
             ("MEANINGS", MEANINGS),
         ):
             frame = frame.replace(place, _in_a_script(data))

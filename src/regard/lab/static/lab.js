@@ -11,6 +11,7 @@ const stored = window.regardStored ?? null; // a copy without Python: answers th
 const embed = stored ? null : new URLSearchParams(location.search).get("embed"); // the pass of a page in a frame
 const page = listed.find((one) => one.name === (stored ? stored.page : location.pathname.slice(1))) ?? listed[0];
 if (stored) Object.assign(page.start, stored.start);
+if (embed) document.body.dataset.embedded = ""; // no tour there: its links carry no pass
 
 const lab = {
   page,

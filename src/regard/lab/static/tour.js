@@ -11,12 +11,18 @@ export function makeTour(lab) {
   const place = document.getElementById("tour");
   const opener = document.getElementById("tour-open");
   const cards = JSON.parse(document.getElementById("cards").textContent);
+  if (!cards.length) opener.hidden = true; // a teacher has hidden what they explain
+  if (!cards.length) return { show() {} };
   const told = element("div", { class: "told", "aria-live": "polite" });
   let kept = remembered(cards);
 
   const keep = (change) => {
     kept = { ...kept, ...change };
-    localStorage.setItem(KEPT, JSON.stringify(kept));
+    try {
+      localStorage.setItem(KEPT, JSON.stringify(kept));
+    } catch {
+      // a browser that lets a frame keep nothing: the tour lasts as long as the page
+    }
   };
   const ticked = (card) => kept.done[card.name] ?? [];
   const finished = (card) => ticked(card).length === card.tasks.length;

@@ -72,6 +72,10 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     settled(sheet)
     assert "eps=0.1" in sheet.url
     assert number(sheet, "shortest-norm") < before
+    dragged(sheet, "#point-0 .disc", -60, 60)  # keys stay where they are held
+    assert "holds only what was computed before" in sheet.text_content("#trouble")
+    assert "keys=1,1;" in sheet.url
+    assert sheet.text_content("table.keys tbody tr >> nth=0 >> td >> nth=0") == "1, 1"
     dragged(sheet, "#point-q .disc", -250, 150)  # to the other direction that is held
     assert "q=-" in sheet.url
     sheet.select_option("[name=start]", "three axes")

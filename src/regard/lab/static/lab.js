@@ -147,7 +147,12 @@ async function exchange(options) {
 /** A link that cannot be read shows the page as it begins, under the sentence that says why; a deed that failed is over. */
 async function refused(sentence, { arriving }) {
   trouble(sentence);
-  if (!arriving || drawnOnce) return;
+  if (stored && latest) {
+    lab.state = { ...lab.state, ...latest.state }; // the hand has moved something that a copy does not hold: back with it
+    show(latest, await drawn);
+    return trouble(sentence);
+  }
+  if (!arriving || latest) return;
   lab.state = { ...page.start };
   const { ok, answer } = await replyTo(lab.state);
   if (!ok) return;
@@ -158,10 +163,10 @@ async function refused(sentence, { arriving }) {
 
 // What every page shows
 
-let drawnOnce = false;
+let latest = null; // the answer that is drawn
 
 function show(answer, draw) {
-  drawnOnce = true;
+  latest = answer;
   trouble("");
   draw(answer);
   fill(find("numbers"), numberParts(answer.numbers));
@@ -273,7 +278,7 @@ find("save-png").addEventListener("click", () => savePicture(find("picture"), pa
 find("reset").addEventListener("click", () => lab.reset());
 document.title = page.title + " · Regard";
 find("title").textContent = page.title;
-find("hint").textContent = page.hint;
+find("hint").textContent = stored ? "A copy without Python: its sliders and choices move between states that were computed before." : page.hint;
 
 // Light and dark
 

@@ -20,15 +20,15 @@ DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', flags
 
 def on_page_content(content: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
-    content = DISPLAY.sub(lambda found: explained(mathml(html.unescape(found[1]).strip())), content)
+    content = DISPLAY.sub(lambda found: explained(mathml(html.unescape(found[1]).strip()), "div"), content)
     return INLINE.sub(lambda found: explained(mathml(html.unescape(found[1]), inline=True)), content)
 
 
-def explained(formula: str) -> str:
-    """A formula with what its signs mean under the pointer."""
+def explained(formula: str, element: str = "span") -> str:
+    """A formula in an element that says what its signs mean under the pointer."""
     signs = dict.fromkeys(html.unescape(sign) for sign in SIGN.findall(formula))
     said = "; ".join(f"{sign}: {MEANINGS[sign]}" for sign in signs if sign in MEANINGS)
-    return f'<span title="{html.escape(said)}">{formula}</span>' if said else formula
+    return f'<{element} class="formula" title="{html.escape(said)}">{formula}</{element}>'
 
 
 def on_post_build(config: Any, **_: Any) -> None:

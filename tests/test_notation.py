@@ -83,3 +83,20 @@ def test_pictures_have_their_formulas_set():
     assert r"$\sigma _{k} / \|A\|$" in said
     assert not [one for one in said if PLAIN.search(re.sub(r"\$[^$]*\$", "", one))]
     assert pictures.with_formulas("costs $5 and eps") == "costs $5 and eps"  # somebody's own mathematics is left alone
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\alpha_{0} = \frac{e^{3.00}}{e^{3.00} + e^{-1.25}} = 0.9866",
+        r"\lVert A - B \rVert = \sigma_{5} = 15.5591 \;\le\; \frac{45.2}{\sqrt{5}}",
+        r"k_0 + k_12 x^2 10^{-10} \tfrac1N 1.5\cdot 10^{-3}",
+        r"w_i = 10000^{-2i/8}, \quad 9000007 = 9000017, 7 \le 3.",
+        r"\min_{s < t < 1000} \text{at 3 keys}",
+    ],
+)
+def test_only_the_form_of_a_formula_is_converted_and_its_numbers_come_back(formula):
+    convert = pytest.importorskip("latex2mathml.converter", reason="the lab is not installed").convert
+    from regard.lab.page import mathml, with_both_bars
+
+    assert mathml(formula) == with_both_bars(convert(formula, display="block"))

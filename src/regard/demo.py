@@ -247,7 +247,7 @@ def _next(folder: Path) -> str:
 LONGEST = 40  # lines of an answer that are shown at once
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Regard: a tour</title>
+<meta name="color-scheme" content="light dark"><title>Regard: a tour</title>
 <style>
  body { font: 17px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1.2rem; color: #1b1b1b }
  h1 { font-size: 1.9rem; margin-bottom: .2rem } h2 { margin: 2.4rem 0 .3rem; font-size: 1.25rem }
@@ -263,7 +263,8 @@ PAGE = """<!doctype html>
  @media (max-width: 45rem) { dl { grid-template-columns: 1fr } }
  @media (prefers-color-scheme: dark) {
   body { background: #16181b; color: #e6e6e6 } pre { background: #22262b } a { color: #6bbcf0 }
-  caption { color: #aaa } th, td { border-color: #3a4046 } }
+  caption { color: #aaa } th, td { border-color: #3a4046 }
+  svg { filter: invert(0.91) hue-rotate(180deg) } }
 </style>
 <h1>Regard: a tour</h1>
 <p>A <b>key</b> is a vector that says what an item offers, a <b>query</b> a vector that says what is sought; each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,14 +75,19 @@ class Bench:
 
     def design(self) -> Design | str | None:
         """The shortest query for the chosen keys; why it could not be found out; None where no key is chosen."""
-        from regard import design
+        return _designed(tuple(map(tuple, self.keys.tolist())), tuple(self.chosen), self.eps) if self.chosen else None
 
-        try:
-            if len(self.chosen) == 1:
-                return design.copy(self.keys, self.chosen[0], eps=self.eps)
-            return design.share(self.keys, self.chosen, eps=self.eps) if self.chosen else None
-        except CouldNotFindOut as error:
-            return str(error)
+
+@lru_cache(maxsize=8)  # a query that is dragged changes nothing of it
+def _designed(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...], eps: float) -> Design | str:
+    from regard import design
+
+    try:
+        if len(chosen) == 1:
+            return design.copy(np.array(rows), chosen[0], eps=eps)
+        return design.share(np.array(rows), list(chosen), eps=eps)
+    except CouldNotFindOut as error:
+        return str(error)
 
 
 def read(state: State) -> Bench:

@@ -11,7 +11,7 @@ from regard.notation import pieces
 
 LONG = 24  # letters of a formula that a narrow column may have to break
 RELATION = re.compile(r" (?=(?:=|<=|>=|<|>|!=|->|~|=>|<=>) )")
-LEADING = re.compile(r"(<math[^>]*><mrow>)<mo>")
+LEADING = re.compile(r"(<math[^>]*><mrow>)<mo>(?!&#x02212;)")  # a minus at the front is a sign, not an operation
 TRAILING = re.compile(r"<mo>([^<]*)</mo></mrow></math>$")
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from regard.lab.state import State
 
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
+NUMBER = re.compile(r"(?<![_^.\w])\d+(?:\.\d+)?(?![.\d])")  # one that stands by itself: k_0 and \tfrac12 keep theirs
+PLACE = re.compile(r"9(\d{5})7")  # where one stood
 NO_LETTER = re.compile(r"<mi>(&#x0223C;|[~:;])</mi>")  # signs that the converter takes for letters
 
 
@@ -125,13 +127,28 @@ def tex(value: float, digits: int = 4) -> str:
     return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
 
-@lru_cache(maxsize=1024)
 def mathml(formula: str, *, inline: bool = False) -> str:
     """A LaTeX formula as MathML, which browsers draw by themselves; on a line of its own, or within one.
 
+    While a hand drags, only the numbers of a formula change: what is converted, and kept, is its form without them.
+
     >>> mathml("x^2").startswith("<math")
     True
+    >>> mathml("a = 0.25") == mathml("a = 7").replace("7", "0.25")
+    True
     """
+    numbers: list[str] = []
+
+    def put_away(found: re.Match[str]) -> str:
+        numbers.append(found[0])
+        return f"9{len(numbers) - 1:05d}7"
+
+    made = _converted(NUMBER.sub(put_away, formula), inline)
+    return PLACE.sub(lambda found: numbers[int(found[1])], made)
+
+
+@lru_cache(maxsize=1024)
+def _converted(formula: str, inline: bool) -> str:
     from latex2mathml.converter import convert
 
     return with_both_bars(str(convert(formula, display="inline" if inline else "block")))

@@ -201,6 +201,17 @@ def test_everything_on_one_page(made, tmp_path):
     assert f"<b>{best:.2f}</b><span>best validation perplexity" in text
 
 
+def test_it_starts_with_its_conclusion_and_is_dark_on_screens_only(made, tmp_path):
+    folder, out = made[0], tmp_path / "page.html"
+    report([folder / "tuned", folder / "compared", folder / "one"], out)
+    page = out.read_text(encoding="utf-8")
+    said = re.findall(r'<p class="conclusion">(.*?)</p>', page)
+    assert said[0].startswith("The best of ")
+    assert re.search(r"translates .* with BLEU \d+\.\d and \d+\.\d% of the sentences exactly", said[-1])
+    assert page.index('class="conclusion"') < page.index("<nav>") < page.index("<h2")
+    assert "@media screen and (prefers-color-scheme: dark)" in page
+
+
 def test_labels_of_the_built_in_corpus_are_shown(tmp_path):
     from regard.translator.runs.settings import load_settings
 

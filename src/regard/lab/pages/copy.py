@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,9 @@ def answer(state: State) -> Answer:
     bench, complaints = act_all(read(state), state.text("do"))
     keys = bench.keys
     own = attend(bench.vector, keys, keys)
-    ceilings: list[Ceiling | None] = _ceilings(keys) if answers else [None] * len(keys)
+    ceilings: list[Ceiling | None] = (
+        list(_ceilings(tuple(map(tuple, keys.tolist())))) if answers else [None] * len(keys)
+    )
     found = bench.design() if answers else None
     return Answer(
         picture={**_picture(bench, own, ceilings, found), "answers": answers},
@@ -52,9 +55,12 @@ def answer(state: State) -> Answer:
 # What is computed ----------------------------------------------------------------------------------------------------
 
 
-def _ceilings(keys: Float) -> list[Ceiling | None]:
+@lru_cache(maxsize=8)  # a query that is dragged changes no ceiling
+def _ceilings(rows: tuple[tuple[float, ...], ...]) -> tuple[Ceiling | None, ...]:
     """The most that each key can ever get; None where that could not be pinned down."""
     from regard import design
+
+    keys = np.array(rows)
 
     found: list[Ceiling | None] = []
     for index in range(len(keys)):
@@ -62,7 +68,7 @@ def _ceilings(keys: Float) -> list[Ceiling | None]:
             found.append(design.ceiling(keys, index))
         except CouldNotFindOut:
             found.append(None)
-    return found
+    return tuple(found)
 
 
 def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:

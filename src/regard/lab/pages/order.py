@@ -77,7 +77,7 @@ def answer(state: State) -> Answer:
     desk = _read(state)
     for deed in state.text("do").split(";")[:QUEUE]:
         _act(desk, deed.split())
-    outputs = _outputs(desk)
+    outputs = _outputs(tuple(desk.words), tuple(desk.order), desk.positions, desk.dim, desk.seed)
     found = _positions(desk.dim, desk.length, desk.format)
     return Answer(
         picture=_picture(desk, outputs),
@@ -150,21 +150,22 @@ def moved(order: str, deed: str) -> str:
 # What is computed ----------------------------------------------------------------------------------------------------
 
 
-def _outputs(desk: Desk) -> Outputs:
+@lru_cache(maxsize=8)  # another length or number format changes nothing of it
+def _outputs(words: tuple[str, ...], order: tuple[int, ...], positions: bool, dim: int, seed: int) -> Outputs:
     from regard.positions import sinusoidal
     from regard.symmetry import random_layer, symmetry
 
-    count, dim = len(desk.words), desk.dim
-    vectors = [np.random.default_rng([desk.seed, *word.encode()]).standard_normal(dim) for word in desk.words]
-    X, layer = np.array(vectors), random_layer(dim, seed=desk.seed)
-    Phi = sinusoidal(count, dim) if desk.positions else np.zeros((count, dim))
+    count, moved = len(words), list(order)
+    X = np.array([np.random.default_rng([seed, *word.encode()]).standard_normal(dim) for word in words])
+    layer = random_layer(dim, seed=seed)
+    Phi = sinusoidal(count, dim) if positions else np.zeros((count, dim))
 
     def g(rows: Float) -> Float:
         return layer(rows + Phi)
 
     return Outputs(
-        first=g(X)[desk.order],
-        second=g(X[desk.order]),
+        first=g(X)[moved],
+        second=g(X[moved]),
         verdict=symmetry(g, length=count, dim=dim, trials=TRIALS, name="g"),
     )
 

@@ -27,6 +27,7 @@ from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
 from regard.translator.reports.about_runs import Scored, run_section, scores_of
 from regard.translator.reports.about_studies import study_section
+from regard.translator.reports.in_words import comparison_in_words, run_in_short, study_in_short
 from regard.translator.runs.example import run_folder
 from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
@@ -134,6 +135,7 @@ class _Page:
         self.title, self.author = title, author
         self.sections: list[str] = []
         self.contents: list[tuple[str, str]] = []
+        self.conclusions: list[str] = []  # what the reader came for, at the head of the page
         self.notes: list[str] = []
         self.corpora: dict[Any, Corpus] = {}
 
@@ -141,6 +143,7 @@ class _Page:
         self.say(f"reading the study {folder}")
         study = read_study(folder)
         anchor = self._add(f"Search {folder}")
+        self.conclusions.append(study_in_short(study))
         self.sections.append(study_section(study, anchor=anchor, first=self._first()))
         if study.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
@@ -157,6 +160,7 @@ class _Page:
             why_not = str(error)
             self.notes.append(f"{folder}: no translations shown. {error}")
         anchor = self._add(title)
+        self.conclusions += [said] if (said := comparison_in_words(comparison)) else []
         self.sections.append(
             comparison_section(
                 comparison, results, pairs, why_not, title=title, anchor=anchor, first=self._first(), numbers=numbers
@@ -167,6 +171,7 @@ class _Page:
         scored = [self._scored(record) for record in records]
         if len(records) > 1:
             self._together(scored)
+        self.conclusions += map(run_in_short, scored[:_IN_FULL])
         for run in scored[:_IN_FULL]:
             anchor = self._add(f"Run {run.record.folder}")
             self.sections.append(run_section(run, anchor, first=self._first()))
@@ -181,12 +186,15 @@ class _Page:
         nav = f"<nav><ul>{links}</ul></nav>" if len(self.contents) > 1 else ""
         notes = "".join(tables.paragraph(note, "warn") for note in self.notes)
         author = tables.paragraph(self.author, "lead") if self.author else ""
+        concluded = "".join(tables.paragraph(said, "conclusion") for said in dict.fromkeys(self.conclusions))
         made = f"Made by regard {__version__}" + (f" with: {html.escape(self.command)}" if self.command else "")
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">'
             f"<title>{html.escape(self.title)}</title><style>{style}</style></head><body>"
-            f"<h1>{html.escape(self.title)}</h1>{author}{nav}{notes}{''.join(self.sections)}<footer>{made}</footer></body></html>\n"
+            f"<h1>{html.escape(self.title)}</h1>{author}{concluded}{nav}{notes}{''.join(self.sections)}"
+            f"<footer>{made}</footer></body></html>\n"
         )
 
     def _together(self, scored: Sequence[Scored]) -> None:
@@ -206,6 +214,7 @@ class _Page:
             if pairs is not None:
                 self.say("drawing test sentences anew")
                 comparison = replace(comparison, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
+            self.conclusions += [said] if (said := comparison_in_words(comparison)) else []
             self.sections.append(
                 comparison_section(comparison, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
             )

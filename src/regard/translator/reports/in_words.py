@@ -9,6 +9,7 @@ from regard.translator.studies.summary import DIGITS, Comparison
 
 if TYPE_CHECKING:
     from regard.translator.reports.about_runs import Scored
+    from regard.translator.studies.search_record import Tuning
 
 _MEASURES = (("validation perplexity", True), ("BLEU", False))  # and whether lower is better
 
@@ -24,6 +25,28 @@ def comparison_in_words(comparison: Comparison) -> str:
     if len(comparison.entries) < 2:
         said = []
     return " ".join(said)
+
+
+def run_in_short(run: Scored) -> str:
+    """A run in one sentence: how well it translates, or how well it fits where it was not scored."""
+    name, best = run.record.name, run.record.best
+    if run.scores is None:
+        return f"{name} reaches a validation perplexity of {best.perplexity:.2f} after epoch {best.epoch}; not scored."
+    whole = run.scores["all"]
+    return (
+        f"{name} translates {run.scored_on} with BLEU {whole['bleu']:.1f} and {whole['exact']:.1%} of the sentences "
+        f"exactly as their reference; its best validation perplexity is {best.perplexity:.2f}."
+    )
+
+
+def study_in_short(study: Tuning) -> str:
+    """A search in one sentence: what it found, beside what it started from."""
+    best, default = study.best, study.default
+    found = f"The best of {len(study.trials)} trials has a validation perplexity of {best.perplexity:.2f}"
+    if default is None or not default.perplexity:
+        return f"{found}."
+    sure = "new seeds are below" if study.confirmation is not None else "of one seed: a best of many flatters itself"
+    return f"{found}, the settings it started from {default.perplexity:.2f} ({sure})."
 
 
 def _trained(record: Record) -> str:

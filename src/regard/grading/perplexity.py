@@ -37,7 +37,6 @@ MOST_WORDS, MOST_TOKENS = 100_000, 100_000
 SCORER = Tool(
     module="regard.grading.scores_inside",
     doing="A model with weights",
-    imports=("torch", "safetensors.torch"),
 )
 
 

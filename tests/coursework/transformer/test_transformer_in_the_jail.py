@@ -70,6 +70,8 @@ def test_hostile_models_get_nothing(path: Path, tier: Tier, tmp_path: Path, monk
     else:
         found = check_transformer(f"{file}:{NAME}", jail=tier, limit=limit)
         assert not found.answer or found.doubts, f"{name} passes"
+        if name == "fills_its_trace_with_numbers":
+            assert [part for part, verdict in found.diagnosis.parts.items() if verdict == "right"] == ["embedding"]
     assert sorted(str(one) for one in tmp_path.iterdir()) == before
     assert secret.read_text(encoding="utf-8") == "the judge's"
 

@@ -30,7 +30,7 @@ class Tool:
     module: str
     doing: str  # in words, for whoever has no torch
     beside: tuple[str, ...] = ()  # what it imports of regard only when it needs it
-    imports: tuple[str, ...] = ("torch",)  # before the jail is closed
+    imports: tuple[str, ...] = ("torch", "torch._dynamo")  # before the jail is closed; torch would, later, by itself
     addresses: int = 4 * 2**30  # of one process; torch itself takes one
     memory: int = 3 * 2**30  # of everything that it starts, where the system bounds that
     starts_within: int = 180  # seconds more than without

@@ -255,3 +255,87 @@ def test_far_sees_leaks_and_not_rounding() -> None:
     assert far(value, np.array([1.0, np.nan, np.nan]))
     assert far(value, None)
     assert far(value, value[:2])
+
+
+# perplexity, with weights that were handed in
+
+HIDDEN = '{"words": 6, "pairs": [[[1, 2], [3, 0, 5]], [[2, 4], [1, 1, 0]]]}'
+WEIGHED = """
+name = "p"
+[[question]]
+id = "p"
+kind = "perplexity"
+file = "hidden.json"
+function = "scores"
+weights = "weights.safetensors"
+good = 2
+bad = 6
+points = 4
+"""
+SCORES = """
+import torch
+model = torch.nn.Embedding(6, 6)
+ready = []
+def scores(source, prefix, weights):
+    if not ready:
+        model.load_state_dict(weights)
+        ready.append(True)
+    return model(torch.tensor(len(prefix)))
+"""
+
+
+def weights_of(table: np.ndarray) -> bytes:
+    import torch
+    from safetensors.torch import save
+
+    return save({"weight": torch.tensor(table, dtype=torch.float32)})
+
+
+def handed_in(tmp_path: Path, code: str, data: bytes | None) -> list[str]:
+    folder = tmp_path / "pile" / "ada"
+    folder.mkdir(parents=True)
+    (tmp_path / "a.toml").write_text(WEIGHED)
+    (tmp_path / "hidden.json").write_text(HIDDEN)
+    (folder / "hw.py").write_text(code)
+    if data is not None:
+        (folder / "weights.safetensors").write_bytes(data)
+    return [str(tmp_path / "pile")]
+
+
+def weighed(tmp_path: Path, code: str, data: bytes | None, tier: Tier) -> tuple[float, str]:
+    pile = read_submissions(handed_in(tmp_path, code, data))
+    together = pile_of(read_assignment(tmp_path / "a.toml"), pile, secret=Secret(b"a secret"))
+    (row,) = grade(together, tmp_path / "out", jail=tier, workers=1).rows
+    return row.points, row.questions[0].reason
+
+
+@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, pytest.param(Tier.LANDLOCK, marks=pytest.mark.slow)])
+def test_a_model_with_weights_is_scored_in_the_jail(tmp_path: Path, tier: Tier) -> None:
+    if tier not in TIERS:
+        pytest.skip(f"{tier.value}: {jails.why_not(tier)}")
+    table = np.random.default_rng(4).standard_normal((6, 6))
+    points, reason = weighed(tmp_path, SCORES, weights_of(table), tier)
+    logs = table.astype(np.float32).astype(float)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    lost = -np.mean([logs[place, word] for target in ([3, 0, 5], [1, 1, 0]) for place, word in enumerate(target)])
+    assert f"perplexity on the hidden sentences is {np.exp(lost):.4g}" in reason
+    assert 0 <= points < 4
+
+
+def test_without_its_weights_there_is_a_reason(tmp_path: Path) -> None:
+    points, reason = weighed(tmp_path, SCORES, None, Tier.NONE)
+    assert (points, reason) == (0.0, "there is no file weights.safetensors in it that can be read")
+
+
+def test_weights_that_are_none_are_a_reason(tmp_path: Path) -> None:
+    points, reason = weighed(tmp_path, SCORES, b"\x80\x04not weights", Tier.NONE)
+    assert points == 0.0
+    assert "the file of weights cannot be read" in reason
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "../weights.safetensors"])
+def test_weights_are_safetensors(tmp_path: Path, name: str) -> None:
+    (tmp_path / "hidden.json").write_text(HIDDEN)
+    (tmp_path / "a.toml").write_text(WEIGHED.replace("weights.safetensors", name))
+    with pytest.raises(InputError, match=r"weights must be the name of a \.safetensors file that students hand in"):
+        read_assignment(tmp_path / "a.toml")

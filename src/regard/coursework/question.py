@@ -193,19 +193,20 @@ class Question:
             if self.fits(**setting):
                 yield setting
 
+    def ends(self, sizes: tuple[Size, ...]) -> Iterator[Setting]:
+        """Both ends of every size, with the other sizes small, where there are such instances."""
+        for here in _at_ends(sizes):
+            yield from itertools.islice(self.settings(here), 1)
+
     def extremes(self, sizes: tuple[Size, ...], rng: np.random.Generator) -> Iterator[Setting]:
         """Both ends of every size, with the other sizes small, where there are such instances, and then drawn."""
-        for size in sizes:
-            for end in dict.fromkeys(size.ends):
-                here = tuple(one.fixed(end) if one is size else one for one in sizes)
-                small = next(self.settings(here), None)
-                if small is not None:
-                    yield small
-                for _ in range(TRIES):
-                    setting = {one.name: one.drawn(rng) for one in here}
-                    if self.fits(**setting):
-                        yield setting
-                        break
+        for here in _at_ends(sizes):
+            yield from itertools.islice(self.settings(here), 1)
+            for _ in range(TRIES):
+                setting = {one.name: one.drawn(rng) for one in here}
+                if self.fits(**setting):
+                    yield setting
+                    break
 
     def made(self, latent: Array, setting: Setting) -> Instance:
         """The instance of this latent and setting."""
@@ -214,6 +215,13 @@ class Question:
     def trapped(self, setting: Setting) -> Iterator[Instance]:
         """The hard instances of this setting."""
         return (replace(trap, setting=setting) for trap in self.traps(**setting))
+
+
+def _at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:
+    """The sizes with one of them fixed at an end, for each of them and both ends."""
+    for size in sizes:
+        for end in dict.fromkeys(size.ends):
+            yield tuple(one.fixed(end) if one is size else one for one in sizes)
 
 
 def side(setting: Setting) -> int:

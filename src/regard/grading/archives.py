@@ -16,8 +16,18 @@ from regard.errors import InputError
 
 MOST_ENTRIES = 50_000
 MOST_FILE = 20_000_000  # bytes of one file, unpacked
+MOST_WEIGHTS = 60_000_000  # of a file of weights
+WEIGHTS = ".safetensors"
 MOST_TOTAL = 1_000_000_000  # of all of them
-READ = (".py", ".ipynb", ".md", ".txt", ".zip", ".yml")  # what a submission consists of; the rest is named, not read
+READ = (
+    ".py",
+    ".ipynb",
+    ".md",
+    ".txt",
+    ".zip",
+    ".yml",
+    WEIGHTS,
+)  # what a submission consists of; the rest is named, not read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +81,17 @@ def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str) -> l
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, parts: tuple[str, ...]) -> Entry:
     try:
         with archive.open(info) as stream:
-            data = stream.read(MOST_FILE + 1)
+            data = stream.read(most_of(parts[-1]) + 1)
     except (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         return Entry(parts=parts, problem=f"cannot be unpacked ({str(error)[:60]})")
-    if len(data) > MOST_FILE:
-        return Entry(parts=parts, problem=f"unpacks to more than {MOST_FILE:,} bytes")
+    if len(data) > most_of(parts[-1]):
+        return Entry(parts=parts, problem=f"unpacks to more than {most_of(parts[-1]):,} bytes")
     return Entry(parts=parts, data=data)
+
+
+def most_of(name: str) -> int:
+    """How many bytes a file of this name may have."""
+    return MOST_WEIGHTS if name.lower().endswith(WEIGHTS) else MOST_FILE
 
 
 def safe_parts(name: str) -> tuple[str, ...] | None:

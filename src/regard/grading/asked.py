@@ -34,7 +34,7 @@ def _asked(task: Task) -> Question:
     if task.kind is Kind.PERPLEXITY and task.file is not None:
         from regard.grading.perplexity import question_of as next_word
 
-        return next_word(task.file)
+        return next_word(task.file, weights=bool(task.weights))
     if task.kind is Kind.STATEMENTS:
         from regard.grading.statements import question_for
 

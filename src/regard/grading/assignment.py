@@ -20,7 +20,9 @@ from typing import Any
 from regard.coursework.answers.checking import Stage
 from regard.coursework.question import Question
 
-LADDER = {Stage.PLAIN: 0.2, Stage.RANDOM: 0.3, Stage.TRAPS: 0.1, Stage.ENDS: 0.2, Stage.ADVERSARY: 0.2}
+STEPS = 2  # the rule of the steps; with another one an answer is run again
+ORDER = (Stage.PLAIN, Stage.TRAPS, Stage.ENDS, Stage.RANDOM, Stage.ADVERSARY)
+LADDER = {Stage.PLAIN: 0.2, Stage.TRAPS: 0.1, Stage.ENDS: 0.2, Stage.RANDOM: 0.3, Stage.ADVERSARY: 0.2}
 STAGES = {
     Stage.PLAIN: "the smallest and plainest instances",
     Stage.RANDOM: "random instances",
@@ -116,6 +118,7 @@ class Task:
     count: int = 4  # of statements
     good: float = 0.0  # perplexity: up to here all points,
     bad: float = 0.0  # from here on none
+    weights: str = ""  # the file of weights that is handed in beside the code; then there is torch
 
     @cached_property
     def question(self) -> Question:
@@ -138,12 +141,14 @@ class Task:
         own = hashlib.sha256(self.file.read_bytes()).hexdigest() if self.file is not None else ""
         return {
             "kind": self.kind.value,
+            "steps": STEPS,
             "claim": self.claim,
             "sizes": dict(self.sizes),
             "file": own,
             "count": self.count if self.kind is Kind.STATEMENTS else 0,
             "function": self.function,
             "within": self.within,
+            "weights": self.weights,
             "limits": [limits.instances, limits.moves],
         }
 
@@ -167,9 +172,11 @@ class Task:
         if len(self.ladder) == 1:
             return f"All points if no failure is found{best}, else none."
         steps, sum_ = [], 0.0
-        for stage, share in self.ladder.items():
-            sum_ += share
+        for stage in (stage for stage in ORDER[:3] if self.ladder.get(stage)):
+            sum_ += self.ladder[stage]
             steps.append(f"{sum_:.0%} with {STAGES[stage]}")
+        if sum_ < 1 - 1e-9:
+            steps.append("all with random instances and an adversary that looks for a failure")
         return f"Step by step, as far as no instance fails: {', '.join(steps)}{best}."
 
 

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch._dynamo  # torch imports it when it needs it; here that is before the jail is closed
 from torch import nn
 
 from regard.coursework.answers.inside import packed, unpacked
@@ -25,7 +24,6 @@ kept: dict[str, Subject] = {}  # the model, between two questions
 
 def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """What was asked for, as a JSON text."""
-    torch.set_num_threads(1)
     if asked["wanted"] == "audit":
         found = _audited(thing, asked)
         return json.dumps({"findings": _told(found), "streams": _streams(kept["model"])}).encode("ascii")

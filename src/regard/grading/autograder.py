@@ -84,7 +84,7 @@ class Packed(Result):
 
 def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Packed:
     """Write the zip; the assignment, its files and the secret are in it."""
-    if any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) for task in assignment.tasks):
+    if any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) or task.weights for task in assignment.tasks):
         raise InputError("A question that asks for a model is not run in the packed autograder; take it out first.")
     target = check_target(path, (".zip",))
     read_secret(secret)

@@ -7,7 +7,6 @@ CUT_SHORT, and what this machine could not run is NOT_RUN; neither is a zero.
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections.abc import Mapping
@@ -22,13 +21,11 @@ from regard.coursework.answers.checking import Check, Stage
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Tier
 from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
+from regard.coursework.answers.tool import NO_TORCH, Tool
 from regard.coursework.question import Instance
 from regard.errors import CouldNotFindOut, InputError
-from regard.grading.assignment import Kind, Limits, Task
+from regard.grading.assignment import ORDER, Kind, Limits, Task
 from regard.grading.notebooks import Code
-
-SMALLEST = 5  # plain instances of the smallest sizes come first: the first step of the points
-ORDER = (Stage.PLAIN, Stage.RANDOM, Stage.TRAPS, Stage.ENDS)
 
 
 class Status(StrEnum):
@@ -78,6 +75,7 @@ class Given:
     source: bytes
     seed: int
     notebook: Code | None = None
+    weights: bytes | None = None  # of a model, where the question asks for them
 
 
 class WorkClock(Clock):
@@ -102,6 +100,7 @@ def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome
         clock=clock,
         jail=jail,
         code=given.source,
+        tool=tool_of(task),
     )
     try:
         with runner:
@@ -113,8 +112,19 @@ def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome
     except CouldNotFindOut as error:  # the judge's own, or the teacher's
         found = Outcome(status=Status.NOT_RUN, reason=str(error))
     except InputError as error:  # whatever is wrong before the first instance
+        if NO_TORCH in str(error):
+            return Outcome(status=Status.NOT_RUN, reason=str(error))
         found = failed(str(error), at=Stage.PLAIN)
     return _told(found, given, runner)
+
+
+def tool_of(task: Task) -> Tool | None:
+    """What goes in beside the code: torch and the weights, where the question asks for a model with weights."""
+    if not task.weights:
+        return None
+    from regard.grading.perplexity import SCORER
+
+    return SCORER
 
 
 def failed(reason: str, *, at: str = "", **more: Any) -> Outcome:
@@ -166,7 +176,7 @@ def _asked(task: Task, given: Given, runner: Runner, clock: Clock, limits: Limit
     if task.kind is Kind.PERPLEXITY:
         from regard.grading.perplexity import judged_perplexity
 
-        return judged_perplexity(task, runner)
+        return judged_perplexity(task, runner, given.weights)
     question = task.question
     sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
     check = Check(task.claim or task.id, question, runner.name, runner.call, sizes, clock, given.seed)
@@ -175,21 +185,24 @@ def _asked(task: Task, given: Given, runner: Runner, clock: Clock, limits: Limit
 
 @dataclass(eq=False)
 class Stages:
-    """The stages of one examination, and how far it has come."""
+    """The stages of one examination, and how far it has come.
+
+    Random instances and the adversary are passed together or not at all: which of the two meets a failure is luck.
+    """
 
     check: Check
     limits: Limits
     within: float = 0.0
+    fresh: int = 0
     passed: list[str] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
 
     def examined(self) -> Outcome:
         """Stage by stage; the first failure ends it."""
-        groups: dict[Stage, list[Instance]] = {stage: [] for stage in ORDER}
-        groups[Stage.PLAIN] = list(self.check.smallest(SMALLEST))
-        for stage, instance in itertools.islice(self.check.instances(), self.limits.instances - SMALLEST):
-            groups[Stage.RANDOM if stage is Stage.PLAIN else stage].append(instance)
-        for stage in (*ORDER, Stage.ADVERSARY):
+        groups = self.check.steps(self.limits.instances)
+        self.fresh = sum(map(len, groups.values()))
+        empty: list[str] = []  # a question without traps: their share goes with the next step
+        for stage in ORDER:
             try:
                 found = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
             except TookTooLong as error:
@@ -200,7 +213,10 @@ class Stages:
                 return self._ended(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
             if found is not None:
                 return found
-            self.passed.append(stage.value)
+            empty.append(stage.value)
+            if groups.get(stage) or stage is Stage.ADVERSARY:
+                self.passed += empty
+                empty = []
         return self._ended(Status.PASSED, notes=self._unsteady())
 
     def _stage(self, stage: Stage, instances: list[Instance]) -> Outcome | None:
@@ -259,7 +275,7 @@ class Stages:
         return () if same else ("its answers change from call to call",)
 
     def _ended(self, status: Status, **more: Any) -> Outcome:
-        fresh = min(self.check.asked, self.limits.instances)
-        return Outcome(
-            status=status, passed=tuple(self.passed), instances=fresh, moves=max(self.check.asked - fresh, 0), **more
-        )
+        fresh = min(self.check.asked, self.fresh)
+        lucky = () if status is Status.PASSED else (Stage.RANDOM,)
+        passed = tuple(stage for stage in self.passed if stage not in lucky)
+        return Outcome(status=status, passed=passed, instances=fresh, moves=max(self.check.asked - fresh, 0), **more)

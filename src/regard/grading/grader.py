@@ -129,11 +129,14 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
             found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
             if task.kind is Kind.WRITTEN:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
+            elif task.weights and submission.weights(task.weights) is None:
+                outcomes[key] = failed(f"there is no file {task.weights} in it that can be read", share=0.0)
             elif found is None:
                 outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
             else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
-                given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
+                weights = submission.weights(task.weights) if task.weights else None
+                given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2], weights=weights)
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
@@ -144,6 +147,7 @@ def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
     found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
     source = found[1] if found is not None else b""
+    source += (submission.weights(task.weights) or b"") if task.weights else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
 

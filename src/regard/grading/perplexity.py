@@ -3,12 +3,16 @@ time.
 
 The hidden file is JSON: {"words": how many there are, "pairs": [[source numbers, target numbers], ...]}. The
 student's function gets a source and the target's words so far, and returns one score per word. The probability is
-their softmax, computed here: a function that does not sum to 1, or that has not been told the word yet, cannot do
-better for it.
+their softmax, computed here from the scores of all words: a function that does not sum to 1, or that has not been told
+the word yet, cannot do better for it. The sentences stay outside; what is to come is never sent.
+
+With ``weights`` in the assignment the student hands in a .safetensors file beside the code. Then torch is there, and
+the function gets the weights as a third argument, tensors by name.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Callable
@@ -18,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, told
+from regard.coursework.answers import inside
+from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, checked_reply, told
+from regard.coursework.answers.tool import Tool
 from regard.coursework.question import Instance, Question, Ruling
 from regard.errors import InputError
 from regard.files import read_file
@@ -28,6 +34,10 @@ if TYPE_CHECKING:
     from regard.grading.examination import Outcome
 
 MOST_WORDS, MOST_TOKENS = 100_000, 100_000
+SCORER = Tool(
+    module="regard.grading.scores_inside",
+    doing="A model with weights",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +97,16 @@ def share(perplexity: float, *, good: float, bad: float) -> float:
     return min(1.0, (math.log(bad) - math.log(perplexity)) / (math.log(bad) - math.log(good)))
 
 
-def question_of(path: Path) -> Question:
+def question_of(path: Path, *, weights: bool = False) -> Question:
     """What the runner asks; instances are not drawn, the hidden sentences are."""
     hidden = read_hidden(path)
+    third = {"weights": "the weights that you handed in, torch tensors by name"} if weights else {}
     return Question(
         function="scores",
         arguments={
             "source": "the source sentence, an array of word numbers",
             "prefix": "the words of the translation so far, an array of word numbers; empty at the beginning",
+            **third,
         },
         task="One score for each word that could come next; its probability is the softmax of the scores.",
         returns=f"an array of {hidden.words} numbers",
@@ -106,16 +118,30 @@ def question_of(path: Path) -> Question:
     )
 
 
-def judged_perplexity(task: Task, runner: Runner) -> Outcome:
+def _with_weights(runner: Runner, given: dict[str, Any], hidden: Hidden) -> dict[str, Any]:
+    """One question to the tool that holds the weights; its reply, checked."""
+    asked = {"wanted": "scores", **{name: inside.packed(value) for name, value in given.items()}}
+    data = runner.ask(asked, doing=f"one call of {runner.function}", most=32 * hidden.words + 1000)
+    try:
+        return checked_reply(data)
+    except ValueError:
+        raise InputError(f"{runner.name} must return {hidden.words} finite numbers, one score for each word.") from None
+
+
+def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) -> Outcome:
     """Ask for every word of the hidden sentences, and say what the perplexity is."""
     from regard.grading.examination import Outcome, Status, failed
 
     if task.file is None:
         raise InputError(f"Question {task.id!r} names no hidden file.")
     hidden = read_hidden(task.file)
+    if task.weights:
+        sent = {"wanted": "weights", "data": base64.b64encode(weights or b"").decode("ascii")}
+        runner.ask(sent, doing="reading its weights", most=100)
 
     def scores(source: Any, prefix: Any) -> Any:
-        reply = runner.call({"source": source, "prefix": prefix}, most=16 * hidden.words)
+        given = {"source": source, "prefix": prefix}
+        reply = _with_weights(runner, given, hidden) if task.weights else runner.call(given, most=16 * hidden.words)
         if "raised" in reply:
             raise InputError(f"{runner.name} failed: {told(reply['raised'])}; fix it first.")
         answer = reply.get("array")

@@ -14,6 +14,7 @@ from typing import Any
 from regard.coursework.answers.checking import Stage
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
+from regard.grading.archives import WEIGHTS
 from regard.grading.assignment import LADDER, Assignment, Kind, Late, Limits, Line, Reveal, Task
 from regard.toml import read_toml
 
@@ -21,7 +22,7 @@ LIKE = "what regard assignment new cse151b-hw4 writes"
 TOP = ("name", "title", "deadline", "reveal", "partial", "late", "limits", "question")
 OF_A_QUESTION = (
     *("id", "kind", "claim", "points", "function", "hint", "text", "reveal", "partial", "set", "file", "checklist"),
-    *("count", "good", "bad", "within"),
+    *("count", "good", "bad", "within", "weights"),
 )
 MOST_QUESTIONS = 100
 KINDS_WITH_A_CLAIM = (Kind.CLAIM, Kind.TRANSFORMER)
@@ -339,14 +340,22 @@ def _within(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistak
     return mistakes.number(where, table, "within", 0.0, least=0, most=1e9)
 
 
-def _perplexities(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> dict[str, float]:
+def _perplexities(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> dict[str, Any]:
     if kind is not Kind.PERPLEXITY:
         return {}
     good = mistakes.number(where, table, "good", 10.0, least=1, most=1e9)
     bad = mistakes.number(where, table, "bad", 100.0, least=1, most=1e9)
     if not good < bad:
         mistakes.add(where, f"good, {good:g}, must be below bad, {bad:g}: a smaller perplexity is better.")
-    return {"good": good, "bad": bad}
+    return {"good": good, "bad": bad, "weights": _weights(where, table, mistakes)}
+
+
+def _weights(where: str, table: Mapping[str, Any], mistakes: Mistakes) -> str:
+    name = mistakes.word(where, table, "weights")
+    if name and (not name.endswith(WEIGHTS) or "/" in name or "\\" in name):
+        mistakes.add(where, f"weights must be the name of a {WEIGHTS} file that students hand in; {name!r} is not.")
+        return ""
+    return name
 
 
 def _refuse_twins(tasks: tuple[Task, ...], mistakes: Mistakes) -> None:

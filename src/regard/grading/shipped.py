@@ -29,7 +29,7 @@ reveal = "counterexample"
 
 # Part of the points, step by step: shares of the points for each kind of instance, given as far as none fails.
 # partial = "all or nothing" is the other rule; both can be said for one question, too.
-partial = {{plain = 0.2, random = 0.3, traps = 0.1, ends = 0.2, adversary = 0.2}}
+partial = {{plain = 0.2, traps = 0.1, ends = 0.2, random = 0.3, adversary = 0.2}}
 
 [late]
 per_day = 0.1        # share of the points that each day begun costs

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.archives import MOST_FILE, READ, Entry, entries, hidden
+from regard.grading.archives import READ, WEIGHTS, Entry, entries, hidden, most_of
 from regard.grading.notebooks import Code, code_of, defined
 from regard.grading.students import Student, identity, moment, shown
 
@@ -85,6 +85,12 @@ class Submission:
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
 
+    def weights(self, name: str) -> bytes | None:
+        """The file of weights of this name, or the only one that there is; None without it."""
+        found = [entry for entry in self.files if entry.name.lower().endswith(WEIGHTS) and not entry.problem]
+        named = [entry for entry in found if entry.name == name]
+        return next((entry.data for entry in named or found[: len(found) == 1]), None)
+
     def texts(self) -> list[str]:
         """What was written in words: text files, and the text cells of notebooks."""
         found: list[str] = []
@@ -141,7 +147,7 @@ def _walked(folder: Path) -> Iterator[Entry]:
 
 def _entry(path: Path, parts: tuple[str, ...]) -> Entry:
     try:
-        return Entry(parts=parts, data=read_file(path, most=MOST_FILE))
+        return Entry(parts=parts, data=read_file(path, most=most_of(path.name)))
     except (InputError, OSError) as error:
         return Entry(parts=parts, problem=str(error).partition(";")[0][:120])
 
@@ -170,7 +176,7 @@ def gathered(found: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | 
     names: dict[str, str] = {}
     for entry in found:
         if entry.parts == (GRADESCOPE,) or (
-            len(entry.parts) == 1 and not entry.name.lower().endswith((".py", ".ipynb", ".zip"))
+            len(entry.parts) == 1 and not entry.name.lower().endswith((".py", ".ipynb", ".zip", WEIGHTS))
         ):
             continue  # a file of the system, or a note of the teacher
         owner, name, parts = _owner(entry.parts)

@@ -46,7 +46,7 @@ def test_right_and_wrong_are_told_apart_in_it(tmp_path: Path, tier: Tier) -> Non
     right = check_transformer(filled(tmp_path / "right.py"), jail=tier)
     assert right.answer
     assert right.doubts == ()
-    assert f"in a jail ({tier.value}" in right.confined
+    assert f"It ran in a jail ({tier.value}" in str(right).replace("\n    ", " ")
     wrong = check_transformer(filled(tmp_path / "wrong.py", old="dim=-1", new="dim=-2"), jail=tier, hints=2)
     assert [one.name for one in wrong.diagnosis.mistakes] == ["softmax-over-queries"]
     assert right.printed == wrong.printed == ""  # torch finds what it asks for, and does not complain
@@ -70,6 +70,8 @@ def test_hostile_models_get_nothing(path: Path, tier: Tier, tmp_path: Path, monk
     else:
         found = check_transformer(f"{file}:{NAME}", jail=tier, limit=limit)
         assert not found.answer or found.doubts, f"{name} passes"
+        if name == "fills_its_trace_with_numbers":
+            assert [part for part, verdict in found.diagnosis.parts.items() if verdict == "right"] == ["embedding"]
     assert sorted(str(one) for one in tmp_path.iterdir()) == before
     assert secret.read_text(encoding="utf-8") == "the judge's"
 

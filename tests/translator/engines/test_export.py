@@ -343,3 +343,9 @@ def test_no_flipped_bit_of_an_export_is_silent(run, exported, tmp_path, name):
             open_engine(other, "ctranslate2")
     path.write_bytes(good)
     open_engine(other, "ctranslate2")
+
+
+def test_a_run_of_somebodys_own_model_is_not_exported(tmp_path):
+    (tmp_path / "settings.toml").write_text('[model]\nkind = "own"\n')
+    with pytest.raises(InputError, match=r"is a run of a model of your own, .* translate and score take --model FILE"):
+        export(tmp_path)

@@ -31,6 +31,8 @@ PRESSED = 3  # of them, the tightest, are handed to the adversary
 MOVES = 40  # of the adversary from each
 ASKED = FRESH + PRESSED * MOVES  # questions, if nothing fails
 BEFORE_THE_ENDS = 10  # ordinary instances first, on which the answer is measured too
+SMALLEST = 5  # plain instances of the smallest sizes come first where marks are given by steps
+MOST_TRAPS, LEAST_DRAWN = 15, 20
 MEASURED = 5  # instances on which the answer is measured against the best
 CANDIDATES = 1500  # smaller instances to try once it has failed
 SMALL = 1_000_000  # bytes of an array of the wrong shape, whose shape is still told
@@ -198,10 +200,28 @@ class Check:
             yield Stage.ENDS, self._made("normal", setting)
         yield from self._random()
 
-    def smallest(self, count: int) -> Iterator[Instance]:
-        """The plainest instances of the smallest settings."""
-        for setting in itertools.islice(self.question.settings(self.sizes), count):
-            yield self._made("plain", setting)
+    def steps(self, count: int) -> dict[Stage, list[Instance]]:
+        """Instances for marks by steps: whose sizes are the same for everybody, and at most ``count`` with random ones.
+
+        The smallest, their traps and both ends of every size hang on no luck; whatever is drawn is one step of its own.
+        """
+        settings = list(itertools.islice(self.question.settings(self.sizes), SMALLEST))
+        plain = [self._made("plain", setting) for setting in settings]
+        traps = [trap for setting in settings for trap in self.question.trapped(setting)][:MOST_TRAPS]
+        ends = [self._made(kind, at) for at in self.question.ends(self.sizes) for kind in ("plain", "normal")]
+        left = max(count - len(plain) - len(traps) - len(ends), LEAST_DRAWN)
+        return {
+            Stage.PLAIN: plain,
+            Stage.TRAPS: traps,
+            Stage.ENDS: ends,
+            Stage.RANDOM: list(itertools.islice(self._drawn(), left)),
+        }
+
+    def _drawn(self) -> Iterator[Instance]:
+        """Random settings, then the ends with the other sizes drawn, then random settings for ever."""
+        yield from (instance for _, instance in itertools.islice(self._random(), BEFORE_THE_ENDS))
+        yield from (self._made("normal", setting) for setting in self.question.extremes(self.sizes, self.rng))
+        yield from (instance for _, instance in self._random())
 
     def _random(self) -> Iterator[tuple[Stage, Instance]]:
         """Random settings, a third of them plain, each with its traps."""

@@ -52,11 +52,12 @@ class Lines:
     def ask(self, question: bytes, *, most: int, seconds: float) -> bytes:
         """Send a line, which may be empty, and wait for the next one of at most so many bytes."""
         last = time.monotonic() + seconds
+        left_to_send = memoryview(question)  # a long line is not copied for every piece of it
         while True:
             end = self.waiting.find(b"\n", self.searched)
             if len(self.waiting) - 1 > most:
                 raise Overlong
-            if end >= 0 and not question:
+            if end >= 0 and not left_to_send:
                 return self._taken(end)
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
@@ -64,7 +65,7 @@ class Lines:
             left = last - time.monotonic()
             if left <= 0:
                 raise TimedOut
-            question = self._moved(question, left)
+            left_to_send = self._moved(left_to_send, left)
 
     def _taken(self, end: int) -> bytes:
         line = bytes(self.waiting[:end])
@@ -96,7 +97,7 @@ class Lines:
             with contextlib.suppress(OSError):
                 pipe.close()
 
-    def _moved(self, question: bytes, seconds: float) -> bytes:
+    def _moved(self, question: memoryview, seconds: float) -> memoryview:
         """Wait until something can be read or written, and do so; what is still to be sent."""
         with selectors.DefaultSelector() as ready:
             for end in self.open:
@@ -112,13 +113,13 @@ class Lines:
             raise Flooded
         return question
 
-    def _sent(self, question: bytes) -> bytes:
+    def _sent(self, question: memoryview) -> memoryview:
         try:
             return question[os.write(self.to, question[:CHUNK]) :]
         except BlockingIOError:
             return question
         except OSError:
-            return b""  # it is gone: the reply says how
+            return question[:0]  # it is gone: the reply says how
 
     def _read(self, end: int) -> bool:
         """Read once; whether anything came."""

@@ -19,7 +19,7 @@ from typing import Any
 from regard.coursework.answers.interpreter import PACKAGES
 from regard.errors import InputError
 
-ALSO = ("einops",)  # which many a Transformer is written with
+ALSO = ("einops", "safetensors")  # what many a Transformer is written with, and its weights
 NO_TORCH = "needs torch: pip install 'regard[torch]'."
 
 
@@ -30,8 +30,8 @@ class Tool:
     module: str
     doing: str  # in words, for whoever has no torch
     beside: tuple[str, ...] = ()  # what it imports of regard only when it needs it
-    imports: tuple[str, ...] = ("torch",)  # before the jail is closed
-    addresses: int = 16 * 2**30  # of one process: libraries take much and hold little of it
+    imports: tuple[str, ...] = ("torch", "torch._dynamo")  # before the jail is closed; torch would, later, by itself
+    addresses: int = 4 * 2**30  # of one process; torch itself takes one
     memory: int = 3 * 2**30  # of everything that it starts, where the system bounds that
     starts_within: int = 180  # seconds more than without
 

@@ -48,8 +48,9 @@ class TransformerChecked(Result):
         if self.printed:
             first, *more = self.printed.splitlines()
             told.append(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}")
-        if self.doubts and "in a jail" in self.confined:
-            told.append(f"What its process said and could not be checked again here: {'; '.join(self.doubts)}.")
+        if "in a jail" in self.confined:
+            told.append(f"It ran {self.confined}.")
+            told += [f"Said by its process, and not checked again outside: {doubt}." for doubt in self.doubts]
         head, *rest = told
         return "\n".join([f"{self.claim}: {self.function} {head}", *(_folded(line) for line in rest)])
 

@@ -10,16 +10,12 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-import torch
-import torch._dynamo  # torch imports it at the first operation that is watched; here that is before the jail is closed
-
 from regard.errors import InputError
 from regard.models.diagnosis.part_recorder import record
 
 
 def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """The recording of what is named in the file, with the file's own declaration, as bytes."""
-    torch.set_num_threads(1)
     declared = getattr(file, "REGARD", {})
     if not isinstance(declared, dict):
         raise InputError(f"REGARD must be a dictionary; it is of type {type(declared).__name__}.")

@@ -35,9 +35,11 @@ from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
 from regard.translator.models.encoder import Attention, FeedForward, Output, VectorOutput
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.models.layers import Decoder, Encoder
+from regard.translator.models.own import KIND
 from regard.translator.models.run import Run, load_run
 from regard.translator.runs.example import is_packaged
-from regard.translator.runs.files import VOCABULARY, json_file
+from regard.translator.runs.files import SETTINGS, VOCABULARY, json_file
+from regard.translator.runs.settings import load_settings
 from regard.translator.training.checkpoints import model_tensors
 
 ABOUT = "export.json"
@@ -83,6 +85,7 @@ def export(
         raise InputError(f"There is no engine {to!r} to export to; there is ctranslate2.")
     if quantization not in QUANTIZATIONS:
         raise InputError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}.")
+    _refuse_own(Path(folder))
     library = import_engine()
     run = load_run(folder, weights=weights)
     exportable(run)
@@ -103,6 +106,16 @@ def export(
     _write(spec, run, target, quantization, about)
     size = sum(path.stat().st_size for path in target.iterdir())
     return Exported(folder=str(target), size=size, **about)  # type: ignore[arg-type]
+
+
+def _refuse_own(folder: Path) -> None:
+    """A model of somebody's own can be anything; an engine in C++ holds what it was written for."""
+    path = folder / SETTINGS
+    if path.is_file() and load_settings(path).model.kind == KIND:
+        raise InputError(
+            f"{folder} is a run of a model of your own, and the engine holds our encoder-decoders only; use it as it "
+            "is: translate and score take --model FILE.py:NAME, without --engine."
+        )
 
 
 def engine_name(exported: Exported) -> str:

@@ -1,0 +1,33 @@
+"""The tool that asks a student's model for scores: it runs beside their code, with the weights that were handed in."""
+
+from __future__ import annotations
+
+import base64
+import json
+from types import ModuleType
+from typing import Any
+
+import torch
+from safetensors.torch import load
+
+from regard.coursework.answers.inside import encoded, unpacked
+from regard.errors import InputError
+
+kept: dict[str, dict[str, torch.Tensor]] = {"weights": {}}
+
+
+def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
+    """First the weights are read; then each question is one call of the student's function, without gradients."""
+    if asked["wanted"] == "weights":
+        kept["weights"] = _read(base64.b64decode(asked["data"]))
+        return b"read"
+    with torch.no_grad():
+        made = thing(unpacked(asked["source"]), unpacked(asked["prefix"]), kept["weights"])
+    return json.dumps(encoded(made, most=int(asked["most"]))).encode("ascii")
+
+
+def _read(data: bytes) -> dict[str, torch.Tensor]:
+    try:
+        return load(data) if data else {}
+    except Exception as error:
+        raise InputError(f"the file of weights cannot be read ({type(error).__name__}); save it anew.") from None

@@ -287,7 +287,7 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
         iterations=0,
     )
     straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
-    path.penalty = min(straight, 1.0 / max(float(np.var(points, axis=0).max()), 1e-12))
+    path.penalty = min(straight, 1.0 / max(_widest(points), 1e-12))
     patience, waited = PATIENCE, 0
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
@@ -301,6 +301,12 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
         if best.upper - best.lower <= gap or not patience:
             break
     return best
+
+
+def _widest(points: Array) -> float:
+    """The largest variance of a coordinate, without a copy of the points."""
+    mean = points.mean(axis=0)
+    return float((np.einsum("nd,nd->d", points, points) / len(points) - mean**2).max())
 
 
 def _next_penalty(path: _Path, radius: float) -> float:

@@ -45,6 +45,7 @@ def loaded(*words):
     [
         (("claims",), NEVER | {"numpy", "flint"}),
         (("design", "copy", "example:square", "0", "--eps", "0.1"), NEVER | {"regard.design.pictures"}),
+        (("design", "share", "--keys", "1,0; 0,1; 1,1", "0", "1"), NEVER),
         (("positions", "--dim", "8", "--length", "4"), {"pydantic", "rich", "torch", "matplotlib"}),
     ],
 )

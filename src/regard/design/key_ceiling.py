@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard import rigor
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable
-from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
+from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
 from regard.design.certified import confirmed, solve
 from regard.design.obstruction import REACH, combinations
 from regard.design.question import (
@@ -81,10 +81,11 @@ def ceilings(
     array, rows = checked_keys(keys, allowed, scale)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
     chosen = rows.tolist() if indices is None else list(checked_indices(indices, len(array), rows))
-    answers, unanswered = [], {}
+    digest, answers, unanswered = fingerprint(array), [], {}
     for done, key in enumerate(chosen, start=1):
         try:
-            answers.append(_pinned_down(Question(Verb.COPY, array, rows, (key,), None, float(scale)), max_norm))
+            question = Question(Verb.COPY, array, rows, (key,), None, float(scale), digest=digest)
+            answers.append(_pinned_down(question, max_norm))
         except CouldNotFindOut as error:
             unanswered[key] = str(error)
         if progress is not None:

@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
+from regard.rigor import row_chunks
 
 Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 300
 FEW_DIMENSIONS = 64  # up to which NumPy solves the model sooner than SciPy has found the routine
+BLOCK = 1 << 21  # numbers that a Hessian is made of at once
 PATIENCE = 25  # iterations without any better bound, after which rounding has the last word
 
 
@@ -93,10 +95,10 @@ class _Path:
         now, d = self.now, self.points.shape[1]
         if not self.penalty < STIFFEST:
             return False
-        centred = self.points - now.mean
-        centred *= np.sqrt(now.weights * self.penalty)[:, None]
-        hessian = centred.T @ centred
-        hessian.flat[:: d + 1] += 1.0
+        hessian, sizes = np.eye(d), np.sqrt(now.weights * self.penalty)
+        for some in row_chunks(len(sizes), d, BLOCK):  # so that no copy is made of all the points
+            centred = (self.points[some] - now.mean) * sizes[some, None]
+            hessian += centred.T @ centred
         self.slopes = now.mean - self.anchors  # gradients of the constraints
         try:
             solved = _solved(hessian, np.concatenate([now.query[:, None], self.slopes.T], axis=1))
@@ -151,7 +153,8 @@ class _Path:
 def _solved(hessian: Array, right: Array) -> Array:
     """H^-1 R for a positive definite H, which is overwritten."""
     if len(hessian) <= FEW_DIMENSIONS:
-        return np.asarray(np.linalg.solve(hessian, right))
+        root = np.linalg.inv(np.linalg.cholesky(hessian))  # by a root, so that what follows stays symmetric
+        return np.asarray(root.T @ (root @ right))
     from scipy.linalg import cho_factor, cho_solve
 
     factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
@@ -164,7 +167,8 @@ def _non_negative(gram: Array, right: Array) -> Array:
     scaled = gram / np.outer(size, size)
     scaled.flat[:: len(size) + 1] += 1e-14 * len(size)
     with contextlib.suppress(np.linalg.LinAlgError):
-        free = np.linalg.solve(scaled, right / size)
+        root = np.linalg.inv(np.linalg.cholesky(scaled))
+        free = root.T @ (root @ (right / size))
         if (free > 0).all():  # then no bound is active, and this is the minimum
             return np.asarray(free / size)
     return np.asarray(_least_squares(scaled, right / size) / size)
@@ -283,7 +287,7 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
         iterations=0,
     )
     straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
-    path.penalty = min(straight, 1.0 / max(float(np.var(points, axis=0).max()), 1e-12))
+    path.penalty = min(straight, 1.0 / max(_widest(points), 1e-12))
     patience, waited = PATIENCE, 0
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
@@ -297,6 +301,12 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
         if best.upper - best.lower <= gap or not patience:
             break
     return best
+
+
+def _widest(points: Array) -> float:
+    """The largest variance of a coordinate, without a copy of the points."""
+    mean = points.mean(axis=0)
+    return float((np.einsum("nd,nd->d", points, points) / len(points) - mean**2).max())
 
 
 def _next_penalty(path: _Path, radius: float) -> float:

@@ -33,6 +33,7 @@ class Question:
     eps: float | None = None
     kl: float | None = None
     max_norm: float | None = None
+    digest: str | None = None  # of the keys, where several questions are about the same
 
     def asked(self) -> Asked:
         """The question as a certificate states it."""
@@ -55,7 +56,7 @@ class Question:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self.keys)
+        return self.digest if self.digest is not None else fingerprint(self.keys)
 
     @cached_property
     def competing(self) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.design.answer import Design, Designs
-from regard.design.certificate import Balance, Verb
+from regard.design.certificate import Balance, Verb, fingerprint
 from regard.design.certified import GAP, SOLVER_GAP, certified_shortest, solve
 from regard.design.many_targets import shortest_together
 from regard.design.question import (
@@ -112,7 +112,8 @@ def copy_many(
     array, rows = checked_keys(keys, allowed, scale)
     chosen = checked_indices(indices, len(array), rows)
     eps = _demand(eps, None, "eps")[0] or 0.0
-    questions = [Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps) for j in chosen]
+    digest = fingerprint(array)
+    questions = [Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, digest=digest) for j in chosen]
     solutions: list[tuple[Array | None, Array]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1:
         solutions = _together(array, rows, chosen, math.log(eps))
@@ -131,7 +132,8 @@ def _together(
     keys: Array, rows: NDArray[np.intp], chosen: tuple[int, ...], limit: float
 ) -> list[tuple[Array | None, Array]]:
     """A query and dual weights for each chosen key, found together; None for the query where it did not finish."""
-    points = keys[rows] - keys[rows].mean(axis=0)
+    points = keys[rows]
+    points -= points.mean(axis=0)
     unit = float(np.sqrt(np.einsum("nd,nd->n", points, points).max()))
     if unit == 0 or not math.isfinite(unit):
         return [(None, np.zeros(0)) for _ in chosen]

@@ -12,7 +12,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +32,10 @@ from regard.results import Result, plain
 FORMAT = "regard winnable 1"
 MOST_JOBS = 4096
 LARGEST = 1 << 30  # bytes of a certificate; one of 30,000 rows of BERT has some million
+
+
+# How what every task needs gets to where it runs: as it is, unless a cluster has a way of its own.
+published: ContextVar[Callable[[Any], Any]] = ContextVar("published", default=lambda value: value)
 
 
 class Way(StrEnum):
@@ -191,8 +196,9 @@ def _screen(
 
     todo = np.array(state.open(untried=way), dtype=np.intp)
     tasks = [todo[a : a + winnable_screen.QUERIES] for a in range(0, len(todo), winnable_screen.QUERIES)]
+    there, screen = published.get()(table), published.get()(prepared)
     for batch in _batches(tasks, 8 * _workers(parallel)):
-        won = parallel(delayed(winnable_screen.winners)(table, which, prepared) for which in batch)
+        won = parallel(delayed(_winners)(there, which, screen) for which in batch)
         for which, wins in zip(batch, won, strict=True):
             for j, win in zip(which.tolist(), wins, strict=True):
                 state.settle(j, way if win else FAILED[way], None)
@@ -212,8 +218,9 @@ def _search(
 
     # float64 saves a conversion at every look at all rows; beyond half a gigabyte the conversion is cheaper
     wide = table.astype(np.float64) if table.size < 1 << 26 else table
+    there, screen = published.get()(wide), published.get()(prepared)
     for batch in _batches(state.open(), 8 * _workers(parallel)):
-        proofs = parallel(delayed(_decide)(wide, j, prepared, seconds) for j in batch)
+        proofs = parallel(delayed(_decide)(there, j, screen, seconds) for j in batch)
         for j, proof in zip(batch, proofs, strict=True):
             way = Way.UNDECIDED if proof is None else Way.NEVER if proof.support else Way.OWN_QUERY
             state.settle(j, way, proof)
@@ -221,7 +228,17 @@ def _search(
         progress(state.decided(), len(table))
 
 
-def _decide(table: NDArray[Any], j: int, prepared: winnable_screen.Screen, seconds: float) -> Proof | None:
+def _winners(table: Any, which: NDArray[np.intp], prepared: Any) -> NDArray[np.bool_]:
+    return winnable_screen.winners(_received(table), which, _received(prepared))
+
+
+def _received(sent: Any) -> Any:
+    """What `published` has sent, where a task runs."""
+    return sent.received() if hasattr(sent, "received") else sent
+
+
+def _decide(table: Any, j: int, prepared: Any, seconds: float) -> Proof | None:
+    table, prepared = _received(table), _received(prepared)
     pool = winnable_screen.best_rivals(table, j, prepared, hull.pool_size(table.shape[1]))
     try:
         member = hull.decide(table, j, pool=pool, seconds=seconds)

@@ -114,6 +114,20 @@ def fsmt() -> str:
     )
 
 
+def xlm() -> str:
+    import torch
+
+    ids, it = tokens(), model("XLMWithLMHeadModel", "XLMConfig")
+    keep = torch.ones_like(ids)
+    keep[:, :4] = 0
+    padded = it(ids, attention_mask=keep, position_ids=(keep.cumsum(1) - 1).clamp(min=0))[0]
+    apart = float((padded[:, 4:] - it(ids[:, 4:])[0]).abs().max())
+    return (
+        "With causal=True the mask of padding is not applied to the keys (get_masks): four tokens of padding on the "
+        f"left move real tokens' logits by {apart:.0e}, told their positions."
+    )
+
+
 def recurrentgemma() -> str:
     import torch
 
@@ -146,6 +160,7 @@ FAULTS: dict[str, Callable[[], str]] = {
     "YOSO": yoso,
     "MRA": mra,
     "FSMT": fsmt,
+    "XLM, FlauBERT": xlm,
     "RecurrentGemma": recurrentgemma,
     "DBRX": dbrx,
 }

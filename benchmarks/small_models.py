@@ -60,6 +60,7 @@ BESIDES: dict[str, dict[str, Any]] = {
     "GraniteMoeHybrid": {"layer_types": ["mamba", "attention"]},
     "HunYuan": {"head_dim": 8},
     "Jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2},
+    "KimiLinear": {"linear_head_dim": 8, "linear_num_heads": 4},
     "Lfm2Moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "Mamba2": {"num_heads": 8},
     "Ministral": {"head_dim": 8},

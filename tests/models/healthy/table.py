@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.healthy import families, tiny
+from models.healthy import families, fresh, tiny
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,21 @@ BY_HAND = [
     _tiny("encoder, sigmoid attention", lambda: tiny.Encoder(attention=tiny.SigmoidAttention)),
 ]  # fmt: skip
 
+FRESH = [
+    _tiny("GPT, a sink per head", lambda: tiny.Gpt(attention=fresh.SinkAttention), causal=True),
+    _tiny("GPT, gated attention", lambda: tiny.Gpt(attention=fresh.GatedAttention), causal=True),
+    _tiny("GPT, one head of keys", lambda: tiny.Gpt(attention=fresh.OneKeyHead), causal=True),
+    _tiny("GPT, keys of length 1", lambda: tiny.Gpt(attention=fresh.NormedKeys), causal=True),
+    _tiny("GPT, a window", lambda: tiny.Gpt(attention=fresh.WindowedAttention), causal=True),
+    _tiny("GPT, squared ReLU", lambda: tiny.Gpt(attention=fresh.Relu2Attention), causal=True),
+    _tiny("GPT, difference of two maps", lambda: tiny.Gpt(attention=fresh.DifferentialAttention), causal=True),
+    _tiny("GPT, gated feed-forward", lambda: tiny.Gpt(feed_forward=fresh.Gated), causal=True),
+    _tiny("GPT, sines", lambda: tiny.Gpt(positions=fresh.Sinusoids), causal=True),
+    _tiny("encoder with registers", fresh.Registers),
+    _tiny("encoder, first token", fresh.FirstToken),
+    _tiny("encoder, a sink per head", lambda: tiny.Encoder(attention=fresh.SinkAttention)),
+]
+
 FAMILIES = [
     _family(f"{name}, {attn}", build, attn=attn)
     for name, build in [
@@ -147,4 +162,4 @@ MORE = [
     _family("MiniLM, trained", _mini_lm),
 ]
 
-ALL = [*TORCH_NN, *BY_HAND, *FAMILIES, *MORE]
+ALL = [*TORCH_NN, *BY_HAND, *FRESH, *FAMILIES, *MORE]

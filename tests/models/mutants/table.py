@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from models.healthy import tiny
-from models.mutants import libraries
+from models.mutants import fresh, libraries
 from models.mutants import tiny as bugs
 
 FIRST, SECOND = "blocks.0.attention", "blocks.1.attention"
@@ -170,6 +170,32 @@ TORCH_NN = [
 ]  # fmt: skip
 
 
+def _vectors(name, build, property, *culprits, **claims):
+    made = (libraries.vectors(),)
+    return Mutant(name=name, build=build, property=property, culprits=culprits, inputs=made, claims=claims)
+
+
+LAYER = ("encoder.layers.0", "encoder.layers.0.self_attn", "")
+
+FRESH = [
+    _vectors("torch.nn: mask of numbers", fresh.MaskOfNumbers, "padding", *LAYER),
+    _vectors("torch.nn: masks of heads before examples", fresh.MaskPerHeadMixed, "batch", "attention", ""),
+    _vectors("torch.nn: norm of the sentence", fresh.NormOfTheSentence, "causality", "", causal=True),
+    _vectors("torch.nn: reads backwards", fresh.ReadsBackwards, "causality", "recurrence", causal=True),
+    _vectors("torch.nn: sums over examples", fresh.SumsOverExamples, "batch", ""),
+    _in_tiny("rotation of the first call", lambda: tiny.Gpt(attention=fresh.StaleRotation,
+             positions=tiny.NoPositions), "cache", FIRST),
+    _in_tiny("places from the longest example", fresh.LongestOfTheBatch, "batch", "", "positions.table",
+             claims=ENCODER),
+    _in_tiny("one temperature for all", _second("attention", fresh.SharedTemperature), "batch", SECOND),
+    _in_tiny("weights of the call before", _second("attention", fresh.CountsItself), "determinism", SECOND),
+    _in_tiny("two places, one vector", _all("positions", fresh.OddPlacesOnly, tiny.Encoder), "order", "positions",
+             "positions.table", claims=ENCODER),
+    _in_tiny("values detached", _second("attention", fresh.ValuesDetached), "gradients", f"{SECOND}.v"),
+    _in_tiny("scores in float16", _second("attention", fresh.RoundedScores), "precision", SECOND),
+]  # fmt: skip
+
+
 def _hf(name, build, property, *culprits):
     return Mutant(name=f"Hugging Face: {name}", build=build, property=property, culprits=culprits, quick=False)
 
@@ -200,4 +226,4 @@ NOT_OBSERVABLE = [
     _in_tiny("a copy of a weight, multiplied with 0 times the weight", _second("feed_forward", bugs.StaleCopy), None),
 ]
 
-OBSERVABLE = [*BATCH, *PADDING, *CAUSALITY, *CACHE, *ORDER, *WEIGHTS, *OTHERS, *TORCH_NN, *HUGGING_FACE]
+OBSERVABLE = [*BATCH, *PADDING, *CAUSALITY, *CACHE, *ORDER, *WEIGHTS, *OTHERS, *TORCH_NN, *FRESH, *HUGGING_FACE]

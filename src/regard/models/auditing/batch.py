@@ -46,6 +46,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     turned = rows_of(base, order)
     experiment = Experiment(base=base, base_view=view(base, rows=order), other=turned, other_view=view(turned))
     yield _finding(subject, "order", experiment, "Each example, asked in another order")
+    if any(stream.masks for stream in subject.streams):
+        yield _finding(subject, "short example", _beside_longer(subject, base), "Example 0, short, beside shorter ones")
 
 
 def rows_of(question: Question, chosen: list[int]) -> Question:
@@ -78,6 +80,20 @@ def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
             values[neighbours[0], shorter:] = stream.pad
         other = other.with_rows(i, replace(theirs, values=values, keep=keep))
     return replace(other, others=base.others)
+
+
+def _beside_longer(subject: Subject, base: Question) -> Experiment:
+    """The first example with its last tokens padded, beside whole ones and beside ones that are cut like it."""
+    one, all_cut, places = base, base, {}
+    for i, (stream, rows) in enumerate(zip(subject.streams, base.rows, strict=True)):
+        if stream.masks:
+            short = max(2, rows.length - 3)
+            first, every = rows.keep.clone(), rows.keep.clone()
+            first[0, short:], every[:, short:] = False, False
+            one, all_cut = one.with_rows(i, replace(rows, keep=first)), all_cut.with_rows(i, replace(rows, keep=every))
+            places[i] = torch.arange(short)
+    views = [view(question, rows=[0], places=places) for question in (one, all_cut)]
+    return Experiment(base=one, base_view=views[0], other=all_cut, other_view=views[1])
 
 
 def _other_signals(base: Question, kept: int) -> Question:

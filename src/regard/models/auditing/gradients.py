@@ -24,6 +24,7 @@ from regard.models.given import call, original
 
 NAME = "gradients"
 _STEP = 1e-6
+_STEPS = (_STEP, 10 * _STEP, _STEP / 100)  # a choice that a long step changes, a short one leaves
 _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promises
 
 
@@ -172,9 +173,7 @@ def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads
     if not size or not torch.isfinite(torch.tensor(size)):
         return _finding("step", Status.NOT_APPLICABLE, "All gradients are 0 or not finite.")
     promised = size
-    measured = min(
-        (_slope(subject, base, pairs, size, h) for h in (_STEP, 10 * _STEP)), key=lambda s: abs(s - promised)
-    )
+    measured = min((_slope(subject, base, pairs, size, h) for h in _STEPS), key=lambda s: abs(s - promised))
     off = abs(measured - promised) / promised
     numbers: dict[str, Any] = {"size": off, "rounding": _PROMISE}
     if off <= _PROMISE:

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.models.auditing.experiment import Experiment, Gap, measure, view
+from regard.models.auditing.experiment import Experiment, Gap, measure, protected, view, worst_gap
 from regard.models.auditing.finding import Finding, Status
 from regard.models.auditing.subject import BATCH, PAD, Question, Rows, Subject
-from regard.models.auditing.trace import blame
+from regard.models.auditing.trace import blame, culprit
+from regard.models.given import call
 
 NAME = "padding"
 _CAUSE = "a mask that is not passed on, has the wrong polarity, masks queries instead of keys, or is applied after the "
@@ -38,6 +39,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         any_stream = True
         for side in ("right", "left"):
             yield from _side(subject, i, side, real)
+        if stream.masks and any(isinstance(m, nn.TransformerEncoderLayer) for m in subject.module.modules()):
+            yield _fused(subject, i, real)
     if not any_stream:
         yield Finding(
             property=NAME,
@@ -66,6 +69,34 @@ def _side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
         gap = measure(subject, experiment)
         yield _finding(subject, f"content on the {side}{suffix}", experiment, gap, "with other tokens in the padding")
     yield _amount(subject, i, side, real, f"amount on the {side}{suffix}")
+
+
+def _fused(subject: Subject, i: int, real: int) -> Finding:
+    """torch.nn's encoder has a fused path for inference, whose masks are read otherwise than in training."""
+    question = padded(subject, i, "right", real, fill=0, told=False)
+    seen = view(question, places={i: _places("right", real)})
+    base = protected(subject.ask(question), seen)
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), subject.running():
+            made = call(subject.module, subject.inputs(question))
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+    gap = worst_gap(base, protected(subject.outputs(made, question), seen), subject.rounding_noise(), subject)
+    common: dict[str, Any] = {"property": NAME, "check": "fused path", "size": gap.size, "rounding": gap.rounding}
+    if not gap.broken:
+        sentence = f"Real tokens get the same from torch's fused path and without it ({gap.words()})."
+        return Finding(status=Status.PASSED, sentence=sentence, **common)
+    layer = next(m for m in subject.module.modules() if isinstance(m, nn.TransformerEncoderLayer))
+    return Finding(
+        status=Status.FAILED,
+        sentence=f"Beside padding, torch's fused path for inference and the path of training differ: {gap.words()}.",
+        culprit=culprit(layer, subject, doubt=", or the mask that it is given"),
+        cause="a mask of numbers: training adds it to the scores, where the fused path hides what is not 0.",
+        cure="Hand over a mask of True and False, True where a key is to be hidden.",
+        **common,
+    )
 
 
 def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Finding:

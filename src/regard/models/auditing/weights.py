@@ -74,6 +74,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
         if not sums.size or np.abs(sums - 1).max() <= slack:
             continue
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
+        meant = meant or (_is_sigmoid(record) and _has_gaps(weights))
         meant = meant and not _shared_by_heads(weights, slack)
         (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
     if odd:
@@ -91,7 +92,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
     if by_design:
         record, least, most = by_design[0]
         sentence = f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module} ({record.kernel}): a sink, a "
-        return _finding("rows", Status.NOTE, sentence + "sigmoid or a gate means that.")
+        return _finding("rows", Status.NOTE, sentence + "sigmoid, a ReLU or a gate means that.")
     return _finding("rows", Status.PASSED, f"All rows of the {len(records)} layers of attention sum to 1.")
 
 
@@ -99,6 +100,13 @@ def _shared_by_heads(weights: Any, slack: float) -> bool:
     """Whether the rows of all heads together sum to 1: one softmax ran over heads and keys."""
     together = weights.sum(-1).sum(-2)  # batch x queries
     return bool(weights.ndim == 4 and weights.shape[1] > 1 and np.abs(together - 1).max() <= slack)
+
+
+def _has_gaps(weights: Any) -> bool:
+    """Whether keys at or before a query often get exactly 0: a ReLU, which no softmax makes."""
+    queries, keys = weights.shape[-2:]
+    before = np.tril(np.ones((queries, keys), dtype=bool))
+    return bool(queries == keys and (weights[..., before] == 0).mean() > 0.1)
 
 
 def _is_sigmoid(record: Any) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import base64
 import re
+import zlib
 
 import pytest
 
 from lab_browser import browser, dragged, number, settled, weights
+from regard.cli import main
 from regard.errors import InputError
 from regard.lab import export
 from regard.lab.bundling import bundle
@@ -15,7 +17,6 @@ from regard.lab.exporting import one_file
 from regard.lab.grids import Grid, around, grids, page_deeds
 from regard.lab.page import pages
 from regard.lab.pages import copy
-from regard.lab.server import Lab
 from regard.lab.state import State
 
 pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
@@ -104,15 +105,23 @@ def test_what_is_not_held_is_refused_in_one_sentence(small, sheet, tmp_path):
     assert "The page is shown as it begins." in sheet.text_content("#trouble")
 
 
+def unpacked(file):
+    """The answers in a file of an export, as text."""
+    letters = re.fullmatch(r'regardStored\.put\(\d+, "(.+)"\);\n', file.read_text(encoding="utf-8"))[1]
+    return zlib.decompress(base64.b64decode(letters)).decode()
+
+
 def test_hidden_answers_are_in_no_file(small, tmp_path):
-    with Lab(port=0) as lab:
-        whole = json.dumps(lab.answer("copy", {}), default=str)
-    assert "The shortest query" in whole
-    page = one_file("copy", {}, hide=["answers"])
-    assert "shortest-norm" not in page
-    export(tmp_path / "out", pages=["copy"], hide=["answers"])
-    (held,) = [one for one in grids("claims", frozenset({"answers"})) if one.fixed["claim"] == "average-within-budget"]
-    assert held.axes == {"show": ("picture",)}
+    export(tmp_path / "whole", pages=["copy"])
+    export(tmp_path / "hidden", pages=["copy"], hide=["answers"])
+    for name, there in (("whole", True), ("hidden", False)):
+        held = "".join(unpacked(file) for file in sorted((tmp_path / name / "data").iterdir()))
+        assert ("shortest" in held, "design" in held) == (there, there)
+        assert held.count('"weight"') > 50
+        page = (tmp_path / name / "copy.html").read_text(encoding="utf-8")
+        assert ("Weights are shares of a cake" in page) == there  # the tour, which explains
+    claims = {shown for grid in grids("claims", frozenset({"answers"})) for shown in grid.axes["show"]}
+    assert claims == {"picture"}
 
 
 def test_a_page_of_one_piece_needs_no_files(sheet, tmp_path):
@@ -141,6 +150,8 @@ def test_an_export_touches_no_folder_of_somebody_elses(small, tmp_path):
         export(tmp_path / "nowhere" / "out", pages=["rank"])
     with pytest.raises(InputError, match="There is no page sphere; the pages are copy, noise"):
         export(tmp_path / "out", pages=["sphere"])
+    with pytest.raises(InputError, match="No page was named; the pages are copy, noise"):
+        export(tmp_path / "out", pages=[])
     assert [one.name for one in tmp_path.iterdir()] == ["mine"]
     export(tmp_path / "out", pages=["rank"])
     (tmp_path / "out" / "left.txt").write_text("from before")
@@ -177,6 +188,16 @@ def test_a_start_of_the_page_on_copying_is_held():
 def test_a_few_states_around_one():
     (line,) = around("rank", {"matrix": "1,0; 0,1", "rank": "2"}, frozenset())
     assert line == Grid(fixed={"matrix": "1,0; 0,1"}, axes={"rank": ("2", "1", "3", "4", "5", "6", "7", "8")})
+
+
+@pytest.mark.parametrize("options", [["--hide", "answers"], ["--runs", "mine"], ["--no-browser"]])
+def test_options_before_the_verb_are_not_passed_over(options, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["regard", "lab", *options, "export", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert "Options come behind the verb: regard lab export DIR --hide answers." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_script_that_cannot_be_bundled_is_refused(monkeypatch, tmp_path):

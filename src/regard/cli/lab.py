@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.output import AsJson, Group, Progress, show
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.lab import Lab
@@ -63,6 +64,9 @@ def lab(
     regard lab --hide answers --embed https://course.example
     """
     if context.invoked_subcommand is not None:
+        given = [word for word in (port, folder, model, embed, hide, no_browser or None) if word is not None]
+        if given or runs != "runs":  # passed over in silence, --hide would hide nothing
+            raise InputError("Options come behind the verb: regard lab export DIR --hide answers.")
         return
     import contextlib
 

@@ -130,7 +130,8 @@ def _asked(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     unknown = [name for name in names or [] if name not in lab.pages]
     if unknown or (names is not None and not names):
         lab.server_close()
-        raise InputError(f"There is no page {', '.join(unknown) or 'named'}; the pages are {', '.join(lab.pages)}.")
+        what = f"There is no page {', '.join(unknown)}" if unknown else "No page was named"
+        raise InputError(f"{what}; the pages are {', '.join(lab.pages)}.")
     if names is not None:
         lab.pages = {name: page for name, page in lab.pages.items() if name in names}
     return lab

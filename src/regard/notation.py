@@ -119,6 +119,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in SIGNS))
 _LETTER = re.compile(rf"(?<!--)(?<!\w)({'|'.join(LETTERS)})(?=_|\b)(?!=)")
 _ROOT = re.compile(r"\bsqrt(?:\((\w+)\)| (\w)\b|(?=\())")
 _RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?!\w|\.\d)")
+_TRANSPOSED = re.compile(r"(?<=\w)\^T\b")
 _LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?!\w|\.\d)")
 # Names that somebody types: after "with", after --set, where a claim lists its parameters or the function to write.
 _KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:|^ *\w+\([^)]*\), by --template", re.MULTILINE)
@@ -158,7 +159,7 @@ def _changed(text: str) -> str:
     text = _SIGN.sub(lambda found: SIGNS[found[0]], text)
     text = _ROOT.sub(lambda found: f"√{found[1] or found[2] or ''}", text)
     text = _LETTER.sub(lambda found: LETTERS[found[1]], text)
-    text = _RAISED.sub(lambda found: found[1].translate(_UP), text)
+    text = _TRANSPOSED.sub("ᵀ", _RAISED.sub(lambda found: found[1].translate(_UP), text))
     return _LOWERED.sub(lambda found: found[1].translate(_DOWN), text)
 
 

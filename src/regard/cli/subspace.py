@@ -73,7 +73,7 @@ def extract(
         result.plot(plot)
     if result.matrix is not None and out:
         save_array(out, result.matrix)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, formulas=True)
 
 
 def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:

@@ -145,12 +145,12 @@ def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
 def _numbers(known: Spectrum, rank: int, effect: SoftmaxEffect | None) -> tuple[Number, ...]:
     truth = {"form": ".6g", "column": "truth"}
     bound = {"form": ".6g", "column": "bound"}
-    at = f"σ{_lowered(rank)} ≤ ‖A‖_F / √{rank}"
+    at = f"σ{_lowered(rank)} ≤ Frobenius norm / √{rank}"
     numbers = [
         Number(name="sigma", label=at, value=float(known.singular_values[rank - 1]), **truth),
         Number(name="sigma-bound", label=at, value=float(known.bound[rank - 1]), **bound),
     ]
-    error = f"error ‖A − B‖ of rank {rank} ≤ ‖A‖_F / √{rank + 1}"
+    error = f"error ‖A − B‖ of rank {rank} ≤ Frobenius norm / √{rank + 1}"
     numbers += [
         Number(name="error", label=error, value=known.spectral_error(rank)[1], **truth),
         Number(name="error-bound", label=error, value=known.frobenius / (rank + 1) ** 0.5, **bound),

@@ -42,7 +42,7 @@ function makeTools(lab, picture) {
 function makePictures(lab) {
   const [box, other] = [element("div"), element("div")];
   const span = (kind, words) => element("span", { class: "key-" + kind }, words);
-  const key = element("p", { class: "legend" }, span("kept", "σ kept"), span("dropped", "σ cut off"), span("promise", "promise ‖A‖_F/√k"));
+  const key = element("p", { class: "legend" }, span("kept", "σ kept"), span("dropped", "σ cut off"), span("promise", "promise: Frobenius norm / √k"));
   const tables = ["A", "its rank-k approximation B", "A − B"].map((name) => ({ name, painted: heat(), caption: element("figcaption", {}, name) }));
   const three = element("div", { class: "three" }, ...tables.map((one) => element("figure", {}, one.caption, one.painted.canvas)));
   lab.picture.append(
@@ -53,7 +53,7 @@ function makePictures(lab) {
   const spectrum = chart(box, {
     label: "spectrum",
     x: "k",
-    y: "σ_k",
+    y: "σₖ",
     log: { y: true },
     counted: true,
     range: { x: (_, least, most) => [0.5, most + 0.5] },
@@ -66,7 +66,7 @@ function makePictures(lab) {
   const energy = chart(other, {
     label: "energy",
     x: "rank",
-    y: "% of ‖A‖²_F",
+    y: "% of the squared Frobenius norm",
     counted: true,
     range: { x: (_, least, most) => [0.5, most + 0.5], y: [0, 104] },
     series: [{ label: "energy", colour: "green", points: true }, { label: "here", colour: "ink", points: true }],

@@ -7,9 +7,11 @@ that were made outside, from which part of the audit is done again there (:mod:`
 from __future__ import annotations
 
 import json
+import random
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,32 +19,42 @@ from regard.coursework.answers.inside import packed, unpacked
 from regard.errors import InputError
 from regard.models.auditing import Audit, audit
 from regard.models.auditing.subject import Question, Rows, Subject
-from regard.models.given import give
+from regard.models.given import Given, give
 
 kept: dict[str, Subject] = {}  # the model, between two questions
 
 
+def same_draws() -> None:
+    """Whatever the code draws it draws again in another process: the same model twice, if it wants nothing else."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+same_draws()  # for what the file draws while it is imported
+
+
 def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """What was asked for, as a JSON text."""
-    if asked["wanted"] == "audit":
-        found = _audited(thing, asked)
-        return json.dumps({"findings": _told(found), "streams": _streams(kept["model"])}).encode("ascii")
+    if asked["wanted"] != "answers":
+        given = _given(thing, asked)
+        kept["model"] = Subject(given, seed=int(asked["seed"]))
+        told = _told(audit(given, seed=int(asked["seed"]))) if asked["wanted"] == "audit" else []
+        return json.dumps({"findings": told, "streams": _streams(kept["model"])}).encode("ascii")
     subject, rows = kept["model"], tuple(_rows(sent) for sent in asked["rows"])
     like = subject.make(int(rows[0].values.shape[0]), lengths=tuple(one.length for one in rows))
     outputs = subject.ask(Question(rows=rows, others=like.others))
     return json.dumps({one.name: packed(one.values.double().numpy()) for one in outputs}).encode("ascii")
 
 
-def _audited(thing: Any, asked: dict[str, Any]) -> Audit:
+def _given(thing: Any, asked: dict[str, Any]) -> Given:
+    same_draws()
     made = thing if isinstance(thing, nn.Module) or not callable(thing) else thing()
     module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, nn.Module):
-        raise InputError(
-            f"it gives something of type {type(made).__name__}; return a torch module, or (module, example)."
-        )
-    given = give(module, example, name=str(asked["name"]))
-    kept["model"] = Subject(given, seed=int(asked["seed"]))
-    return audit(given, seed=int(asked["seed"]))
+        kind = type(made).__name__
+        raise InputError(f"it gives something of type {kind}; return a torch module, or (module, example).")
+    return give(module, example, name=str(asked["name"]))
 
 
 def _told(found: Audit) -> list[list[str]]:

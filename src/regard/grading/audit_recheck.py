@@ -2,9 +2,9 @@
 
 The audit itself runs beside the student's code, which could change what it says. Three of its properties need nothing
 but answers: the same question twice, an example alone and among others, and the beginning of a sentence with another
-end (where the model is said not to look ahead). The questions come in an order that hangs on the secret, and a model
-can lie about its answers only: one that answers all of them alike has the properties, or answers nothing that hangs on
-its input, which is refused too.
+end (where the model is said not to look ahead). The numbers hang on the secret and are never known inside beforehand,
+and the examples alone are asked in a process of their own, which has seen none of the others: what was answered there
+cannot be remembered here. A model can lie about its answers only; one whose answers hang on nothing is refused too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from regard.coursework.answers import inside
 from regard.errors import InputError
 
 Array = NDArray[Any]
-Asked = Callable[[list[Array]], Mapping[str, Array]]  # rows for every stream in, answers by name out
+Answers = Mapping[str, Array]  # by name
+Asked = Callable[[list[Array]], Answers]  # rows for every stream in, answers out
 
 EXAMPLES = 3
 MOST_STREAMS, LONGEST, MOST_WORDS, WIDEST = 4, 512, 50_000, 8192
 FAR = 1e-3  # of the largest number: what a leak moves is seen from here on, and no rounding of float32 comes near
 DONE_AGAIN = ("determinism", "batch")
+OTHER_WEIGHTS = "two starts of it give two models"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,40 +77,66 @@ def read_answers(data: bytes) -> dict[str, Array]:
     return {str(name)[:60]: np.asarray(inside.unpacked(sent), dtype=np.float64) for name, sent in said.items()}
 
 
-def broken(streams: tuple[Stream, ...], ask: Asked, *, seed: int) -> tuple[str, ...]:
-    """What does not hold, a sentence each; () where all of it does, or nothing can be asked."""
-    if not streams:
-        return ()
-    rng = np.random.default_rng(seed)
-    base = [stream.drawn(rng) for stream in streams]
-    later = [rows.copy() for rows in base]
-    half = streams[-1].length // 2
-    later[-1][:, half:] = streams[-1].drawn(rng)[:, half:]
-    questions = {"first": base, "again": base, "later": later}
-    questions |= {f"alone {i}": [rows[i : i + 1] for rows in base] for i in range(EXAMPLES)}
-    order = rng.permutation(sorted(questions))  # nobody inside knows which is which
-    answers = {name: ask([rows.copy() for rows in questions[name]]) for name in map(str, order)}
-    return tuple(_compared(answers, causal=streams[-1].causal, length=streams[-1].length, half=half))
+class Differs(Exception):  # noqa: N818 - no mistake of the model's: nothing can be compared
+    """The model of one process is not that of the other."""
 
 
-def _compared(answers: Mapping[str, Mapping[str, Array]], *, causal: bool, length: int, half: int) -> list[str]:
-    found, first = [], answers["first"]
-    whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
-    if not whole:
-        raise InputError("its answers have no axis for the examples")
-    for name, value in whole.items():
-        if far(value, answers["again"].get(name)):
-            found.append("the same question has two answers")
+class Questions:
+    """What is asked of one model, in two processes: ``together`` of the first, ``alone`` of the second."""
+
+    def __init__(self, streams: tuple[Stream, ...], seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.streams, self.half = streams, streams[-1].length // 2
+        self.base = [stream.drawn(rng) for stream in streams]
+        self.later = [rows.copy() for rows in self.base]
+        self.later[-1][:, self.half :] = streams[-1].drawn(rng)[:, self.half :]
+
+    def together(self, ask: Asked) -> dict[str, Answers]:
+        """All examples at once, once more, and with another end."""
+        return {name: ask(_copied(getattr(self, rows))) for name, rows in ASKED_TOGETHER.items()}
+
+    def alone(self, ask: Asked) -> dict[str, Answers]:
+        """Each example alone; and then all at once, by which the two processes are compared."""
+        found = {f"alone {i}": ask([rows[i : i + 1].copy() for rows in self.base]) for i in range(EXAMPLES)}
+        return {**found, "all": ask(_copied(self.base))}
+
+    def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
+        """What does not hold, a sentence each."""
+        found, first = [], answers["first"]
+        whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
+        if not whole:
+            raise InputError("its answers have no axis for the examples")
+        for name, value in whole.items():
+            found += ["the same question has two answers"] * far(value, answers["again"].get(name))
+            found += self._among_others(answers, name, value) + self._later(answers, name, value)
+        if not any(far(value, answers["later"].get(name)) for name, value in whole.items()):
+            found.append("its answers do not hang on its input")
+        return tuple(dict.fromkeys(found))
+
+    def _among_others(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
         alone = [answers[f"alone {i}"].get(name) for i in range(EXAMPLES)]
-        if any(one is None or far(value[i : i + 1], one) for i, one in enumerate(alone)):
-            found.append("an example's answer hangs on its neighbours in the batch")
-        if causal and value.ndim > 1 and value.shape[1] == length:
-            other = answers["later"].get(name)
-            if other is None or far(value[:, :half], other[:, :half]):
-                found.append("a place reads later ones")
-    if not any(far(value, answers["later"].get(name)) for name, value in whole.items()):
-        found.append("its answers do not hang on its input")
-    return list(dict.fromkeys(found))
+        if not any(far(value[i : i + 1], one) for i, one in enumerate(alone)):
+            return []
+        there = answers["all"].get(name)  # the same process as the examples alone
+        if there is not None and not any(far(there[i : i + 1], one) for i, one in enumerate(alone)):
+            raise Differs(OTHER_WEIGHTS)
+        return ["an example's answer hangs on its neighbours in the batch"]
+
+    def _later(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
+        stream, other = self.streams[-1], answers["later"].get(name)
+        if not stream.causal or value.ndim < 2 or value.shape[1] != stream.length:
+            return []
+        same = (
+            other is not None and other.shape == value.shape and not far(value[:, : self.half], other[:, : self.half])
+        )
+        return [] if same else ["a place reads later ones"]
+
+
+ASKED_TOGETHER = {"first": "base", "again": "base", "later": "later"}
+
+
+def _copied(rows: list[Array]) -> list[Array]:
+    return [one.copy() for one in rows]
 
 
 def far(value: Array, other: Array | None) -> bool:

@@ -7,6 +7,7 @@ answers alone can show is done again here, and the outcome says which properties
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
@@ -18,10 +19,11 @@ from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
 from regard.coursework.answers.tool import NO_TORCH, Tool
 from regard.errors import InputError
 from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.audit_recheck import DONE_AGAIN, broken, read_answers, read_streams
+from regard.grading.audit_recheck import DONE_AGAIN, Differs, Questions, Stream, read_answers, read_streams
 from regard.grading.examination import Given, Outcome, Status, WorkClock, failed, plainly
 
 MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 AUDIT = Tool(
     module="regard.grading.audit_inside",
     doing="An audit runs the model, which",
@@ -79,13 +81,21 @@ def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcom
 
 
 def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
-    spec, seed = f"{given.name}:{task.function}", given.seed % 2**31
-    clock = WorkClock(2 * limits.seconds)
-    with Runner(spec, function=task.function, clock=clock, jail=jail, code=given.source, tool=AUDIT) as runner:
-        asked = {"wanted": "audit", "name": task.function, "seed": seed}
-        failures, said = _read(runner.ask(asked, doing="auditing it", most=MOST_TOLD))
-        again = () if failures else _again(runner, said, seed + 1)
+    again: tuple[str, ...] = ()
+    with _runner(task, given, limits, jail) as runner:
+        failures, streams = _started(runner, "audit", _seed(given, "audit"))
+        questions = Questions(streams, _seed(given, "asked again")) if streams and not failures else None
+        answers = {} if questions is None else questions.together(lambda rows: _asked(runner, rows))
     kept: dict[str, Any] = {"confined": _anybody(runner.confined), "printed": runner.printed[:500]}
+    if questions is not None:
+        with _runner(task, given, limits, jail) as other:
+            _started(other, "model", _seed(given, "audit"))
+            answers |= questions.alone(lambda rows: _asked(other, rows))
+        try:
+            again = questions.broken(answers)
+        except Differs as error:
+            reason = f"the audit found nothing, but {error}, so that nothing could be asked again; a person has to look"
+            return Outcome(status=Status.DOUBTED, share=1.0, reason=reason, **kept)
     if failures or again:
         names = failures or again
         reason = f"the audit failed: {', '.join(failures)}" if failures else f"asked again from outside: {again[0]}"
@@ -94,24 +104,34 @@ def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
     return Outcome(status=Status.PASSED, share=1.0, notes=(f"{note}properties are what its process said",), **kept)
 
 
-def _read(data: bytes) -> tuple[tuple[str, ...], Any]:
+def _runner(task: Task, given: Given, limits: Limits, jail: Tier) -> Runner:
+    spec, clock = f"{given.name}:{task.function}", WorkClock(2 * limits.seconds)
+    return Runner(spec, function=task.function, clock=clock, jail=jail, code=given.source, tool=AUDIT)
+
+
+def _seed(given: Given, what: str) -> int:
+    """A seed for each purpose: whoever is told one does not know the other."""
+    return int.from_bytes(hashlib.sha256(f"{given.seed} {what}".encode()).digest()[:4]) % 2**31
+
+
+def _started(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...], tuple[Stream, ...]]:
     """The properties that failed, and how the model is asked; damaged words are a sentence."""
+    asked = {"wanted": wanted, "name": runner.function, "seed": seed}
+    data = runner.ask(asked, doing="auditing it", most=MOST_TOLD)
     try:
         said = json.loads(data)
         failures = sorted({clean(str(one[0]), most=40) for one in said["findings"] if one[2] == "fail"})[:20]
         return tuple(failures), read_streams(said["streams"])
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+    except MALFORMED:
         raise InputError("What came back of the audit is damaged; let the process of the audit alone.") from None
 
 
-def _again(runner: Runner, streams: Any, seed: int) -> tuple[str, ...]:
-    def ask(rows: list[Any]) -> dict[str, Any]:
-        question = {"wanted": "answers", "rows": [inside.packed(one) for one in rows]}
-        return read_answers(runner.ask(question, doing="answering", most=MOST_ANSWERED))
-
+def _asked(runner: Runner, rows: list[Any]) -> dict[str, Any]:
+    question = {"wanted": "answers", "rows": [inside.packed(one) for one in rows]}
+    data = runner.ask(question, doing="answering", most=MOST_ANSWERED)
     try:
-        return broken(streams, ask, seed=seed)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        return read_answers(data)
+    except MALFORMED:
         raise InputError("What came back for an answer is none; return tensors of numbers.") from None
 
 

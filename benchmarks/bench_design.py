@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def whole_verb() -> None:
-    """The verb with all its checks beside its own solver, and beside SLSQP whose query is brought onto the constraint."""
+    """The verb with all its checks beside its own solver, and beside SLSQP with its query made feasible."""
     print(
         "the whole of design.copy: checks, solver, certificate, recheck; memory with the keys themselves, in their size"
     )

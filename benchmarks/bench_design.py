@@ -12,6 +12,7 @@ import importlib.util
 import multiprocessing
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 
 from regard import design
 from regard.design import minimax
-from regard.design.shortest import log_sum_exp, shortest
+from regard.design.shortest import log_sum_exp, onto_constraint, shortest
 from regard.design.verbs import _together
 
 LIMIT = 60.0  # seconds a peer; one that runs out of them is not asked for anything larger
@@ -29,10 +30,48 @@ GOAL_TOGETHER = 64
 
 
 def main() -> None:
+    whole_verb()
     one_target()
     many_targets()
     together_or_apart()
     shares_and_matches()
+
+
+def whole_verb() -> None:
+    """The verb with all its checks beside its own solver, and beside SLSQP with its query made feasible."""
+    print(
+        "the whole of design.copy: checks, solver, certificate, recheck; memory with the keys themselves, in their size"
+    )
+    print(
+        f"{'case':34s} {'solve ms':>9s} {'verb ms':>9s} {'verb/solve':>10s} {'memory':>7s} {'SLSQP ms':>9s} SLSQP/verb"
+    )
+    for name, keys, index, eps in sorted(cases(), key=lambda case: case[1].size):
+        rows, bound = centred(keys, index)[0], float(np.log(eps))
+        solved, found = median_time(lambda rows=rows, bound=bound: shortest(rows, bound))
+        verb, _ = median_time(lambda keys=keys, index=index, eps=eps: design.copy(keys, index, eps=eps))
+        peer, query = median_time(lambda rows=rows, bound=bound: feasible_slsqp(rows, bound))
+        longer = float(np.linalg.norm(query)) / found.lower - 1
+        flaw = f" ({longer:+.0e} in norm)" if longer > 1e-8 else ""
+        memory = 1 + peak_bytes(partial(design.copy, keys, index, eps=eps)) / keys.nbytes
+        times = f"{1e3 * solved:9.2f} {1e3 * verb:9.2f} {verb / solved:10.1f} {memory:6.1f}x {1e3 * peer:9.2f}"
+        print(f"{name:34s} {times} {peer / verb:9.1f}x{flaw}", flush=True)
+    print()
+
+
+def feasible_slsqp(rows: np.ndarray, bound: float) -> np.ndarray:
+    """SLSQP's query, made as long as the demand needs: it stops up to 1e-6 nats short of it."""
+    query = slsqp(rows, bound)
+    return query * onto_constraint(rows @ query, bound, 1.0)
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """The most memory that a call held at once, beyond what was there."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def one_target() -> None:

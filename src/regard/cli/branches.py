@@ -14,7 +14,7 @@ import typer
 
 def named_part(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """The same app with only the command that the first words name, group by group; the whole app where none does."""
-    if not words:
+    if not words or not isinstance(app, typer.Typer):  # nothing to cut by, or a tree that is built already
         return app
     groups = [group for group in app.registered_groups if group.name == words[0]]
     commands = [command for command in app.registered_commands if _name(command) == words[0]]

@@ -142,6 +142,25 @@ def recurrentgemma() -> str:
     )
 
 
+def gemma3n() -> str:
+    import torch
+
+    from benchmarks.small_models import build
+
+    def bad(attn: str) -> int:
+        ids, it = tokens(), build("Gemma3nForCausalLM", "Gemma3nTextConfig", attn)
+        keep = torch.ones_like(ids)
+        keep[:, :4], ids[:, :4] = 0, 0
+        with torch.enable_grad():
+            it(ids, attention_mask=keep, use_cache=False)[0][:, 4:].sum().backward()
+        return sum(p.grad is not None and not bool(torch.isfinite(p.grad).all()) for p in it.parameters())
+
+    return (
+        f"Fresh from its configuration and padded on the left, {bad('sdpa')} of its weights get a gradient of NaN in "
+        f"sdpa, {bad('eager')} in eager: a padded token's vector is 0, and the root of its mean square has no eps."
+    )
+
+
 def dbrx() -> str:
     import transformers
 
@@ -162,6 +181,7 @@ FAULTS: dict[str, Callable[[], str]] = {
     "FSMT": fsmt,
     "XLM, FlauBERT": xlm,
     "RecurrentGemma": recurrentgemma,
+    "Gemma 3n": gemma3n,
     "DBRX": dbrx,
 }
 

@@ -101,7 +101,7 @@ class Questions:
         return {**found, "all": ask(_copied(self.base))}
 
     def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
-        """What does not hold, a sentence each."""
+        """What does not hold, a sentence each; Differs where nothing else is found and the processes disagree."""
         found, first = [], answers["first"]
         whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
         if not whole:
@@ -111,7 +111,10 @@ class Questions:
             found += self._among_others(answers, name, value) + self._later(answers, name, value)
         if not any(far(value, answers["later"].get(name)) for name, value in whole.items()):
             found.append("its answers do not hang on its input")
-        return tuple(dict.fromkeys(found))
+        certain = tuple(dict.fromkeys(one for one in found if one != OTHER_WEIGHTS))
+        if OTHER_WEIGHTS in found and not certain:
+            raise Differs(OTHER_WEIGHTS)
+        return certain
 
     def _among_others(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
         alone = [answers[f"alone {i}"].get(name) for i in range(EXAMPLES)]
@@ -119,7 +122,7 @@ class Questions:
             return []
         there = answers["all"].get(name)  # the same process as the examples alone
         if there is not None and not any(far(there[i : i + 1], one) for i, one in enumerate(alone)):
-            raise Differs(OTHER_WEIGHTS)
+            return [OTHER_WEIGHTS]
         return ["an example's answer hangs on its neighbours in the batch"]
 
     def _later(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:

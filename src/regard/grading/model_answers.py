@@ -95,7 +95,7 @@ def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
             again = questions.broken(answers)
         except Differs as error:
             reason = f"the audit found nothing, but {error}, so that nothing could be asked again; a person has to look"
-            return Outcome(status=Status.DOUBTED, share=1.0, reason=reason, **kept)
+            return Outcome(status=Status.DOUBTED, share=0.0, reason=reason, **kept)
     if failures or again:
         names = failures or again
         reason = f"the audit failed: {', '.join(failures)}" if failures else f"asked again from outside: {again[0]}"

@@ -154,7 +154,7 @@ def table() -> str:
         "small models with random weights.",
         f"{len(rows)} of {len(classes()) * len(KERNELS)} combinations of class and kernel tried; {len(ok)} built and "
         f"audited ({len(names)} classes), {len(clean)} of them without a failure"
-        + (f"; {earlier} of these before the last checks were added." if earlier else "."),
+        + (f"; {earlier} of the audits were made before the last checks were added." if earlier else "."),
         "",
         "Failures by property (combinations that fail it):",
     ]
@@ -197,6 +197,7 @@ def _not_run(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if row["outcome"] != "audited":
             why = row.get("why", "").replace(row["class"], "it").partition(" when called with")[0]
+            why = why.partition(". Please")[0]
             reasons.setdefault(why, []).append(f"{row['class']} ({row['kernel']})")
     return [f"  {why}\n    {', '.join(names)}" for why, names in reasons.items()]
 

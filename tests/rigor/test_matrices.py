@@ -143,3 +143,13 @@ def test_quick_products_take_every_row(rows: int) -> None:
     target = np.array([[float(x) for x in row] for row in exact(left, right)])
     rest, error = difference(target, left, right, quick=True)
     assert error_of(target, left, right, rest) <= error <= 1e-9
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_is_below_the_last_slice_is_paid_for(*, swapped: bool) -> None:
+    """Four numbers so far apart that each takes a slice of its own, and the last is left over: it is the product."""
+    far = np.array([[2.0 ** -(30 * k)] for k in range(4)])
+    last = np.array([[0.0], [0.0], [0.0], [1.0]])
+    left, right = (last, far) if swapped else (far, last)
+    rest, error = difference(np.zeros((1, 1)), left, right)
+    assert error_of(np.zeros((1, 1)), left, right, rest) <= error < 2.0**-89

@@ -112,7 +112,7 @@ def test_product_and_inputs(run, transposed):
     flags = ["--transposed"] if transposed else []
     code, out, _ = run("--product", "q.npy", "k.npy", *flags, "--rank", "2", "--inputs", "x.npy", "--check")
     assert code == 0
-    assert "A B^T: 7 x 7" in out
+    assert "A Bᵀ: 7 x 7" in out
     assert f"scale {3**-0.5:.6g}" in out
     assert "3 of 3 stated intervals" in out
 

@@ -86,7 +86,7 @@ def test_what_is_said_for_all_and_for_one(tmp_path) -> None:
     assert found.limits == Limits(instances=20)
     assert found.points == 3.5
     assert one.rule() == "All points if no failure is found, else none."
-    assert "50% with the smallest and plainest instances, 100% with an adversary" in two.rule()
+    assert "50% with the smallest and plainest instances, all with random instances and an adversary" in two.rule()
 
 
 def test_all_mistakes_at_once(tmp_path) -> None:

@@ -230,7 +230,8 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(name, self, is_package=name in self.around)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        exec(compile(self.texts.get(module.__name__, ""), f"<{module.__name__}>", "exec"), module.__dict__)
+        module.__file__ = f"<{module.__name__}>"  # some name files beside them, which are not there
+        exec(compile(self.texts.get(module.__name__, ""), module.__file__, "exec"), module.__dict__)
 
 
 def _tool(sent: dict[str, Any] | None) -> Any:

@@ -106,7 +106,7 @@ def audit(
     >>> layer = torch.nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
     >>> found = audit(layer, properties=["batch"])
     >>> found.answer, [str(f.status) for f in found.findings]
-    (True, ['pass', 'pass', 'pass', 'pass'])
+    (True, ['pass', 'pass', 'pass', 'pass', 'pass'])
     """
     start = time.monotonic()
     given = model if isinstance(model, Given) else give(model, inputs, causal=causal, masks=masks)

@@ -68,6 +68,7 @@ class Marks:
         self.stacked: dict[int, tuple[Weak, int]] = {}
         self.terms: dict[int, tuple[Weak, Terms]] = {}
         self.constants = {storage_address(tensor) for tensor in _own_tensors(model)}
+        self.copies: dict[int, Weak] = {}  # of constants, cast to another type: gone soon, and their places taken
         self.keep_pairs = keep_pairs
 
     def get(self, tensor: Any) -> Mark | None:
@@ -82,7 +83,9 @@ class Marks:
         self.table[storage_address(tensor)] = (weakly(tensor), mark)
 
     def is_constant(self, tensor: Tensor) -> bool:
-        return storage_address(tensor) in self.constants
+        address = storage_address(tensor)
+        copy = self.copies.get(address)
+        return address in self.constants or (copy is not None and not copy.expired())
 
     def stacks(self, tensor: Tensor) -> int | None:
         """How many equal pieces were put behind one another along the first axis to make this tensor."""
@@ -114,7 +117,7 @@ class Marks:
         elif self.table:
             self._pass_on(name, args, kwargs, out)
         if name in ("_to_copy", "to", "clone") and self.is_constant(args[0]):
-            self.constants.add(storage_address(out))
+            self.copies[storage_address(out)] = weakly(out)
 
     def _product(self, name: str, args: tuple[Any, ...], out: Tensor) -> None:
         left, right = args[1:3] if name == "baddbmm" else args[:2]

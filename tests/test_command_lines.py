@@ -146,6 +146,7 @@ def test_every_line_runs_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
         check(line, shell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_line_is_understood(page: Path) -> None:
     for line in lines_to_read(page):

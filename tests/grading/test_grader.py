@@ -365,6 +365,7 @@ def open_place(place):
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])
 def test_no_submission_changes_anothers_mark_or_gets_its_own_by_force(tier, open_place) -> None:
     place = open_place

@@ -24,6 +24,7 @@ from regard.grading.submissions import read_submissions
 from regard.grading.writing import write_marks
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.slow  # each starts torch several times, in a jail
 TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
 TRANSFORMER = Task(id="t", kind=Kind.TRANSFORMER, points=7, function="TransformerTranslator", claim="translator")
 AUDITED = Task(id="a", kind=Kind.AUDIT, points=2, function="build")
@@ -95,7 +96,7 @@ def test_a_pile_of_models_is_graded_in_the_jail_and_mistakes_are_counted(tmp_pat
     assert "softmax over the queries" not in page  # where, and not what: a hint that does not give it away
 
 
-@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, pytest.param(Tier.LANDLOCK, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, Tier.LANDLOCK])
 def test_an_audit_in_the_jail(tier: Tier) -> None:
     healthy = run(AUDITED, HEALTHY, tier)
     assert (healthy.status, healthy.share, healthy.tier) == (Status.PASSED, 1.0, tier.value)
@@ -104,7 +105,7 @@ def test_an_audit_in_the_jail(tier: Tier) -> None:
     assert (leaky.status, leaky.share, leaky.reason) == (Status.FAILED, 0.0, "the audit failed: batch")
 
 
-@pytest.mark.parametrize("tier", [Tier.LANDLOCK, pytest.param(Tier.BUBBLEWRAP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tier", [Tier.LANDLOCK, Tier.BUBBLEWRAP])
 def test_an_audit_that_lies_is_found_out_by_its_answers(tier: Tier) -> None:
     found = run(AUDITED, LIES, tier)
     assert (found.status, found.share) == (Status.FAILED, 0.0)
@@ -155,14 +156,12 @@ sys.modules["regard.grading.audit_inside"]._told = lambda found: []
 """
 
 
-@pytest.mark.slow
 def test_answers_by_the_number_of_the_call_are_found_out() -> None:
     found = run(AUDITED, BY_THE_CALL)
     assert found.status is Status.FAILED
     assert "the same question has two answers" in found.reason
 
 
-@pytest.mark.slow
 def test_matrices_that_were_not_drawn_wait_for_a_person() -> None:
     """Honest and unusual: weight norm computes its matrix from its parameters. Not a zero, and not a mark either."""
     text = _text().replace(
@@ -338,7 +337,7 @@ def weighed(tmp_path: Path, code: str, data: bytes | None, tier: Tier) -> tuple[
     return row.points, row.questions[0].reason
 
 
-@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, pytest.param(Tier.LANDLOCK, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, Tier.LANDLOCK])
 def test_a_model_with_weights_is_scored_in_the_jail(tmp_path: Path, tier: Tier) -> None:
     if tier not in TIERS:
         pytest.skip(f"{tier.value}: {jails.why_not(tier)}")

@@ -102,6 +102,7 @@ def test_what_is_written_is_checked_before_the_rest_is(tmp_path: Path, parts: in
     assert f"{next_one}: not finished" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from coursework.transformer.test_transformer_check import filled
 from regard.coursework.answers import jail as jails
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
@@ -282,13 +283,30 @@ def test_without_any_jail_the_pack_refuses_and_says_so(unpacked, monkeypatch) ->
 
 
 def test_what_cannot_be_packed(tmp_path) -> None:
-    (tmp_path / "a.toml").write_text('[[question]]\nclaim = "translator"\n')
     (tmp_path / "b.toml").write_text(TOML)
     (tmp_path / "secret.txt").write_bytes(KEY)
-    with pytest.raises(InputError, match="asks for a model is not run in the packed autograder"):
-        autograder.pack(
-            read_assignment(tmp_path / "a.toml"), str(tmp_path / "secret.txt"), "x.zip", system="gradescope"
-        )
     with pytest.raises(InputError, match=r"must end in \.zip"):
         autograder.pack(read_assignment(tmp_path / "b.toml"), str(tmp_path / "secret.txt"), "x", system="gradescope")
     assert ast.parse(autograder.PROGRAM)
+
+
+@pytest.mark.slow
+def test_a_model_is_graded_in_the_pack_from_a_file_of_its_own(unpacked, tmp_path) -> None:
+    pytest.importorskip("torch")
+    if jails.why_not(Tier.LANDLOCK):
+        pytest.skip(f"landlock: {jails.why_not(Tier.LANDLOCK)}")
+    (tmp_path / "m.toml").write_text(TOML + '[[question]]\nid = "model"\nclaim = "translator"\npoints = 7\n')
+    autograder.pack(
+        read_assignment(tmp_path / "m.toml"), str(tmp_path / "secret.txt"), str(tmp_path / "m.zip"), system="gradescope"
+    )
+    with zipfile.ZipFile(tmp_path / "m.zip") as archive:
+        archive.extractall(unpacked / "source")
+    assert " torch" in (unpacked / "source" / "setup.sh").read_text()
+    filled(unpacked / "submission" / "model.py")
+    (unpacked / "submission" / "answers.py").write_text(
+        "import math\ndef copying_condition(n, eps): return math.log((n - 1) / eps)\n"
+    )
+    autograder.main(["gradescope", str(unpacked), "landlock"], source=unpacked / "source")
+    said = json.loads((unpacked / "results" / "results.json").read_text())
+    scores = {test["name"]: test.get("score") for test in said["tests"]}
+    assert (scores["1"], scores["model"]) == (10, 7)

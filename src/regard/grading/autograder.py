@@ -24,7 +24,7 @@ from typing import Any
 import regard
 from regard.arrays import check_target
 from regard.coursework.answers.jail import Tier
-from regard.errors import InputError, RegardError
+from regard.errors import RegardError
 from regard.files import write_file
 from regard.grading.assignment import Assignment, Kind
 from regard.grading.formats import NOT_GRADED, gradescope, prairielearn
@@ -84,13 +84,12 @@ class Packed(Result):
 
 def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Packed:
     """Write the zip; the assignment, its files and the secret are in it."""
-    if any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) or task.weights for task in assignment.tasks):
-        raise InputError("A question that asks for a model is not run in the packed autograder; take it out first.")
+    models = any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) or task.weights for task in assignment.tasks)
     target = check_target(path, (".zip",))
     read_secret(secret)
     source = "/autograder/source" if system == "gradescope" else "/grade/tests"
     files = {
-        "setup.sh": SETUP.format(needed=" ".join(NEEDED)).encode(),
+        "setup.sh": SETUP.format(needed=" ".join((*NEEDED, *(["torch"] if models else [])))).encode(),
         "run_autograder": RUN.format(source=source, system=system).encode(),
         "run.py": PROGRAM.encode(),
         "assignment.toml": assignment.path.read_bytes(),

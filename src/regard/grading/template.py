@@ -101,6 +101,9 @@ def file_name(text: str) -> str:
     return plain if plain == text else f"{plain}-{hashlib.sha256(identity(text).encode()).hexdigest()[:8]}"
 
 
+APART = "Hand it in as a file of its own beside this one: torch is there for that file only."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """One question: words, and the code to fill in (empty for words)."""
@@ -116,8 +119,10 @@ def part(task: Task, seed: int | None) -> Part:
     if task.kind is Kind.WRITTEN:
         return Part(title=title, words=text_of(task), code="")
     if task.kind in (Kind.TRANSFORMER, Kind.AUDIT):
-        frame = "regard claims translator --template my.py writes its frame."
-        return Part(title=title, words=f"{text_of(task)} Write a class {task.function}; {frame}", code="")
+        frame = " regard claims translator --template my.py writes its frame." * (task.kind is Kind.TRANSFORMER)
+        what = "a class" if task.kind is Kind.TRANSFORMER else "a function that returns a torch model,"
+        words = f"{text_of(task)} Write {what} {task.function}.{frame} {APART}"
+        return Part(title=title, words=words, code=f"# {task.function}: in a file of its own")
     words = text_of(task)
     if task.kind is Kind.STATEMENTS and seed is not None:
         from regard.grading.statements import drawn

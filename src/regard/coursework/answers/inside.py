@@ -189,7 +189,7 @@ class Refused(importlib.abc.MetaPathFinder):
         if top == "regard":
             raise ModuleNotFoundError("an answer must stand on its own: regard cannot be imported in it")
         if self.packages is not None and not _open(top, self.packages):
-            there = ", ".join(self.packages)
+            there = ", ".join(self.packages) + "; put a model into a file of its own" * (top == "torch")
             raise ModuleNotFoundError(f"No module named {top!r}; in the jail there are Python's own, and {there}")
 
 

@@ -18,11 +18,11 @@ quick: $(VENV)/.ready
 	  tests/rigor tests/subspace tests/symmetry tests/lowrank tests/noise/test_model.py tests/positions/test_machine.py \
 	  tests/design/test_certificate.py tests/design/test_verbs.py tests/design/test_key_ceiling.py
 
-# Ten minutes on two idle cores: everything that protects users.
+# Some eight minutes on two idle cores: everything that protects users, but for what drives a browser.
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: some twenty-five minutes.
+# What CI runs: some thirty minutes.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -20,6 +20,7 @@ from regard.grading.marks import marked, student_view
 from regard.grading.model_answers import AUDIT
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
+from regard.grading.self_check import check_assignment
 from regard.grading.submissions import read_submissions
 from regard.grading.writing import write_marks
 
@@ -367,3 +368,15 @@ def test_weights_are_safetensors(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.toml").write_text(WEIGHED.replace("weights.safetensors", name))
     with pytest.raises(InputError, match=r"weights must be the name of a \.safetensors file that students hand in"):
         read_assignment(tmp_path / "a.toml")
+
+
+def test_an_assignment_with_models_is_tried_out_with_our_own(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(MODELS)
+    checked = check_assignment(read_assignment(tmp_path / "a.toml"), jail=Tier.NONE)
+    assert checked.answer
+    assert {(trial.question, trial.given, trial.points) for trial in checked.trials} == {
+        ("t", "right", 7.0), ("t", "divides by nothing", 6.0), ("t", "softmax over the queries", 6.0),
+        ("a", "right", 2.0), ("a", "shares the batch", 0.0),
+    }  # fmt: skip
+    (leaks,) = (trial for trial in checked.trials if trial.given == "shares the batch")
+    assert leaks.reason == "the audit failed: batch"

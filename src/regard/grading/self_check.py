@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import resources
+from importlib.util import find_spec
 
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
@@ -28,6 +29,14 @@ CHEATS = {
     "returns its first argument": "def {name}(*arguments):\n    return arguments[0] if arguments else 1\n",
     HUGE: "def {name}(*arguments):\n    return 1e9\n",
     "returns NaN": "def {name}(*arguments):\n    return float('nan')\n",
+}
+MODELS = (Kind.TRANSFORMER, Kind.AUDIT)
+MISTAKES = {  # in our own model: what stands there, and what a wrong answer has instead
+    Kind.TRANSFORMER: {
+        "divides by nothing": (" / q.shape[-1] ** 0.5", ""),
+        "softmax over the queries": ("dim=-1", "dim=-2"),
+    },
+    Kind.AUDIT: {"shares the batch": ("return nn.TransformerEncoderLayer", "return Leaks")},
 }
 
 
@@ -85,8 +94,9 @@ class AssignmentChecked(Result):
 
 
 def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress | None = None) -> AssignmentChecked:
-    """Grade our own answers to every question that a function answers."""
-    jobs = [(task, *one) for task in assignment.tasks if task.by_function for one in _answers(task)]
+    """Grade our own answers to every question that code answers; models where torch is installed."""
+    tried = [task for task in assignment.tasks if task.by_function or (task.kind in MODELS and _torch())]
+    jobs = [(task, *one) for task in tried for one in _answers(task)]
     trials = []
     for done, (task, name, right, source) in enumerate(jobs, 1):
         given = Given(name="ours.py", source=source, seed=7)
@@ -111,11 +121,9 @@ def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress |
 
 
 def _untried(assignment: Assignment) -> Iterator[str]:
-    reasons = {
-        Kind.WRITTEN: "a person marks it",
-        Kind.TRANSFORMER: "a model; regard claims translator --check shows ours",
-        Kind.AUDIT: "a model",
-    }
+    reasons = {Kind.WRITTEN: "a person marks it"}
+    if not _torch():
+        reasons |= dict.fromkeys(MODELS, "a model, and torch is not installed: pip install 'regard[torch]'")
     for task in assignment.tasks:
         if task.kind in reasons:
             yield f"{task.id} ({reasons[task.kind]})"
@@ -140,8 +148,24 @@ def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
     elif task.kind is Kind.STATEMENTS:
         yield from _of_statements(task)
         return
+    elif task.kind in MODELS:
+        yield from _of_models(task)
+        return
     for said, code in CHEATS.items():
         yield said, False, code.format(name=name).encode()
+
+
+def _of_models(task: Task) -> Iterator[tuple[str, bool, bytes]]:
+    text = (resources.files("regard.grading.solutions") / "transformer.py").read_text(encoding="utf-8")
+    ours = "TransformerTranslator" if task.kind is Kind.TRANSFORMER else "healthy"
+    named = "" if task.function == ours else f"\n{task.function} = {ours}\n"
+    yield "right", True, (text + named).encode()
+    for said, (old, new) in MISTAKES[task.kind].items():
+        yield said, False, (text.replace(old, new) + named).encode()
+
+
+def _torch() -> bool:
+    return find_spec("torch") is not None
 
 
 def own_answer(text: str, found: str, name: str) -> bytes:

@@ -56,7 +56,7 @@ def tab(lab, browser):
     context.close()
     assert page.asked
     assert all(url.startswith(lab.address) for url in page.asked), page.asked
-    assert not page.wrong
+    assert not page.wrong, page.wrong
 
 
 def settled(tab):

@@ -77,6 +77,8 @@ def test_a_deed_too_many_does_not_take_the_others_along(tab, slow):
     settled(tab)
     assert len(word(tab, "keys").split(";")) == 10
     assert "The drawing has room for 10 keys" in tab.text_content("#say") + tab.text_content("#trouble")
+    # the last press may be asked alone, and is then refused (400), of which the browser takes note
+    tab.wrong[:] = [said for said in tab.wrong if "status of 400" not in said]
 
 
 def turned(tab, steps):

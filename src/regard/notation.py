@@ -156,11 +156,11 @@ def readable(text: str) -> str:
 
 
 def _changed(text: str) -> str:
-    text = _SIGN.sub(lambda found: SIGNS[found[0]], text)
-    text = _ROOT.sub(lambda found: f"√{found[1] or found[2] or ''}", text)
-    text = _LETTER.sub(lambda found: LETTERS[found[1]], text)
-    text = _TRANSPOSED.sub("ᵀ", _RAISED.sub(lambda found: found[1].translate(_UP), text))
-    return _LOWERED.sub(lambda found: found[1].translate(_DOWN), text)
+    text = _SIGN.sub(lambda match: SIGNS[match[0]], text)
+    text = _ROOT.sub(lambda match: f"√{match[1] or match[2] or ''}", text)
+    text = _LETTER.sub(lambda match: LETTERS[match[1]], text)
+    text = _TRANSPOSED.sub("ᵀ", _RAISED.sub(lambda match: match[1].translate(_UP), text))
+    return _LOWERED.sub(lambda match: match[1].translate(_DOWN), text)
 
 
 def readable_values(value: object) -> object:
@@ -193,18 +193,18 @@ def pieces(text: str) -> list[Piece]:
     >>> [piece.text for piece in pieces("Here a random matrix, k = 3, and a T^2 -> 0.") if piece.formula]
     ['k = 3', 'a T^2 -> 0']
     """
-    found: list[Piece] = []
+    parts: list[Piece] = []
     end = 0
     for kept in _KEPT.finditer(text):
-        found += [*_parted(text[end : kept.start()]), Piece(kept[0], False)]
+        parts += [*_parted(text[end : kept.start()]), Piece(kept[0], False)]
         end = kept.end()
-    return _joined([*found, *_parted(text[end:])])
+    return _joined([*parts, *_parted(text[end:])])
 
 
 def _parted(text: str) -> list[Piece]:
     """Formulas and prose of a text in which nothing is typed by somebody."""
     words = re.findall(r"\S+\s*", text)
-    found = [Piece(text[: len(text) - len(text.lstrip())], False)]
+    parts = [Piece(text[: len(text) - len(text.lstrip())], False)]
     run, is_formula = "", False
     for word, kind in zip([*words, ""], [*_kinds([word.rstrip() for word in words]), ""], strict=True):
         if kind:
@@ -213,11 +213,11 @@ def _parted(text: str) -> list[Piece]:
         ends = _ENDING.search(word.rstrip())
         goes_on = kind and (ends is None or (ends[0] == "," and _opened(run) > 0))
         if run and not goes_on:
-            found += _closed(run) if is_formula else [Piece(run, False)]
+            parts += _closed(run) if is_formula else [Piece(run, False)]
             run, is_formula = "", False
         if not kind:
-            found.append(Piece(word, False))
-    return [piece if piece.formula else Piece(_changed(piece.text), False) for piece in _joined(found)]
+            parts.append(Piece(word, False))
+    return [piece if piece.formula else Piece(_changed(piece.text), False) for piece in _joined(parts)]
 
 
 def _opened(text: str) -> int:
@@ -291,18 +291,18 @@ def _closed(text: str) -> list[Piece]:
                 unmatched.pop()
             else:
                 unmatched.append(i)
-    found, start = [], 0
+    parts, start = [], 0
     for i in unmatched:
         formula = text[start:i].rstrip()
-        found += [Piece(formula, True), Piece(text[start + len(formula) : i + 1], False)]
+        parts += [Piece(formula, True), Piece(text[start + len(formula) : i + 1], False)]
         start = i + 1
-    return [*found, Piece(text[start:], True), Piece(after, False)]
+    return [*parts, Piece(text[start:], True), Piece(after, False)]
 
 
-def _joined(found: list[Piece]) -> list[Piece]:
+def _joined(parts: list[Piece]) -> list[Piece]:
     """Prose beside prose put together, nothing left out."""
     joined: list[Piece] = []
-    for piece in found:
+    for piece in parts:
         if joined and not piece.formula and not joined[-1].formula:
             joined[-1] = Piece(joined[-1].text + piece.text, False)
         elif piece.text:

@@ -73,11 +73,11 @@ def claims(
     if not words:
         _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
-    found, file = _found(words, template=template)
+    asked_for, file = _found(words, template=template)
     if template:
-        show(_one(found, "--template").template(file), as_json=as_json)
+        show(_one(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:
-        claim = _one(found, "--answer")
+        claim = _one(asked_for, "--answer")
         if hint and not claim.asks_for_code:
             raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
         progress = _started(answer, jail=jail)
@@ -86,15 +86,15 @@ def claims(
         )
         show(checked, as_json=as_json)
     if plot is not None or given:  # bad parameters are refused before anything is written
-        claim = _one(found, "--plot" if plot is not None else "--set")
+        claim = _one(asked_for, "--plot" if plot is not None else "--set")
         claim.chosen(**given)
         if plot is not None:
             claim.plot(plot, **given)
     if check and proof:
-        show(found.answered(**given), as_json=as_json, formulas=True)
+        show(asked_for.answered(**given), as_json=as_json, formulas=True)
     if check:
-        show(found.check(**given), as_json=as_json, formulas=True)
-    show(found.proof(**given) if proof else found, as_json=as_json, formulas=True)
+        show(asked_for.check(**given), as_json=as_json, formulas=True)
+    show(asked_for.proof(**given) if proof else asked_for, as_json=as_json, formulas=True)
 
 
 def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | None]:
@@ -116,12 +116,12 @@ def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | No
     return claim, file
 
 
-def _one(found: Claim | Found, option: str) -> Claim:
+def _one(asked_for: Claim | Found, option: str) -> Claim:
     """The one claim that an option is about."""
     from regard.coursework.finding import Found
 
     checkable = option in ("--template", "--answer")
-    return found.the_claim(option, checkable=checkable) if isinstance(found, Found) else found
+    return asked_for.the_claim(option, checkable=checkable) if isinstance(asked_for, Found) else asked_for
 
 
 def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
@@ -134,8 +134,8 @@ def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
         _list_quickly()
     from regard.coursework.catalogue import claims as catalogue
 
-    found = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
-    show(found, as_json=as_json, details=details, formulas=True)
+    listing = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
+    show(listing, as_json=as_json, details=details, formulas=True)
 
 
 def _list_quickly() -> None:

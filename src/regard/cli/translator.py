@@ -87,13 +87,13 @@ def train(
     with joined() as team:
         watch, say = (TrainingWatch(), note) if team.leads else (None, None)
         try:
-            found = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
+            trained = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
         except KeyboardInterrupt:
             if team.leads:
                 note("stopped; the same command goes on from the last checkpoint.")
             raise typer.Exit(130) from None
     if team.leads:
-        show(found, as_json=as_json)
+        show(trained, as_json=as_json)
 
 
 @app.command()
@@ -210,14 +210,14 @@ def translate(
     """
     sentences = _sentences(text)
     opened = _opened(run, weights, model)
-    found = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
-    if found.cut:
-        note(f"{len(found.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
-    for line in found.doubts[:5]:
+    translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
+    if translation.cut:
+        note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
+    for line in translation.doubts[:5]:
         note(line)
-    if len(found.doubts) > 5:
-        note(f"{len(found.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")
-    show(found, as_json=as_json)
+    if len(translation.doubts) > 5:
+        note(f"{len(translation.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")
+    show(translation, as_json=as_json)
 
 
 @app.command()
@@ -294,8 +294,8 @@ def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pa
     from regard.translator.training.preparation import load_data
 
     if test is not None:
-        found = read_pairs(*test)
-        return Pairs([clean(s) for s in found.source], [clean(t) for t in found.target])
+        pairs = read_pairs(*test)
+        return Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target])
     corpus = load_data(settings)
     if split == "test" and corpus.test is None:
         raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE, or --split validation.")
@@ -375,8 +375,8 @@ def compare(
                 "training."
             )
         own = own_code(model)
-        found = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
-        show(found, as_json=as_json)
+        comparison = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
+        show(comparison, as_json=as_json)
     if model is not None:
         raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
     if not embeddings:
@@ -397,28 +397,29 @@ def _finished_runs() -> list[str]:
     """The finished runs in the folder runs, where there are two or more: what a bare `compare` is about."""
     from regard.translator.runs.records import is_finished
 
-    found = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
-    if len(found) < 2:
-        there = f"only {found[0]}" if found else "none"
+    finished = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
+    if len(finished) < 2:
+        there = f"only {finished[0]}" if finished else "none"
         raise InputError(
             f"A comparison needs two finished runs, and in the folder runs there is {there}. To train two and compare "
             "them, some minutes: regard translator compare builtin --with learned,positions=none --seeds 1"
         )
-    return found
+    return finished
 
 
 def _everything_in_runs() -> list[Path]:
     """The runs, comparisons and studies in the folder runs that have results: what a bare `report` is about."""
     folders = [folder for folder in sorted(Path("runs").glob("*")) if folder.is_dir()]
-    found = [folder for folder in folders if _has_results(folder)]
-    if not found:
+    with_results = [folder for folder in folders if _has_results(folder)]
+    if not with_results:
         raise InputError(
             "There is nothing to report on: the folder runs has no finished run. Make one, some minutes: "
             "regard translator train"
         )
-    if len(found) < len(folders):
-        note(f"left out, since nothing in them is finished: {', '.join(str(f) for f in folders if f not in found)}")
-    return found
+    if len(with_results) < len(folders):
+        left_out = ", ".join(str(folder) for folder in folders if folder not in with_results)
+        note(f"left out, since nothing in them is finished: {left_out}")
+    return with_results
 
 
 def _has_results(folder: Path) -> bool:
@@ -488,11 +489,11 @@ def tune(
     settings = _settings(config, changes or [], data=data, source=source, target=target)
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
     command = shlex.join(["regard", *sys.argv[1:]])
-    found = search(
+    study = search(
         settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
         storage=storage, watch=TrainingWatch(), say=note, command=command,
     )  # fmt: skip
-    show(found, as_json=as_json)
+    show(study, as_json=as_json)
 
 
 @app.command()
@@ -525,7 +526,7 @@ def report(
     command = shlex.join(["regard", *sys.argv[1:]])
     own = own_code(model)
     file = out if out is not None else Path(f"report.{format or 'html'}")
-    found = write(
+    written = write(
         folders or _everything_in_runs(),
         file,
         replace=replace,
@@ -536,4 +537,4 @@ def report(
         title=title,
         author=author,
     )
-    show(found, as_json=as_json)
+    show(written, as_json=as_json)

@@ -71,12 +71,12 @@ class Claims(Mapping[str, Claim]):
         >>> claims.named("average-w").name
         'average-within-budget'
         """
-        found = [name] if name in self else [one for one in self._modules() if name and one.startswith(name.lower())]
-        if len(found) > 1:
+        fitting = [name] if name in self else [one for one in self._modules() if name and one.startswith(name.lower())]
+        if len(fitting) > 1:
             raise InputError(
-                f"{name!r} begins the names of {', '.join(sorted(found))}: write more of the one you mean."
+                f"{name!r} begins the names of {', '.join(sorted(fitting))}: write more of the one you mean."
             )
-        return self[found[0] if found else name]
+        return self[fitting[0] if fitting else name]
 
     def of(self, set: str, question: str | None = None) -> Found:
         """The questions of a set, or those whose label is or begins with ``question``, with the claims behind them.
@@ -108,8 +108,8 @@ class Claims(Mapping[str, Claim]):
 
     def _answering(self, name: str, label: str) -> tuple[Claim, ...]:
         """The claims of one question; what the set says in passing (a hint) comes last."""
-        found = [(claim, source) for claim in self._sorted() for source in claim.sources if source.name == name]
-        here = [(source.aside, claim) for claim, source in found if label in source.labels]
+        of_the_set = [(claim, source) for claim in self._sorted() for source in claim.sources if source.name == name]
+        here = [(source.aside, claim) for claim, source in of_the_set if label in source.labels]
         return tuple(claim for _, claim in sorted(here, key=lambda pair: pair[0]))
 
     def _hint(self, name: str) -> str:
@@ -121,8 +121,8 @@ class Claims(Mapping[str, Claim]):
         return f"did you mean {near[0]}?" if near else "regard claims lists them all."
 
     def _modules(self) -> dict[str, str]:
-        found = iter_modules(import_module(PACKAGE).__path__)
-        return {module.name.replace("_", "-"): module.name for module in found}
+        modules = iter_modules(import_module(PACKAGE).__path__)
+        return {module.name.replace("_", "-"): module.name for module in modules}
 
     def _sorted(self) -> tuple[Claim, ...]:
         everything = [self[name] for name in self._modules()]

@@ -86,10 +86,10 @@ def questions() -> tuple[tuple[str, str], ...]:
 def _items() -> dict[tuple[str, str], tuple[Item, ...]]:
     """The items by set and label; a question that two lists name has the items of both, in the file's order."""
     text = resources.files("regard.coursework").joinpath("checklists.toml").read_text(encoding="utf-8")
-    found: dict[tuple[str, str], tuple[Item, ...]] = {}
+    by_question: dict[tuple[str, str], tuple[Item, ...]] = {}
     for one in tomllib.loads(text)["checklist"]:
         items = tuple(Item(**item) for item in one["items"])
         for name, labels in one["of"].items():
             for label in labels:
-                found[name, label] = (*found.get((name, label), ()), *items)
-    return found
+                by_question[name, label] = (*by_question.get((name, label), ()), *items)
+    return by_question

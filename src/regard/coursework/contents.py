@@ -56,8 +56,8 @@ def write() -> None:
     from regard.coursework.catalogue import claims
     from regard.files import write_file
 
-    found = [[claim.topic, claim.name, claim.statement] for claim in claims.listing().claims]
-    text = json.dumps({"files": _checksums(), "claims": found}, indent=1, ensure_ascii=False)
+    listed = [[claim.topic, claim.name, claim.statement] for claim in claims.listing().claims]
+    text = json.dumps({"files": _checksums(), "claims": listed}, indent=1, ensure_ascii=False)
     write_file(HERE / "contents.json", f"{text}\n".encode())
 
 

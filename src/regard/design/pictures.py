@@ -20,40 +20,40 @@ Array = NDArray[np.float64]
 MOST_BARS = 30
 
 
-def draw(found: Design | Ceiling, keys: Array, path: str) -> None:
+def draw(answer: Design | Ceiling, keys: Array, path: str) -> None:
     """Write a picture of a design to a file; its ending says the format."""
-    save(sketch(found, keys), path)
+    save(sketch(answer, keys), path)
 
 
-def sketch(found: Design | Ceiling, keys: Array) -> Figure:
+def sketch(answer: Design | Ceiling, keys: Array) -> Figure:
     """The picture as a matplotlib figure: for keys in the plane the geometry, and always the weights."""
     flat = keys.shape[1] == 2
     figure = new_figure(9.6 if flat else 6.4, 4.4)
     axes = figure.subplots(1, 2 if flat else 1, squeeze=False)[0]
     if flat:
-        _plane(axes[0], found, keys)
-    _bars(axes[-1], found, keys)
+        _plane(axes[0], answer, keys)
+    _bars(axes[-1], answer, keys)
     return figure
 
 
-def _chosen(found: Design | Ceiling) -> list[int]:
-    return [found.key] if isinstance(found, Ceiling) else list(found.chosen)
+def _chosen(answer: Design | Ceiling) -> list[int]:
+    return [answer.key] if isinstance(answer, Ceiling) else list(answer.chosen)
 
 
-def _weights(found: Design | Ceiling, keys: Array) -> Array:
+def _weights(answer: Design | Ceiling, keys: Array) -> Array:
     """The weights that the answer's query really gives, or equal ones where there is no query."""
-    if isinstance(found, Design) and found.weights is not None:
-        return found.weights
-    rows = found.certificate.allowed
+    if isinstance(answer, Design) and answer.weights is not None:
+        return answer.weights
+    rows = answer.certificate.allowed
     allowed = np.ones(len(keys), dtype=bool) if rows is None else np.isin(np.arange(len(keys)), rows)
-    query = np.zeros(keys.shape[1]) if found.query is None else found.query
-    scores = found.certificate.scale * ((keys - keys.mean(axis=0)) @ query)
+    query = np.zeros(keys.shape[1]) if answer.query is None else answer.query
+    scores = answer.certificate.scale * ((keys - keys.mean(axis=0)) @ query)
     weights = np.where(allowed, np.exp(np.where(allowed, scores - scores[allowed].max(), 0.0)), 0.0)
     return np.asarray(weights / weights.sum())
 
 
-def _plane(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
-    weights, chosen = _weights(found, keys), _chosen(found)
+def _plane(axes: Axes, answer: Design | Ceiling, keys: Array) -> None:
+    weights, chosen = _weights(answer, keys), _chosen(answer)
     _hull(axes, keys)
     colours = [VERMILION if i in chosen else BLUE for i in range(len(keys))]
     axes.scatter(keys[:, 0], keys[:, 1], s=40 + 400 * weights, c=colours, alpha=0.8, edgecolors="white", zorder=3)
@@ -61,9 +61,9 @@ def _plane(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
         for i, (x, y) in enumerate(keys):
             away = 3 + 0.36 * np.sqrt(40 + 400 * weights[i])  # just outside the disc
             axes.annotate(str(i), (x, y), xytext=(away, away), textcoords="offset points", fontsize=9, zorder=4)
-    if found.query is not None and np.any(found.query):
-        _arrow(axes, found.query, keys, GREEN, f"query, norm {np.linalg.norm(found.query):.3g}")
-    textbook = found.textbook if isinstance(found, Design) else None
+    if answer.query is not None and np.any(answer.query):
+        _arrow(axes, answer.query, keys, GREEN, f"query, norm {np.linalg.norm(answer.query):.3g}")
+    textbook = answer.textbook if isinstance(answer, Design) else None
     if textbook is not None:
         _arrow(axes, textbook.query, keys, GREY, f"textbook query, norm {textbook.norm:.3g}")
     axes.set_aspect("equal", adjustable="datalim")
@@ -93,37 +93,37 @@ def _hull(axes: Axes, keys: Array) -> None:
     axes.fill(corners[:, 0], corners[:, 1], color=BLUE, alpha=0.08, zorder=1)
 
 
-def _bars(axes: Axes, found: Design | Ceiling, keys: Array) -> None:
-    weights, chosen = _weights(found, keys), _chosen(found)
+def _bars(axes: Axes, answer: Design | Ceiling, keys: Array) -> None:
+    weights, chosen = _weights(answer, keys), _chosen(answer)
     shown = np.arange(len(keys))
     if len(keys) > MOST_BARS:
         shown = np.sort(np.union1d(np.argsort(-weights)[:MOST_BARS], chosen).astype(int))
     names = [str(i) for i in shown]
     axes.bar(names, weights[shown], color=[VERMILION if i in chosen else BLUE for i in shown])
-    if isinstance(found, Ceiling):
-        axes.axhline(found.ceiling, color=GREEN, lw=2, label=f"ceiling {found.ceiling:.4g}")
-    _demanded(axes, found)
+    if isinstance(answer, Ceiling):
+        axes.axhline(answer.ceiling, color=GREEN, lw=2, label=f"ceiling {answer.ceiling:.4g}")
+    _demanded(axes, answer)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)
     axes.set_xlabel("key, counted from 0" + ("" if len(shown) == len(keys) else " (the heaviest)"))
     axes.set_ylabel("attention weight")
     axes.tick_params(axis="x", labelsize=8 if len(names) <= 20 else 6)
-    axes.set_title(_title(found), fontsize=10)
+    axes.set_title(_title(answer), fontsize=10)
 
 
-def _demanded(axes: Axes, found: Design | Ceiling) -> None:
-    if isinstance(found, Design) and found.verb != "match" and found.eps is not None:
-        level = 1 / (len(found.chosen) + found.eps)
+def _demanded(axes: Axes, answer: Design | Ceiling) -> None:
+    if isinstance(answer, Design) and answer.verb != "match" and answer.eps is not None:
+        level = 1 / (len(answer.chosen) + answer.eps)
         axes.axhline(level, color=GREEN, lw=1.5, ls="--", label=f"asked for: {level:.4g}")
-    if isinstance(found, Design) and found.verb == "match":
-        target: Any = found.certificate.question.target
+    if isinstance(answer, Design) and answer.verb == "match":
+        target: Any = answer.certificate.question.target
         if len(target) <= MOST_BARS:
             axes.plot([str(i) for i in range(len(target))], target, "o", color=VERMILION, label="target")
 
 
-def _title(found: Design | Ceiling) -> str:
-    if isinstance(found, Ceiling):
-        return f"key {found.key} can never get more than {found.ceiling:.4g}"
-    if not found.reachable:
+def _title(answer: Design | Ceiling) -> str:
+    if isinstance(answer, Ceiling):
+        return f"key {answer.key} can never get more than {answer.ceiling:.4g}"
+    if not answer.reachable:
         return "no query does it"
-    return f"the shortest query, norm {found.norm:.4g}" if found.max_norm is None else f"norm {found.norm:.4g}"
+    return f"the shortest query, norm {answer.norm:.4g}" if answer.max_norm is None else f"norm {answer.norm:.4g}"

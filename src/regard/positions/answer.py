@@ -155,8 +155,8 @@ def positions(
         return replace(_result(kind, alone, length, None, finding), _table=drawn)
     numbers = Table(check_dim(dim), format, through, library, check_base(base))
     near = _nearest_in_real(numbers, check_length(length), effort, progress)
-    found = in_real(length, near) if format == "real" else in_format(numbers, length, near, progress)
-    return _result(kind, numbers, length, near, found)
+    closest = in_real(length, near) if format == "real" else in_format(numbers, length, near, progress)
+    return _result(kind, numbers, length, near, closest)
 
 
 def _check(kind: str, format: str, through: str, library: str, effort: int) -> None:

@@ -27,7 +27,7 @@ def strictly_wins(K: ArrayLike, j: int, q: Query, *, rows: NDArray[np.integer[An
     >>> strictly_wins([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], 2, [1.0, 1.0])
     False
     """
-    return not any(len(found) for found in _rivals(K, j, q, rows))
+    return not any(len(winners) for winners in _rivals(K, j, q, rows))
 
 
 def rivals(K: ArrayLike, j: int, q: Query) -> NDArray[np.intp]:

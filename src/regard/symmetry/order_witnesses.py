@@ -66,12 +66,12 @@ def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None
     moved = {order: Phi[np.argsort(order)] - Phi for order in wanted}
     if still := [order for order, E in moved.items() if not E.any()]:
         raise InputError(f"Order {list(still[0])} moves rows among equal positions only, and no layer can see that.")
-    found = []
+    shown = []
     for m in range(len(Phi)):
         mine = [order for order, E in moved.items() if int(np.linalg.norm(E, axis=1).argmax()) == m]
         if mine:
-            found.append(_shown(layer, Phi, mine, m))
-    least, lengths, off = zip(*found, strict=True)
+            shown.append(_shown(layer, Phi, mine, m))
+    least, lengths, off = zip(*shown, strict=True)
     return Seen(orders=len(wanted), least=min(least), farthest=max(lengths), off=max(off))
 
 

@@ -74,11 +74,11 @@ class MemoryGroup:
 
 def below(process: int) -> list[int]:
     """The processes that this one started, and theirs."""
-    found: list[int] = []
+    children: list[int] = []
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
-            found += map(int, task.read_text().split())
-    return [*found, *(pid for child in found for pid in below(child))]
+            children += map(int, task.read_text().split())
+    return [*children, *(pid for child in children for pid in below(child))]
 
 
 def _own() -> Path | None:

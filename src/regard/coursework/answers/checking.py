@@ -60,8 +60,8 @@ def check_answer(
             progress(0, ASKED)  # everything that can be refused without running it has been
         with runner:
             check = Check(claim, question, runner.name, runner.call, sizes, clock, int(seed), progress)
-            found = check.run()
-        return found.run_in(runner.confined, tier=runner.tier.value, printed=runner.printed)
+            outcome = check.run()
+        return outcome.run_in(runner.confined, tier=runner.tier.value, printed=runner.printed)
     if jail is not False:
         raise InputError("A function of this process cannot be put in a jail; name its file, as in my.py:query.")
     name = getattr(function, "__name__", type(function).__name__)
@@ -247,9 +247,9 @@ class Check:
         """The first failure that the adversary finds from the tightest of these; None where it finds none."""
         tight = sorted((one for one in tried if one.instance.latent is not None), key=lambda one: one.ruling.room)
         for start in tight[:PRESSED]:
-            found = press(start, self._trial, sizes=self.sizes, rng=self.rng, moves=MOVES if moves is None else moves)
-            if found.ruling.fails:
-                return found
+            hardest = press(start, self._trial, sizes=self.sizes, rng=self.rng, moves=MOVES if moves is None else moves)
+            if hardest.ruling.fails:
+                return hardest
         return None
 
     def _trial(self, latent: Array, setting: Setting) -> Tried | None:
@@ -277,9 +277,9 @@ class Check:
         while size.whole and high - low > step and not self.clock.late():
             middle = low + (high - low) // (2 * step) * step
             setting = {**failed.instance.setting, size.name: middle}
-            found = smallest(failed, self._of(setting), self.judged) if self.question.fits(**setting) else failed
-            low, high = (middle, high) if found is failed else (low, middle)
-            failed = found
+            closer = smallest(failed, self._of(setting), self.judged) if self.question.fits(**setting) else failed
+            low, high = (middle, high) if closer is failed else (low, middle)
+            failed = closer
         return failed
 
     def _smaller(self, failed: Tried) -> Iterator[Instance]:
@@ -325,18 +325,18 @@ class Check:
         """The answer against the best possible, on some of the instances."""
         if self.question.best is None:
             return None
-        found: list[tuple[Best, Setting]] = []
+        distances: list[tuple[Best, Setting]] = []
         for one in sorted(tried, key=lambda one: one.instance.latent is None):  # traps of one setting are much alike
-            if len(found) >= MEASURED or (found and self.clock.late()):
+            if len(distances) >= MEASURED or (distances and self.clock.late()):
                 break
             with contextlib.suppress(CouldNotFindOut):
                 best = self.question.best(one.instance, one.answer)
                 if best is not None:
-                    found.append((best, one.instance.setting))
-        if not found:
+                    distances.append((best, one.instance.setting))
+        if not distances:
             return None
-        ratios = [best.yours / best.best for best, _ in found]
-        farthest, setting = found[int(np.argmax(ratios))]
+        ratios = [best.yours / best.best for best, _ in distances]
+        farthest, setting = distances[int(np.argmax(ratios))]
         return Distance(
             measure=self.question.measure,
             least=min(ratios),
@@ -344,5 +344,5 @@ class Check:
             yours=farthest.yours,
             best=farthest.best,
             setting=setting,
-            instances=len(found),
+            instances=len(distances),
         )

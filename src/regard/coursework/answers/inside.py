@@ -60,14 +60,14 @@ def main() -> None:
         sys.meta_path.insert(0, Refused(task["packages"]))
     else:
         sys.meta_path[1:] = [Refused(None), *map(Only(task["packages"]).instead_of, sys.meta_path[1:])]
-    found, mistake = _loaded(task)
+    answer, mistake = _loaded(task)
     say(outgoing, mistake or {"ready": True})
     while mistake is None and (line := incoming.readline()):
         asked = json.loads(line)
         if tool is None:
-            reply = _called(found, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
+            reply = _called(answer, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
         else:
-            reply = _used(tool, found, asked, task["path"])
+            reply = _used(tool, answer, asked, task["path"])
         with contextlib.suppress(Exception):  # it may have closed or replaced it
             sys.stdout.flush()
         say(outgoing, reply)
@@ -144,12 +144,12 @@ def _descendants() -> list[int]:
             pid = int(name)
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
                 parents.setdefault(int(stream.read().rpartition(")")[2].split()[1]), []).append(pid)
-    found, wanted = [], [os.getpid()]
+    descendants, wanted = [], [os.getpid()]
     while wanted:
         below = parents.get(wanted.pop(), [])
-        found += below
+        descendants += below
         wanted += below
-    return found
+    return descendants
 
 
 # before the code runs: bounds, the jail, and our own solver out of reach
@@ -244,10 +244,10 @@ def _tool(sent: dict[str, Any] | None) -> Any:
     return importlib.import_module(sent["module"])
 
 
-def _used(tool: Any, found: Any, asked: dict[str, Any], path: str) -> dict[str, Any]:
+def _used(tool: Any, answer: Any, asked: dict[str, Any], path: str) -> dict[str, Any]:
     """What the tool makes of the person's thing: bytes, or the error that came of it."""
     try:
-        data = tool.answered(found, sys.modules["your_answer"], asked)
+        data = tool.answered(answer, sys.modules["your_answer"], asked)
         if len(data) > asked["most"]:
             return {"large": [len(data)]}
         return {"data": base64.b64encode(data).decode("ascii")}

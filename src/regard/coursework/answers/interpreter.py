@@ -72,11 +72,11 @@ def _shared() -> list[str]:
 def _installed(name: str) -> list[str]:
     """The folders of a distribution next to one another in site-packages: numpy, numpy.libs, its description."""
     try:
-        found = metadata.distribution(name)
+        package = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return []
-    tops = {path.parts[0] for path in found.files or () if ".." not in path.parts and not path.is_absolute()}
-    places = [os.path.realpath(str(found.locate_file(top))) for top in sorted(tops - {"__pycache__"})]
+    tops = {path.parts[0] for path in package.files or () if ".." not in path.parts and not path.is_absolute()}
+    places = [os.path.realpath(str(package.locate_file(top))) for top in sorted(tops - {"__pycache__"})]
     return [place for place in places if os.path.exists(place)]
 
 

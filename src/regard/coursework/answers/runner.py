@@ -327,12 +327,12 @@ def source(path: str) -> bytes:
     """The file's bytes, if they are those of an ordinary file of ordinary size."""
     try:
         with open(path, "rb") as stream:
-            found = stream.read(MOST_SOURCE + 1)
+            content = stream.read(MOST_SOURCE + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if len(found) > MOST_SOURCE:
+    if len(content) > MOST_SOURCE:
         raise InputError(f"{path} has more than {MOST_SOURCE:,} bytes; an answer is a short file.")
-    return found
+    return content
 
 
 def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
@@ -352,16 +352,16 @@ def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
     return path, name
 
 
-def refuse_misfit(found: Mapping[str, Any] | None, name: str, function: str, arguments: tuple[str, ...]) -> None:
+def refuse_misfit(signature: Mapping[str, Any] | None, name: str, function: str, arguments: tuple[str, ...]) -> None:
     """One sentence for what cannot be called as the question calls it."""
-    if found and "kind" in found:
+    if signature and "kind" in signature:
         raise InputError(
-            f"{name} is of type {found['kind']}, and must be a function {function}({', '.join(arguments)})."
+            f"{name} is of type {signature['kind']}, and must be a function {function}({', '.join(arguments)})."
         )
-    if found and "takes" in found:
+    if signature and "takes" in signature:
         count = f"{len(arguments)} argument{'s' * (len(arguments) != 1)}"
         raise InputError(
-            f"{name} takes {found['takes']}, but it is called with {count}: {function}({', '.join(arguments)})."
+            f"{name} takes {signature['takes']}, but it is called with {count}: {function}({', '.join(arguments)})."
         )
 
 

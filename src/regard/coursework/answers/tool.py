@@ -50,14 +50,14 @@ class Tool:
 @cache
 def needed(module: str) -> dict[str, str]:
     """The sources of a module of regard and of what it imports from regard, which are not imported for that."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = _file(name).read_text(encoding="utf-8")
-            waiting += _imported(found[name])
-    return found
+        if name not in sources:
+            sources[name] = _file(name).read_text(encoding="utf-8")
+            waiting += _imported(sources[name])
+    return sources
 
 
 def _imported(text: str) -> Iterator[str]:
@@ -86,7 +86,7 @@ def with_requirements(name: str) -> tuple[str, ...]:
     >>> with_requirements("no-such-thing")
     ()
     """
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     waiting = [name]
     while waiting:
         one = waiting.pop()
@@ -94,7 +94,7 @@ def with_requirements(name: str) -> tuple[str, ...]:
             needs = metadata.requires(one) or []
         except metadata.PackageNotFoundError:
             continue
-        if one not in found:
-            found[one] = None
+        if one not in ordered:
+            ordered[one] = None
             waiting += [re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in needs if "extra ==" not in need]
-    return tuple(found)
+    return tuple(ordered)

@@ -70,36 +70,36 @@ class TransformerChecked(Result):
         ]
 
     def _much(self) -> list[str]:
-        found, parts = self.diagnosis, self.diagnosis.parts
+        diagnosis, parts = self.diagnosis, self.diagnosis.parts
         right = sum(verdict == "right" for verdict in parts.values())
         lines = ["is not right yet.", f"{right} of {len(parts)} parts equal the reference."]
-        if found.raised is not None:
+        if diagnosis.raised is not None:
             lines = [
                 "is not finished.",
-                f"{right} of {len(parts)} parts are right; then forward stops: {found.raised}.",
+                f"{right} of {len(parts)} parts are right; then forward stops: {diagnosis.raised}.",
             ]
-        count = len(found.mistakes)
+        count = len(diagnosis.mistakes)
         if count:
             lines.append(f"There {'is 1 mistake' if count == 1 else f'are {count} mistakes'} that we can name.")
-        if not found.explained and found.raised is None:
+        if not diagnosis.explained and diagnosis.raised is None:
             lines.append("What else differs is none of the mistakes we know.")
         return [*lines, "--hint says where, --hint --hint says what."]
 
     def _where(self) -> list[str]:
-        found = self.diagnosis
-        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in found.parts.items())]
-        lines += [f"Look at {one.where}." for one in found.mistakes]
-        lines += [found.unexplained()] if found.unexplained() else []
-        return [*lines, "--hint --hint says what it is."] if found.mistakes else lines
+        diagnosis = self.diagnosis
+        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in diagnosis.parts.items())]
+        lines += [f"Look at {one.where}." for one in diagnosis.mistakes]
+        lines += [diagnosis.unexplained()] if diagnosis.unexplained() else []
+        return [*lines, "--hint --hint says what it is."] if diagnosis.mistakes else lines
 
     def _what(self) -> list[str]:
-        found = self.diagnosis
-        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in found.parts.items())]
-        if found.explained and found.mistakes:
-            lines.append(f"It is exactly ours, but with {'this' if len(found.mistakes) == 1 else 'these'}:")
-        lines += [f"{number}. {one}" for number, one in enumerate(found.mistakes, 1)]
-        lines += [found.unexplained()] if found.unexplained() else []
-        return [*lines, *(f"Note: {note}." for note in found.notes)]
+        diagnosis = self.diagnosis
+        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in diagnosis.parts.items())]
+        if diagnosis.explained and diagnosis.mistakes:
+            lines.append(f"It is exactly ours, but with {'this' if len(diagnosis.mistakes) == 1 else 'these'}:")
+        lines += [f"{number}. {one}" for number, one in enumerate(diagnosis.mistakes, 1)]
+        lines += [diagnosis.unexplained()] if diagnosis.unexplained() else []
+        return [*lines, *(f"Note: {note}." for note in diagnosis.notes)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; what the mistakes are is left out below two hints, where they are below one."""
@@ -155,8 +155,8 @@ def check_transformer(
     if jail is not False:
         raise InputError("A model of this process cannot be put in a jail; name its file, as in my.py:NAME.")
     recording = _recorded(thing, seed)
-    found = _judged(recording, name=recording.name, padding=padding)
-    return TransformerChecked(claim=claim, function=recording.name, diagnosis=found, hints=hints)
+    diagnosis = _judged(recording, name=recording.name, padding=padding)
+    return TransformerChecked(claim=claim, function=recording.name, diagnosis=diagnosis, hints=hints)
 
 
 def checked(
@@ -170,11 +170,11 @@ def checked(
 ) -> TransformerChecked:
     """What a recording that another process sent is worth: judged on the inputs that were really given to it."""
     recording, doubts = as_given(ran.recording, seed)
-    found = _judged(recording, name=name, padding=recording.padding if padding == "either" else padding)
+    diagnosis = _judged(recording, name=name, padding=recording.padding if padding == "either" else padding)
     return TransformerChecked(
         claim=claim,
         function=name,
-        diagnosis=found,
+        diagnosis=diagnosis,
         hints=hints,
         printed=ran.printed,
         confined=ran.confined,
@@ -185,10 +185,10 @@ def checked(
 def _judged(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
-    found = judge(recording, padding=padding, tries=affordable(recording))
-    if found.raised is not None and "right" not in found.parts.values():
-        raise InputError(f"{name} failed: {found.raised}; fix it first.")
-    return found
+    diagnosis = judge(recording, padding=padding, tries=affordable(recording))
+    if diagnosis.raised is not None and "right" not in diagnosis.parts.values():
+        raise InputError(f"{name} failed: {diagnosis.raised}; fix it first.")
+    return diagnosis
 
 
 def _recorded(thing: Any, seed: int) -> Any:

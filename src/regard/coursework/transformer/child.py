@@ -19,5 +19,5 @@ def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     declared = getattr(file, "REGARD", {})
     if not isinstance(declared, dict):
         raise InputError(f"REGARD must be a dictionary; it is of type {type(declared).__name__}.")
-    found = record(thing, name=str(asked["name"]), declared=declared, seed=int(asked["seed"]))
-    return replace(found, padding=str(declared.get("padding", "either"))).packed()
+    recording = record(thing, name=str(asked["name"]), declared=declared, seed=int(asked["seed"]))
+    return replace(recording, padding=str(declared.get("padding", "either"))).packed()

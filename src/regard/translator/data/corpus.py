@@ -93,12 +93,12 @@ def load_corpus(
     """
     if source == target:
         raise InputError(f"source and target are both {source!r}; give two languages.")
-    found = _find(data, source, target, test=test, seed=seed, size=size)
+    raw = _find(data, source, target, test=test, seed=seed, size=size)
     name = _name(data)
-    _hold_out(found, seed)
-    splits, dropped = _cleaned(found.splits, maximum_tokens, filtered)
+    _hold_out(raw, seed)
+    splits, dropped = _cleaned(raw.splits, maximum_tokens, filtered)
     if remove_leaks and TRAIN in splits:
-        _remove_leaks(splits, found.notes)
+        _remove_leaks(splits, raw.notes)
     _check_splits(splits, name, maximum_tokens)
     report = CorpusReport(
         name=name,
@@ -107,7 +107,7 @@ def load_corpus(
         splits={key: split_statistics(pairs, *dropped[key]) for key, pairs in splits.items()},
         leaks=find_leaks(splits),
         maximum_tokens=maximum_tokens,
-        notes=found.notes,
+        notes=raw.notes,
         fingerprint=fingerprint(splits),
     )
     return Corpus(

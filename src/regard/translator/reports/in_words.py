@@ -42,11 +42,11 @@ def run_in_short(run: Scored) -> str:
 def study_in_short(study: Tuning) -> str:
     """A search in one sentence: what it found, beside what it started from."""
     best, default = study.best, study.default
-    found = f"The best of {len(study.trials)} trials has a validation perplexity of {best.perplexity:.2f}"
+    sentence = f"The best of {len(study.trials)} trials has a validation perplexity of {best.perplexity:.2f}"
     if default is None or not default.perplexity:
-        return f"{found}."
+        return f"{sentence}."
     sure = "new seeds are below" if study.confirmation is not None else "of one seed: a best of many flatters itself"
-    return f"{found}, the settings it started from {default.perplexity:.2f} ({sure})."
+    return f"{sentence}, the settings it started from {default.perplexity:.2f} ({sure})."
 
 
 def _trained(record: Record) -> str:

@@ -127,10 +127,10 @@ class Team:
                 answer = do(), None
             except RegardError as error:
                 answer = None, error
-        found, problem = self.tell(answer)
+        value, problem = self.tell(answer)
         if problem is not None:
             raise problem
-        return found  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
     def copy_of(self, path: Path) -> Iterator[Path | None]:

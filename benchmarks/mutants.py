@@ -48,7 +48,10 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.matrices": (*RIGOR, "tests/lowrank/test_spectrum.py"),
     "regard.design.certificate": CERTIFICATES,
     "regard.design.evaluate": (*CERTIFICATES, "tests/design/test_evaluate.py"),
+    "regard.design.verification": (*CERTIFICATES, "tests/design/test_forgeries.py"),
+    "regard.design.combination_check": (*CERTIFICATES, "tests/design/test_forgeries.py"),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
+    "regard.lowrank.certificate": ("tests/lowrank/test_spectrum.py",),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
 }

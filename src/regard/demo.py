@@ -106,9 +106,9 @@ TOUR = (
     ),
     Stop(
         "A translator, with positions and without",
-        "The coursework's one-layer encoder learns the built-in German-English corpus twice, some two minutes in all. "
+        "The coursework's one-layer encoder learns the built-in German-English corpus twice, a good minute in all. "
         "Without positions it cannot tell who did what to whom.",
-        "regard translator compare builtin --with learned,positions=none --seeds 1 --set epochs=5 --out translator",
+        "regard translator compare builtin --with learned,positions=none --seeds 1 --set epochs=3 --out translator",
         needs="torch",
     ),
     Stop(
@@ -130,7 +130,7 @@ def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the demo writes a folder: name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
-    say(f"{len(TOUR)} stops, some minutes in all, most of them the last two; Ctrl-C stops it.")
+    say(f"{len(TOUR)} stops, about two minutes in all, most of them for the last two; Ctrl-C stops it.")
     parts = []
     for number, stop in enumerate(TOUR, start=1):
         begun = time.monotonic()

@@ -21,8 +21,6 @@ from regard.coursework.verdict import Status
 from regard.errors import InputError
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
-LENGTHY = {"positions-are-distinct", "weights-are-a-distribution", "order-blindness", "positions-restore-order"}
-LONG = {"length": 1000, "n": 1000}  # of these; what takes longer is left to the slow test
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 60.0  # of the processor; about 13 are needed for the slowest here
 
@@ -78,17 +76,9 @@ def checked(name: str, setting: dict[str, float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in HEAVY])
-def test_a_verdict_at_both_ends_and_between(name: str) -> None:
-    most = LONG if name in LENGTHY else {}
-    for setting in settings(name, draws=3, corners=len(claims[name].parameters) <= 2):
-        checked(name, {key: min(value, most.get(key, value)) for key, value in setting.items()})
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_verdict_at_every_corner(name: str) -> None:
-    for setting in settings(name, draws=8, corners=len(claims[name].parameters) <= 3):
+    for setting in settings(name, draws=3 if name in HEAVY else 8, corners=len(claims[name].parameters) <= 3):
         checked(name, setting)
 
 

@@ -21,6 +21,7 @@ from regard.coursework.verdict import Status
 from regard.errors import InputError
 
 HEAVY = {"heads-summary", "two-heads-average", "two-heads-steady", "small-noise-keeps-the-average", "one-head-swings"}
+LENGTHY = {"positions-are-distinct", "positions-restore-order"}  # seconds at their ends
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 60.0  # of the processor; about 13 are needed for the slowest here
 
@@ -78,7 +79,7 @@ def checked(name: str, setting: dict[str, float]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_verdict_at_every_corner(name: str) -> None:
-    for setting in settings(name, draws=3 if name in HEAVY else 8, corners=len(claims[name].parameters) <= 3):
+    for setting in settings(name, draws=2 if name in HEAVY | LENGTHY else 8, corners=len(claims[name].parameters) <= 3):
         checked(name, setting)
 
 

@@ -110,11 +110,13 @@ def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
         verification = recheck(made, question.keys, strict=False, quick=True)
         if verification.holds:
             return made, verification
+        if verification.numbers["gap"] > GAP:  # too long, or the bound too weak: lengthening helps neither
+            return None
     return None
 
 
 def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
-    made = _shortest_certificate(question, query, dual)
+    made = _shortest_certificate(question, query * (1 + HAIRS[0]), dual)
     verification = confirmed(made, question.keys)
     necessary = verification.numbers["lower_bound"]
     for nudge in NUDGES if query.any() and necessary > 0 else ():

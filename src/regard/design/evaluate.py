@@ -14,12 +14,13 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.rigor import U, dot_enclosure, exact_sum, largest
+from regard.rigor import U, dot_enclosure, exact_sum, largest, row_chunks
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
 Array = NDArray[np.float64]
 
+COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
 LIBRARY_ULPS = 8  # what the quick tier grants NumPy's exp and log
 
 
@@ -107,6 +108,16 @@ def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine:
     return _length_above(parts, total, refine=refine) + 8 * U * (U + abs(excess)) * size
 
 
+def _columns_added(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """sum over the parts of rows^T coefficients, enclosed in compensated sums; a few columns are copied at a time."""
+    coefficients = np.concatenate([coefficients for _, coefficients in parts])
+    sums = []
+    for some in row_chunks(parts[0][0].shape[1], len(coefficients), COLUMNS):
+        columns = np.concatenate([rows[:, some] for rows, _ in parts]).T
+        sums.append(dot_enclosure(np.ascontiguousarray(columns), coefficients, refine=True))
+    return np.concatenate([mid for mid, _ in sums]), np.concatenate([rad for _, rad in sums])
+
+
 def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: bool, top: float | None = None) -> float:
     """An upper bound of || sum over the parts of rows^T coefficients || / total; top: of the first part, if known."""
     tops = {} if top is None else {id(parts[0][0]): top}
@@ -114,9 +125,7 @@ def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: boo
         if id(rows) not in tops:  # each is read once
             tops[id(rows)] = largest(rows)
     if refine:  # in one compensated sum, where cancellation between the parts costs nothing
-        rows = np.concatenate([rows for rows, _ in parts])
-        coefficients = np.concatenate([coefficients for _, coefficients in parts])
-        mid, rad = dot_enclosure(np.ascontiguousarray(rows.T), coefficients, refine=True)
+        mid, rad = _columns_added(parts)
     else:
         mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
         for rows, coefficients in parts:

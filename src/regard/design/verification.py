@@ -283,16 +283,20 @@ class _Checker:
         match = problem.verb is Verb.MATCH
         proved = ceiling is not None and self._states("ceiling", ceiling, upper=not match)
         ceiling = 1.0 if ceiling is None else ceiling
-        reached, how = self._reached()
-        close = self._gap_holds(abs(ceiling - reached)) and self._states("reached", reached, upper=match)
+        reached, how = self._reached(ceiling)
         most = fraction(self.exactly) if self.exactly is not None else at_most(ceiling)
         self.statements += [
             (f"no query ever gets past {most}", proved),
-            (f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that", close),
+            (f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that", self._close(ceiling, reached)),
         ]
         self.numbers = {"ceiling": ceiling, "reached": reached}
 
-    def _reached(self) -> tuple[float, str]:
+    def _close(self, ceiling: float, reached: float) -> bool:
+        return self._gap_holds(abs(ceiling - reached)) and self._states(
+            "reached", reached, upper=self.problem.verb is Verb.MATCH
+        )
+
+    def _reached(self, ceiling: float) -> tuple[float, str]:
         """What the stored query really gets, or what a direction gets in the limit."""
         given, problem = self.given, self.problem
         if given.query is None:
@@ -306,7 +310,10 @@ class _Checker:
         best, norm = math.inf, math.inf
         for level in self._levels(given.query):
             best, norm = min(best, evaluate.above(level.value(given.query))), min(norm, level.norm(given.query))
-        return problem.attention(best, up=False), f"the stored query of norm {norm:.6g}"
+            reached = problem.attention(best, up=False)
+            if self._close(ceiling, reached):
+                break
+        return reached, f"the stored query of norm {norm:.6g}"
 
     def _states(self, name: str, proved: float, *, upper: bool) -> bool:
         """Is the figure stated under this name, if any, on the safe side of the one proved, and close to it?"""

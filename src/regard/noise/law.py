@@ -59,7 +59,7 @@ def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | n
         try:
             if random > 1 and max(law.sd(0) for law in laws) <= WIDEST and own.sd(0) < 0.1:
                 law = NarrowLaw(own, others)
-                law.above(0.5)
+                law.above(0.5)  # where it is too rough it says so now, and the next method has its turn
                 return law
             if random > 1:
                 return transform_law(own, others)
@@ -102,6 +102,7 @@ def quantile(law: WeightLaw, level: float) -> Value:
         raise InputError(f"quantile levels must lie between 0 and 1, not {level:g}.")
     if isinstance(law, CountedLaw):
         order = np.argsort(law.weights)
+        # chances are added up in float64: a level that is met exactly counts as met
         reached = int(np.searchsorted(np.cumsum(law.chances[order]), level - 1e-12))
         return Value(float(law.weights[order][min(reached, len(order) - 1)]), ROUNDING)
     return _solve(law, level)
@@ -117,10 +118,10 @@ def _solve(law: WeightLaw, level: float) -> Value:
     def excess(x: float) -> float:
         return law.above(float(expit(x))).value - (1 - level)
 
-    low, high = -700.0, 36.0
+    low, high = -700.0, 36.0  # logits of the shares 1e-304 and 1 - 2e-16: the ends of what float64 tells apart
     if excess(low) <= 0 or excess(high) >= 0:
         end = float(excess(low) > 0)
-        return Value(end, 1e-12)
+        return Value(end, 1e-12)  # all of the law is at that end
     root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     error, reach = law.above(float(expit(root))).accuracy, 1e-10
     while reach < 700 and min(excess(root - reach), -excess(root + reach)) < error:

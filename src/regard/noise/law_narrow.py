@@ -18,7 +18,7 @@ from regard.noise.model import Array
 from regard.noise.scores import KeyLaw, Scores
 from regard.noise.values import ROUNDING, Value
 
-WIDEST = 0.8
+WIDEST = 0.8  # standard deviation of a score; beyond it a lognormal's long tail asks for too many frequencies
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,8 @@ class NarrowLaw:
         cut, own, others = float(-ndtri(tolerance)), *self._rescaled(share)
         gap = 2 * np.pi / _period(own, others, cut)
         total = 0.0
-        for start in range(0, 2**18, 256):
+        for start in range(0, 2**18, 256):  # in blocks, until nothing is left of the transform
+            # half-way points: the integrand has a limit at 0, but no value
             w = gap * (np.arange(start, start + 256) + 0.5)
             hat = np.conj(lognormal_transform(own, w, cut, order))
             for law, count in zip(others.laws, others.counts, strict=True):
@@ -103,6 +104,7 @@ def _mean(law: KeyLaw) -> float:
 def _variance(law: KeyLaw) -> float:
     second = float(np.exp(2 * law.means[:, 0] + 2 * law.sd(0) ** 2) @ law.chances)
     within = float((np.exp(2 * law.means[:, 0] + law.sd(0) ** 2) @ law.chances) * np.expm1(law.sd(0) ** 2))
+    # the difference of squares cancels; with a single mean there is a form that does not
     return max(second - _mean(law) ** 2, 0.0) if len(law.chances) > 1 else within
 
 
@@ -110,6 +112,7 @@ def lognormal_transform(law: KeyLaw, w: Array, cut: float, order: int) -> np.nda
     """E e^{order s} exp(i w e^s), by a trapezoid rule fine enough for the fastest oscillation."""
     sd = law.sd(0)
     reach = float(np.exp(law.means.max() + min(cut, 6) * sd))
+    # e^{iw e^s} turns by w e^s sd for every standard deviation: a step is at most one radian of that
     step = min(0.5, 1.0 / (1 + sd * w[-1] * reach)) if sd > 0 else 1.0
     x = step * np.arange(-int(cut / step) - 1, int(cut / step) + 2) if sd > 0 else np.zeros(1)
     weights = np.exp(-x * x / 2) * (step / np.sqrt(2 * np.pi) if sd > 0 else 1.0)

@@ -89,19 +89,22 @@ def transform(own: KeyLaw, others: Scores, tolerance: float) -> Transform:
     """
     E, N, sd = -np.log(tolerance), gamma_shape(own.sd(0)), own.sd(0)
     cut = float(-ndtri(tolerance / 4))
+    # as far as the own score's Gaussian leaves anything; with the largest N no farther than rounding grows by e^16
     bandwidth = min(np.sqrt(2 * E) / sd if sd > 0 else np.inf, np.sqrt(2 * N * 16.0) if N == 200 else np.inf)
     step = 2 * np.pi / (bandwidth + _gamma_band(N, E))
     low, high = score_range(others.laws, others.counts, 0, cut)
     t, density = _log_ratio_density(others, N, low, high, step, cut, E)
     first, last = own.means.min() - cut * sd - high, own.means.max() + cut * sd - low
+    # a period longer than the logit's range, so that nothing wraps around
     gap = 2 * np.pi / (1.05 * (last - first) + 1.0)
     w = gap * (np.arange(int(np.ceil(bandwidth / gap))) + 0.5)
-    if len(w) * len(t) > 2**27:
+    if len(w) * len(t) > 2**27:  # seconds of exponentials
         raise CouldNotFindOut("The scores spread too far for the transform.")
     hat = np.concatenate([np.exp(1j * np.outer(part, t)) @ density for part in np.array_split(w, len(w) // 64 + 1)])
     factor = np.exp(loggamma(N) - loggamma(N + 1j * w) - (sd * w) ** 2 / 2)
     hat *= step * factor
     hat *= np.exp(1j * np.outer(w, own.means[:, 0])) @ own.chances
+    # what the last frequencies still carry stands for what comes after them
     left_out = float(np.abs(hat[-max(len(hat) // 16, 1) :]).max())
     if left_out > max(1e-8, 10 * tolerance):
         raise CouldNotFindOut("The weight's law is too rough for the transform.")
@@ -121,7 +124,7 @@ def _log_ratio_density(
     tail = np.exp(-E)
     start, stop = np.log(gammaincinv(N, tail)) - high, np.log(gammainccinv(N, tail)) - low
     count = int(np.ceil((stop - start) / step)) + 1
-    if count * (N + 1) > 2**23:
+    if count * (N + 1) > 2**23:  # 64 MB for each law
         raise CouldNotFindOut("The scores spread too far for the transform.")
     t = start + step * np.arange(count)
     total: Array | None = None
@@ -135,7 +138,7 @@ def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
     """P(Poisson(e^{t+s}) = k) for k = 0..N, a row for every t."""
     k, sd = np.arange(N + 1), law.sd(0)
     scale = loggamma(k + 1.0)
-    if sd < 4 * rule.step:
+    if sd < 4 * rule.step:  # too narrow for the grid of t: nodes of its own
         step = min(0.7, 0.8 * rule.step / sd if sd > 0 else 1.0) * min(1.0, 25 / rule.decay)
         x = step * np.arange(-int(rule.cut / step) - 1, int(rule.cut / step) + 2) if sd > 0 else np.zeros(1)
         weights = np.exp(-x * x / 2) * (step / np.sqrt(2 * np.pi) if sd > 0 else 1.0)
@@ -144,6 +147,7 @@ def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
             for node, weight in zip(x, weights, strict=True):
                 out += chance * weight * _poisson(t + mean + sd * node, k, scale)
         return out
+    # wide enough: the Gaussian is a smoothing along the grid itself
     reach = int(np.ceil(rule.cut * sd / rule.step))
     offsets = rule.step * np.arange(-reach, reach + 1) / sd
     weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
@@ -155,7 +159,7 @@ def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
 
 def _poisson(z: Array, k: np.ndarray, scale: Array) -> Array:
     """P(Poisson(e^z) = k), rows z."""
-    z = np.clip(z, -700.0, 60.0)[:, None]
+    z = np.clip(z, -700.0, 60.0)[:, None]  # beyond, the chance of N events is 0 in float64 anyway
     out: Array = np.exp(k * z - np.exp(z) - scale)
     return out
 

@@ -28,6 +28,8 @@ HONEST_SKIPS = re.compile(
     r"|no control group can be had|the system's Python is another version|needs root and a second Python"
 )
 
+LONGEST = "test_every_line_runs_in_an_empty_folder"  # minutes
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: LONGEST not in item.name)  # first, so that no core waits for it at the end
 
 
 @pytest.hookimpl(wrapper=True)

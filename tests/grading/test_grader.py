@@ -114,6 +114,15 @@ def test_the_same_secret_gives_the_same_files_again(place, tmp_path) -> None:
     assert pages == [path.read_bytes() for path in sorted((place / "before" / "students").iterdir())]
 
 
+def test_workers_have_one_thread_each_and_the_environment_is_as_before(monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with grader._pool(2) as pool:
+        assert [pool.submit(os.getenv, name).result() for name in jails.ONE_THREAD] == ["1", "1", "1"]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
 def test_every_student_has_other_numbers_and_another_secret_other_ones(place) -> None:
     hand_in(place, bob=RIGHT)
     assignment, found = read_assignment(place / "a.toml"), read_submissions([str(place / "subs")])

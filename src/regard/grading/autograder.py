@@ -48,6 +48,7 @@ chmod -R go-rwx /autograder/source
 RUN = """#!/usr/bin/env bash
 # Run for each submission. The secret stays in a folder that only root can read, and the student's code is not root.
 chmod -R go-rwx {source}
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1  # a container's share is seldom more than one core
 exec /opt/regard/bin/python {source}/run.py {system}
 """
 PROGRAM = """import sys

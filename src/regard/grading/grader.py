@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +16,7 @@ from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
-from regard.coursework.answers.jail import Tier, chosen
+from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
 from regard.errors import InputError
 from regard.files import Lock
 from regard.grading.assignment import Assignment, Kind, Limits, Task
@@ -162,10 +163,9 @@ def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     if workers <= 1 or len(jobs) < 2:
         yield from ((job, _examined(job)) for job in jobs)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
     waiting: dict[Future[Outcome], Job] = {}
     rest = iter(jobs)
-    try:
+    with _pool(workers) as pool:
         while True:
             for job in rest:
                 waiting[pool.submit(_examined, job)] = job
@@ -175,8 +175,25 @@ def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes of one thread each; the environment of those who are started meanwhile says so.
+
+    The workers fill the cores already. With threads of its own for each, linear algebra waits for itself: on two
+    cores a class took seven times as much of the processor. And the last digits would hang on the number of cores.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
+    try:
+        yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
 
 
 def _begun(parent: int) -> None:

@@ -16,6 +16,7 @@ from regard.coursework.answers import jail as jails
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
+from regard.grading.by_hand import ByHand
 from regard.grading.examination import Given, Outcome, Status, examined, pattern
 from regard.grading.grader import grade, pile_of, planned, safe_tier
 from regard.grading.journal import Journal
@@ -72,13 +73,12 @@ def hand_in(place, **codes):
         (place / "subs" / f"{name}.py").write_text(code)
 
 
-def graded(place, *, secret=SECRET, jail=Tier.NONE, workers=1, students=None, toml="a.toml", ticks=None, write=True):
+def graded(place, *, secret=SECRET, jail=Tier.NONE, workers=1, students=None, toml="a.toml", write=True):
     pile = pile_of(
         read_assignment(place / toml),
         read_submissions([str(place / "subs")]),
         secret=secret,
         students=students,
-        ticks=ticks,
     )
     found = grade(pile, place / "grades", jail=jail, workers=workers)
     return write_marks(place / "grades", pile, found) if write else found
@@ -474,7 +474,7 @@ def test_points_by_the_rule(place) -> None:
     assert (half.points, half.open, half.lost) == (5, True, False)
     written = Outcome(status=Status.BY_HAND)
     assert marked(task, written).open
-    assert marked(task, written, by_hand=0.5).points == 5
+    assert marked(task, written, by_hand=ByHand(points=5.0, reason="half")).points == 5
 
 
 def test_an_answer_that_changes_is_noted(place) -> None:

@@ -12,9 +12,10 @@ from regard.coursework.answers.jail import Tier
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.grading import statements
+from regard.grading.by_hand import read_written
 from regard.grading.examination import Given, Status, examined
 from regard.grading.grader import grade, pile_of
-from regard.grading.marking import marking_page, read_written, written_answer
+from regard.grading.marking import marking_page, written_answer
 from regard.grading.marks import marked
 from regard.grading.notebooks import code_of, defined
 from regard.grading.perplexity import perplexity_of, read_hidden, share
@@ -250,20 +251,20 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     found = read_submissions([str(tmp_path / "subs")])
     assert written_answer(found[0], assignment.tasks[1], assignment) == "(1 point)\n\nBecause </script><script>alert(1)"
     pile = pile_of(assignment, found, secret=SECRET)
-    page = marking_page(pile)
+    marks = grade(pile, tmp_path / "grades", jail=Tier.NONE)
+    page = marking_page(pile, marks)
     assert "<script>alert(1)" not in page
     assert "connect-src" not in page
     assert "default-src 'none'" in page
-    marks = grade(pile, tmp_path / "grades", jail=Tier.NONE)
     assert marks.rows[0].open == 1
     saved = {"assignment": "week 3", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]}
     (tmp_path / "written.json").write_text(json.dumps(saved))
-    ticks = read_written(tmp_path / "written.json", assignment)
-    pile = pile_of(assignment, found, secret=SECRET, ticks=ticks)
+    decided = read_written(tmp_path / "written.json", assignment)
+    pile = pile_of(assignment, found, secret=SECRET, by_hand=decided)
     marks = write_marks(tmp_path / "grades", pile, grade(pile, tmp_path / "grades", jail=Tier.NONE))
     assert marks.rows[0].questions[1].points == 0.75
     assert marks.rows[0].open == 0
-    assert '"marks": {"ada\\u00002": [true, false]}' in (tmp_path / "grades" / "marking.html").read_text()
+    assert '"marks": {"ada\\u00002": {"ticks": [true, false]}}' in (tmp_path / "grades" / "marking.html").read_text()
 
 
 @pytest.mark.parametrize(

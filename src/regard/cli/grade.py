@@ -47,9 +47,9 @@ def grade(
         )
     if workers is not None and not 1 <= workers <= 1000:
         raise InputError(f"--workers must be a whole number from 1 to 1000; {workers} is not.")
+    from regard.grading.by_hand import WRITTEN, read_written
     from regard.grading.grader import grade as graded
     from regard.grading.grader import pile_of, safe_tier
-    from regard.grading.marking import read_written
     from regard.grading.secret import read_secret
     from regard.grading.students import read_students
     from regard.grading.submissions import read_submissions
@@ -58,14 +58,14 @@ def grade(
     _apart(secret, submissions)
     key, tier = read_secret(secret), safe_tier(sandbox=not no_sandbox)
     listed = read_students(students) if students is not None else None
-    saved = Path(out) / "written.json" if written is None else Path(written)
-    ticks = read_written(saved, asked) if written is not None or saved.exists() else None
+    saved = Path(out) / WRITTEN if written is None else Path(written)
+    decided = read_written(saved, asked) if written is not None or saved.exists() else None
     found = read_submissions(submissions, times_of_files=times_of_files)
     if not found:
         raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb or .zip file.")
     if no_sandbox:
         note("submissions run without a jail, with your rights.")
-    pile = pile_of(asked, found, secret=key, students=listed, ticks=ticks)
+    pile = pile_of(asked, found, secret=key, students=listed, by_hand=decided)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
     show(write_marks(Path(out), pile, marks), as_json=as_json)
 

@@ -23,7 +23,7 @@ NOT_GRADED = "This could not be graded here, through no fault of the submission;
 def told(task: Task, one: QuestionMark) -> str:
     """What a student reads of one question, as plain text."""
     lines = student_view(task, one)
-    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and not one.open:
+    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and one.lost:
         lines += ["The smallest counterexample found:", str(one.counterexample["code"])]
     lines += [f"Note: {note}" for note in one.notes]
     return "\n".join([*lines, f"How points are given: {task.rule()}"])

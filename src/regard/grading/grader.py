@@ -20,6 +20,7 @@ from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
 from regard.errors import InputError
 from regard.files import Lock
 from regard.grading.assignment import Assignment, Kind, Limits, Task
+from regard.grading.by_hand import Decisions
 from regard.grading.differences import differences
 from regard.grading.examination import Given, Outcome, Status, examined, failed
 from regard.grading.folders import make_folder
@@ -53,7 +54,7 @@ class Pile:
     submissions: tuple[Submission, ...]
     students: Mapping[str, Student]
     secret: Secret
-    ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
+    by_hand: Decisions  # what persons decided
 
     @cached_property
     def groups(self) -> dict[str, str]:
@@ -225,13 +226,12 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
 
 def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
     assignment = pile.assignment
-    ticks = pile.ticks.get(submission.identity, {})
-    given = {question: assignment.task(question).ticked(lines) for question, lines in ticks.items()}
+    decided = pile.by_hand.get(submission.identity, {})
     questions = (
         ()
         if submission.refused
         else tuple(
-            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=given.get(task.id))
+            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=decided.get(task.id))
             for task in assignment.tasks
         )
     )
@@ -302,7 +302,7 @@ def pile_of(
     *,
     secret: Secret,
     students: Mapping[str, Student] | None = None,
-    ticks: Mapping[str, Mapping[str, list[bool]]] | None = None,
+    by_hand: Decisions | None = None,
 ) -> Pile:
     """Submissions with their students."""
     listed = students or {}
@@ -311,5 +311,5 @@ def pile_of(
         submissions=tuple(known(submissions, listed)),
         students=listed,
         secret=secret,
-        ticks=ticks or {},
+        by_hand=by_hand or {},
     )

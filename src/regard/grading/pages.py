@@ -71,7 +71,7 @@ def _card(task: Task, one: QuestionMark) -> str:
     )
     parts += [f"<p>{said(line)}</p>" for line in student_view(task, one)]
     example = one.counterexample
-    if task.reveal is Reveal.COUNTEREXAMPLE and example is not None and not one.open:
+    if task.reveal is Reveal.COUNTEREXAMPLE and example is not None and one.lost:
         setting = ", ".join(f"{name} = {value:g}" for name, value in example["setting"].items())
         parts.append(f"<p>The smallest counterexample found{said(f', {setting}' if setting else '')}:</p>")
         parts.append(f"<pre>{said(example['code'])}</pre>")
@@ -110,7 +110,7 @@ def class_page(found: ClassMarks) -> str:
         )
         head = "<tr><th>question</th><th class=n>students</th><th>what was found, numbers left out</th></tr>"
         body.append(f"<h2>Most frequent mistakes</h2><div class=scroll><table>{head}{rows}</table></div>")
-    body += [_waiting(found), _table(found)]
+    body += [_waiting(found), _overruled(found), _table(found)]
     return framed(assignment.title, body)
 
 
@@ -125,12 +125,17 @@ def _waiting(found: ClassMarks) -> str:
     return f"<h2>Waiting for a person</h2><ul>{''.join(lines)}</ul>" if lines else ""
 
 
+def _overruled(found: ClassMarks) -> str:
+    lines = "".join(f"<li>{said(line)}</li>" for line in found.overruled)
+    return f"<h2>Given by a person instead</h2><ul>{lines}</ul>" if lines else ""
+
+
 def _table(found: ClassMarks) -> str:
     tasks = found._assignment.tasks
     head = "".join(f"<th class=n>{said(task.id)}</th>" for task in tasks)
     rows = []
     for row in found.rows:
-        cells = "".join(f'<td class="n {_tone(one)}">{one.points:g}{"?" * one.open}</td>' for one in row.questions)
+        cells = "".join(f'<td class="n {_tone(one)}">{one.points:g}{one.sign}</td>' for one in row.questions)
         cells = cells or "<td class=n>-</td>" * len(tasks)
         notes = "; ".join([*([f"late, {row.kept:.0%} kept"] if row.kept < 1 else []), *row.problems])
         link = f'<a href="students/{file_name(row.student)}.html">{said(row.student)}</a>'

@@ -22,7 +22,7 @@ def write_marks(folder: Path, pile: Pile, found: ClassMarks) -> ClassMarks:
         page = student_page(pile.assignment, row)
         write_file(folder / "students" / f"{file_name(row.student)}.html", page.encode())
     write_file(folder / "class.html", class_page(found).encode())
-    if form := marking_page(pile):
+    if form := marking_page(pile, found):
         write_file(folder / "marking.html", form.encode())
     write_file(folder / "marks.csv", marks_csv(found).encode("utf-8-sig"))
     for name, table in (("moodle.csv", moodle_csv(found)), ("canvas.csv", canvas_csv(found))):
@@ -41,7 +41,8 @@ def marks_csv(found: ClassMarks) -> str:
     ]
     for row in found.rows:
         cells = [f"{one.points:g}" for one in row.questions] or [""] * len(tasks)
-        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems])
+        changed = [f"{one.question}: {one.automatic:g} -> {one.points:g}" for one in row.questions if one.overruled]
+        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems, *changed])
         total = "" if row.refused else f"{row.points:g}"
         rows.append(
             [

@@ -41,7 +41,7 @@ def test_a_mark_is_overruled_and_shown_and_stays(place) -> None:
     found = regraded(place)
     assert points(found) == {"ada": [10, 5], "carl": [7, 0]}
     assert found.graded == 0
-    assert found.changed == ("carl: 2 -> 7 (1 2 -> 7)",)
+    assert found.changed == ("carl: 2 -> 7 (1: 2 -> 7)",)
     assert re.search(r"carl +7\* +0 +7 +15", str(found))
     assert "Marks with a star were given by a person: 1." in str(found)
     student = (place / "grades" / "students" / "carl.html").read_text()

@@ -146,7 +146,7 @@ def test_nothing_is_run_twice(place, monkeypatch) -> None:
     (place / "a.toml").write_text(TOML.replace("points = 10", "points = 20"))
     more = graded(place)
     assert more.graded == 0
-    assert more.changed == ("ada: 15 -> 25 (1 10 -> 20)", "carl: 2 -> 4 (1 2 -> 4)")
+    assert more.changed == ("ada: 15 -> 25 (1: 10 -> 20)", "carl: 2 -> 4 (1: 2 -> 4)")
 
 
 def test_a_mended_question_is_run_again_and_the_differences_are_said(place) -> None:
@@ -156,7 +156,7 @@ def test_a_mended_question_is_run_again_and_the_differences_are_said(place) -> N
     )
     found = graded(place)
     assert found.graded == 2
-    assert found.changed == ("carl: 2 -> 10 (1 2 -> 10)",)
+    assert found.changed == ("carl: 2 -> 10 (1: 2 -> 10)",)
     assert "Changed since the marks before" in (place / "grades" / "class.html").read_text()
 
 

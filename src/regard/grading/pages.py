@@ -4,9 +4,11 @@ escaped."""
 from __future__ import annotations
 
 import html
+from collections import Counter
 from importlib import resources
 
 from regard.grading.assignment import Assignment, Reveal, Task
+from regard.grading.examination import Status
 from regard.grading.marks import ClassMarks, QuestionMark, StudentMarks, student_view
 from regard.grading.template import file_name
 
@@ -115,14 +117,18 @@ def class_page(found: ClassMarks) -> str:
 
 
 def _waiting(found: ClassMarks) -> str:
-    lines = [
-        f"<li>{said(row.student)}, {said(one.question)}: {said(one.reason or one.status)}</li>"
-        for row in found.rows
-        for one in row.questions
-        if one.open
+    """What is written, counted; the others one by one, with the reason."""
+    open_ones = [(row, one) for row in found.rows for one in row.questions if one.open]
+    written = Counter(one.question for _, one in open_ones if one.status == Status.BY_HAND.value)
+    lines = [f"{question}: {many} written, for marking.html" for question, many in written.items()]
+    lines += [
+        f"{row.student}, {one.question}: {one.reason or one.status}"
+        for row, one in open_ones
+        if one.status != Status.BY_HAND.value
     ]
-    lines += [f"<li>{said(row.student)}: {said(row.refused)}</li>" for row in found.rows if row.refused]
-    return f"<h2>Waiting for a person</h2><ul>{''.join(lines)}</ul>" if lines else ""
+    lines += [f"{row.student}: {row.refused}" for row in found.rows if row.refused]
+    listed = "".join(f"<li>{said(line)}</li>" for line in lines)
+    return f"<h2>Waiting for a person</h2><ul>{listed}</ul>" if lines else ""
 
 
 def _overruled(found: ClassMarks) -> str:
@@ -140,7 +146,7 @@ def _table(found: ClassMarks) -> str:
         notes = "; ".join([*([f"late, {row.kept:.0%} kept"] if row.kept < 1 else []), *row.problems])
         link = f'<a href="students/{file_name(row.student)}.html">{said(row.student)}</a>'
         total = f"<td class=n><b>{row.points:g}</b></td>"
-        rows.append(f"<tr><td>{link}</td><td>{said(row.name)}</td>{cells}{total}<td>{said(notes)}</td></tr>")
+        rows.append(f"<tr><td>{link}</td><td>{said(row.name)}</td>{cells}{total}<td class=note>{said(notes)}</td></tr>")
     top = f"<tr><th>student</th><th>name</th>{head}<th class=n>total</th><th></th></tr>"
     return f"<h2>Everybody</h2><div class=scroll><table>{top}{''.join(rows)}</table></div>"
 

@@ -63,7 +63,7 @@ def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcom
 
     seed, spec = given.seed % 2**31, f"{given.name}:{task.function}"
     ran = runner.run(spec, default=task.function, seed=seed, limit=limits.seconds, jail=jail, code=given.source)
-    found = checked(ran, name=spec, seed=seed, hints=1)
+    found = checked(ran, name=spec, seed=seed, hints=1, several_heads=True)
     parts = found.diagnosis.parts
     right = sum(verdict == "right" for verdict in parts.values())
     kept: dict[str, Any] = {"instances": len(parts), "confined": _anybody(ran.confined), "printed": ran.printed[:500]}

@@ -59,5 +59,6 @@ def public_checks(
         marks.append(marked(replace(task), outcome))
         if progress is not None:
             progress(done, len(tasks))
-    others = tuple(task.id for task in assignment.tasks if task not in tasks)
-    return PublicChecked(assignment=assignment.name, marks=tuple(marks), unchecked=others, _assignment=assignment)
+    left = [task.id for task in assignment.tasks if task not in tasks]
+    left += [f"{task.id}, how near it is to the best" for task in tasks if task.within and task.question.best is None]
+    return PublicChecked(assignment=assignment.name, marks=tuple(marks), unchecked=tuple(left), _assignment=assignment)

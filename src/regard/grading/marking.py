@@ -22,7 +22,7 @@ from regard.grading.grader import Pile
 from regard.grading.marks import ClassMarks, QuestionMark
 from regard.grading.pages import framed, said
 from regard.grading.students import identity
-from regard.grading.submissions import Submission
+from regard.grading.submissions import YOURS, Submission
 
 OWN_SCRIPT = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -133,16 +133,17 @@ def written_answer(submission: Submission, task: Task, assignment: Assignment) -
     """What a student wrote on this question: from the heading that names it to the next one; else everything."""
     texts = submission.texts()
     ids = [re.escape(one.id) for one in assignment.tasks]
-    heading = re.compile(rf"(?m)^\s*(?:#+\s*|Your answer to )?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
-    found: list[str] = []
-    inside = False
+    heading = re.compile(rf"(?m)^\s*(?:#+\s*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
+    sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
+    inside = yours = False
     for text in texts:
         places = list(heading.finditer(text))
         if inside:
-            found.append(text[: places[0].start()] if places else text)
-        for place, after in zip(places, [*places[1:], None], strict=True):
-            inside = place["id"] == task.id
+            sections.append((yours, text[: places[0].start()] if places else text))
+        for place, after in zip(places, [*places[1:], None], strict=False):  # no heading at all: no pair
+            inside, yours = place["id"] == task.id, place["yours"] is not None
             if inside:
-                found.append(text[place.end() : after.start() if after else None])
-    kept = "\n".join(found).strip() if found else "\n\n".join(texts).strip()
-    return kept[:MOST_SHOWN]
+                sections.append((yours, text[place.end() : after.start() if after else None].removeprefix(":")))
+    marked = [text for yours, text in sections if yours and text.strip()]
+    kept = marked or [text for _, text in sections] or ["\n\n".join(texts)]
+    return "\n".join(kept).strip()[:MOST_SHOWN]

@@ -25,6 +25,7 @@ from regard.grading.students import Student, identity, moment, shown
 
 MOST_FILES = 200  # of one submission
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.DOTALL)
+YOURS = "Your answer to "  # in a template: by this the words are found, in comments and in cells of text
 MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)_?$", re.DOTALL)
 GRADESCOPE = "submission_metadata.yml"
 
@@ -92,17 +93,29 @@ class Submission:
         return next((entry.data for entry in named or found[: len(found) == 1]), None)
 
     def texts(self) -> list[str]:
-        """What was written in words: text files, and the text cells of notebooks."""
+        """What was written in words: text files, the text cells of notebooks, and the comments of a filled-in .py."""
         found: list[str] = []
         for entry in sorted(self.files, key=lambda e: e.parts):
             if entry.name.lower().endswith((".md", ".txt")):
                 found.append(entry.data.decode("utf-8", errors="replace"))
+            elif entry.name.lower().endswith(".py"):
+                found += comments(entry.data.decode("utf-8", errors="replace"))
             elif entry.name.lower().endswith(".ipynb"):
                 try:
                     found += code_of(entry.data).written
                 except InputError:
                     continue
         return found
+
+
+def comments(text: str) -> list[str]:
+    """The lines of comment of a program, where one of them says that an answer in words follows.
+
+    >>> comments("x = 1\\n# Your answer to 4:\\n# because"), comments("# x")
+    (['Your answer to 4:\\nbecause'], [])
+    """
+    lines = [line.lstrip()[1:].removeprefix(" ") for line in text.splitlines() if line.lstrip().startswith("#")]
+    return ["\n".join(lines)] if any(line.startswith(YOURS) for line in lines) else []
 
 
 def stem(name: str) -> str:
@@ -114,8 +127,9 @@ def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[
     """Every submission of these folders, archives and files, in the order of their IDs."""
     found: list[Submission] = []
     for path in map(Path, paths):
-        if path.is_symlink() and not path.exists():
-            raise InputError(f"{path} leads nowhere; give a folder, a zip file, or files.")
+        if not path.exists():
+            what = "leads nowhere" if path.is_symlink() else "does not exist"
+            raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
         if path.is_dir():
             found += gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
         elif path.suffix.lower() == ".zip":
@@ -123,8 +137,7 @@ def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[
         elif path.suffix.lower() in (".py", ".ipynb"):
             found += gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
         else:
-            what = "is no .py, .ipynb or .zip file" if path.exists() else "does not exist"
-            raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
+            raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
     return apart(found)
 
 

@@ -59,8 +59,8 @@ def check(file: File, no_sandbox: NoSandbox = False, as_json: AsJson = False) ->
     from regard.grading.self_check import check_assignment
 
     assignment = read_assignment(file)
-    found = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
-    show(found, as_json=as_json)
+    tried = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
+    show(tried, as_json=as_json)
 
 
 @app.command()

@@ -159,9 +159,9 @@ def graded(assignment: Assignment, secret: Secret, base: Path, *, system: str, t
 
 def _submission(folder: Path) -> Submission:
     """All files of the folder are one student's."""
-    found = read_submissions([str(folder)]) if folder.is_dir() else []
-    files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in found for entry in one.files)
-    problems = tuple(problem for one in found for problem in one.problems)
+    submissions = read_submissions([str(folder)]) if folder.is_dir() else []
+    files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in submissions for entry in one.files)
+    problems = tuple(problem for one in submissions for problem in one.problems)
     return Submission(student="student", files=files, problems=problems)
 
 

@@ -101,8 +101,8 @@ def grade(
                 journal.add(job.key, outcome, about=job.about)
             if progress is not None:
                 progress(len(jobs) - len(todo) + done, len(jobs))
-        found = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
-        return replace(found, changed=tuple(differences(before(folder), found)))
+        marks = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
+        return replace(marks, changed=tuple(differences(before(folder), marks)))
     finally:
         lock.release()
 
@@ -115,10 +115,10 @@ def _settled(outcome: Outcome | None, limits: Limits) -> bool:
 def before(folder: Path) -> dict[str, object] | None:
     """The marks that are in the folder already."""
     try:
-        found = json.loads((folder / MARKS).read_text(encoding="utf-8"))
+        marks = json.loads((folder / MARKS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return marks if isinstance(marks, dict) else None
 
 
 def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
@@ -128,17 +128,17 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
     for submission in pile.submissions:
         for task in pile.assignment.tasks if not submission.refused else ():
             key = outcome_key(pile, submission, task)
-            found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+            code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
             if task.kind is Kind.WRITTEN:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif task.weights and submission.weights(task.weights) is None:
                 outcomes[key] = failed(f"there is no file {task.weights} in it that can be read", share=0.0)
-            elif found is None:
+            elif code is None:
                 outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
             else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
                 weights = submission.weights(task.weights) if task.weights else None
-                given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2], weights=weights)
+                given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2], weights=weights)
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
@@ -147,8 +147,8 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
 
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
-    found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
-    source = found[1] if found is not None else b""
+    code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+    source = code[1] if code is not None else b""
     source += (submission.weights(task.weights) or b"") if task.weights else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
@@ -258,7 +258,7 @@ def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) ->
 
 def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
     """Everybody on the list: members of a group get its better submission; who handed in nothing gets a row too."""
-    found = {identity(row.student): row for row in rows}
+    own_rows = {identity(row.student): row for row in rows}
     groups: dict[str, StudentMarks] = {}
     for row in rows:
         group = identity(row.group) or (identity(row.student) if _is_group(pile, row.student) else "")
@@ -267,7 +267,7 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
     listed = []
     for key, student in pile.students.items():
         best = groups.get(identity(student.group)) if student.group else None
-        own = found.get(key)
+        own = own_rows.get(key)
         row = (
             best
             or own
@@ -287,8 +287,8 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
         listed.append(
             replace(row, student=student.id, name=student.name, email=student.email, group=student.group, by=by)
         )
-    extra = [row for key, row in found.items() if key not in pile.students and not _is_group(pile, row.student)]
-    refused = [row for row in rows if row.refused and row is not found.get(identity(row.student))]
+    extra = [row for key, row in own_rows.items() if key not in pile.students and not _is_group(pile, row.student)]
+    refused = [row for row in rows if row.refused and row is not own_rows.get(identity(row.student))]
     return sorted([*listed, *extra, *refused], key=lambda row: identity(row.student))
 
 

@@ -49,12 +49,12 @@ def public_checks(
     secret, marks = Secret(PUBLIC), []
     tasks = [task for task in assignment.tasks if task.kind in (Kind.CLAIM, Kind.OWN)]
     for done, task in enumerate(tasks, 1):
-        found = submission.code(task.function)
-        if found is None:
+        code = submission.code(task.function)
+        if code is None:
             outcome = failed("there is no Python file and no notebook that can be read")
         else:
             seed = secret.seed(assignment.name, task.id)
-            given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
+            given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2])
             outcome = examined(task, given, limits=assignment.limits, jail=jail)
         marks.append(marked(replace(task), outcome))
         if progress is not None:

@@ -82,10 +82,21 @@ def test_it_checks_answers(built, tmp_path) -> None:
 
 
 def test_it_runs_the_public_checks_of_an_assignment(built, tmp_path) -> None:
-    (tmp_path / "a.toml").write_text('[[question]]\nid = "1"\nclaim = "copying-condition"\nfunction = "margin"\n')
+    question = '[[question]]\nid = "1"\nclaim = "copying-condition"\nfunction = "margin"\nwithin = 2\n'
+    (tmp_path / "a.toml").write_text(question)
     (tmp_path / "my.py").write_text(RIGHT)
+    (tmp_path / "empty").mkdir()
     done = python(built, "-m", "regard", "grade", "my.py", "--public", "--assignment", "a.toml", cwd=tmp_path)
     assert "1: public checks passed" in done.stdout, done.stderr
+    assert "1, how near it is to the best: not checked here" in done.stdout
+    nothing = python(built, "-m", "regard", "grade", "empty", "--assignment", "a.toml", cwd=tmp_path)
+    assert (nothing.returncode, "empty has 0 submissions" in nothing.stderr) == (2, True), nothing.stderr
+
+
+def test_it_lists_what_it_checks(built, tmp_path) -> None:
+    done = python(built, "-m", "regard", "claims", cwd=tmp_path)
+    assert "average-of-two: query(keys, a, b, eps)\n" in done.stdout, done.stderr
+    assert len(done.stdout.splitlines()) == len(claims)
 
 
 def test_nothing_in_it_is_ours_alone(built) -> None:

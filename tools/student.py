@@ -44,7 +44,8 @@ CUT = (  # named in functions that this wheel never calls
     *("regard.noise.pictures", "regard.positions.pictures"),
 )
 KEY = r'key = (?:"""(?:.|\n)*?"""|"(?:[^"\\]|\\.)*")'  # what a line of a checklist should come to: for who marks
-LEFT_OUT = ("best", "measure")  # of a question: how far it is from the best needs our solver
+LEFT_OUT = ("best",)  # of a question: how far it is from the best needs our solver
+MEASURE = "{} the best possible"  # instead of ours, which name the best; that there is one is no secret
 COMMANDS = '''
 """The command line of the students' build: check your own answers."""
 
@@ -64,7 +65,7 @@ app = typer.Typer(name="regard", help="Check your own answers (students' build).
 
 @app.command()
 def claims(
-    name: Annotated[str, typer.Argument(help="A claim, as in average-of-two.")],
+    name: Annotated[str | None, typer.Argument(help="A claim, as in average-of-two; without one, all of them.")] = None,
     file: Annotated[str | None, typer.Argument(help="With --template, the file to write.")] = None,
     template: Annotated[bool, typer.Option("--template", help="Write the function to fill in.")] = False,
     answer: Annotated[str | None, typer.Option(metavar="FILE.py:NAME", help="Check your own answer.")] = None,
@@ -76,6 +77,10 @@ def claims(
     """Write the function to fill in (--template), or check yours (--answer)."""
     from regard.coursework.catalogue import claims as catalogue
 
+    if name is None:
+        for known, claim in catalogue.items():
+            print(f"{known}: {claim.question.signature}" if claim.question else f"{known}: asks for words")
+        return
     if template == (answer is not None):
         raise InputError("Give --template FILE or --answer FILE.py:NAME; this build has no answers of its own.")
     claim = catalogue[name]
@@ -97,13 +102,15 @@ def grade(
     from regard.grading.reading import read_assignment
     from regard.grading.submissions import read_submissions
 
-    found = read_submissions([submission])
+    asked, found = read_assignment(assignment), read_submissions([submission])
+    if len(found) != 1:
+        raise InputError(f"{submission} has {len(found)} submissions; give your own file.")
     try:
         tier = chosen(True)
     except InputError:
         tier = Tier.NONE
         note("no jail can be built here: your code runs with your rights.")
-    show(public_checks(read_assignment(assignment), found[0], jail=tier), as_json=as_json)
+    show(public_checks(asked, found[0], jail=tier), as_json=as_json)
 
 
 def main() -> None:
@@ -251,6 +258,9 @@ class Build:
         for call in ast.walk(question) if question is not None else ():
             if isinstance(call, ast.Call):
                 call.keywords = [keyword for keyword in call.keywords if keyword.arg not in LEFT_OUT]
+                for keyword in call.keywords:
+                    if keyword.arg == "measure":
+                        keyword.value = ast.Constant(MEASURE)
         self.names.setdefault(name, set())
         if question is not None:
             self.reached(name, "QUESTION")

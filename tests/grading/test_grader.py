@@ -16,6 +16,7 @@ from regard.coursework.answers import jail as jails
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
+from regard.grading.by_hand import ByHand
 from regard.grading.examination import Given, Outcome, Status, examined, pattern
 from regard.grading.grader import grade, pile_of, planned, safe_tier
 from regard.grading.journal import Journal
@@ -72,13 +73,12 @@ def hand_in(place, **codes):
         (place / "subs" / f"{name}.py").write_text(code)
 
 
-def graded(place, *, secret=SECRET, jail=Tier.NONE, workers=1, students=None, toml="a.toml", ticks=None, write=True):
+def graded(place, *, secret=SECRET, jail=Tier.NONE, workers=1, students=None, toml="a.toml", write=True):
     pile = pile_of(
         read_assignment(place / toml),
         read_submissions([str(place / "subs")]),
         secret=secret,
         students=students,
-        ticks=ticks,
     )
     found = grade(pile, place / "grades", jail=jail, workers=workers)
     return write_marks(place / "grades", pile, found) if write else found
@@ -114,6 +114,15 @@ def test_the_same_secret_gives_the_same_files_again(place, tmp_path) -> None:
     assert pages == [path.read_bytes() for path in sorted((place / "before" / "students").iterdir())]
 
 
+def test_workers_have_one_thread_each_and_the_environment_is_as_before(monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with grader._pool(2) as pool:
+        assert [pool.submit(os.getenv, name).result() for name in jails.ONE_THREAD] == ["1", "1", "1"]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
 def test_every_student_has_other_numbers_and_another_secret_other_ones(place) -> None:
     hand_in(place, bob=RIGHT)
     assignment, found = read_assignment(place / "a.toml"), read_submissions([str(place / "subs")])
@@ -137,7 +146,7 @@ def test_nothing_is_run_twice(place, monkeypatch) -> None:
     (place / "a.toml").write_text(TOML.replace("points = 10", "points = 20"))
     more = graded(place)
     assert more.graded == 0
-    assert more.changed == ("ada: 15 -> 25 (1 10 -> 20)", "carl: 2 -> 4 (1 2 -> 4)")
+    assert more.changed == ("ada: 15 -> 25 (1: 10 -> 20)", "carl: 2 -> 4 (1: 2 -> 4)")
 
 
 def test_a_mended_question_is_run_again_and_the_differences_are_said(place) -> None:
@@ -147,7 +156,7 @@ def test_a_mended_question_is_run_again_and_the_differences_are_said(place) -> N
     )
     found = graded(place)
     assert found.graded == 2
-    assert found.changed == ("carl: 2 -> 10 (1 2 -> 10)",)
+    assert found.changed == ("carl: 2 -> 10 (1: 2 -> 10)",)
     assert "Changed since the marks before" in (place / "grades" / "class.html").read_text()
 
 
@@ -465,7 +474,7 @@ def test_points_by_the_rule(place) -> None:
     assert (half.points, half.open, half.lost) == (5, True, False)
     written = Outcome(status=Status.BY_HAND)
     assert marked(task, written).open
-    assert marked(task, written, by_hand=0.5).points == 5
+    assert marked(task, written, by_hand=ByHand(points=5.0, reason="half")).points == 5
 
 
 def test_an_answer_that_changes_is_noted(place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from regard.grading.assignment import Kind, Limits, Task
 from regard.grading.audit_recheck import Differs, Questions, Stream, far, read_answers, read_streams
 from regard.grading.examination import Given, Outcome, Status, examined
 from regard.grading.grader import grade, pile_of
-from regard.grading.marks import marked, student_view
+from regard.grading.marks import ClassMarks, marked, student_view
 from regard.grading.model_answers import AUDIT
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
@@ -190,6 +191,83 @@ def test_no_answer_and_no_secret_goes_in_with_an_audit() -> None:
     assert "regard.models.auditing.batch" in sent
     strange = ("secret", "solutions", "design", "claims", "reference", "audit_recheck")
     assert not [name for name in sent if any(word in name for word in strange)]
+
+
+# hostile ones, in a pile
+
+HOSTILE = sorted((Path(__file__).parent / "hostile_models").glob("*.py.txt"))
+MATRICES = "self.Q, self.K, self.V = (nn.Linear"
+ONE_HEAD = f"heads = self.heads = 1\n        {MATRICES}"
+# What each of them may have at most, of 7; open where a person has to look.
+MOST = {
+    "edits_the_journal": (6, False),
+    "hides_that_it_has_one_head": (7, True),
+    "forges_its_slopes_and_its_outputs": (6, False),
+}
+
+
+def _hostile(path: Path, places: dict[str, Path]) -> str:
+    text, model = path.read_text(encoding="utf-8"), _text()
+    if path.name.startswith("hides_that_it_has_one_head"):
+        assert MATRICES in model
+        model = model.replace(MATRICES, ONE_HEAD)
+    else:
+        model = model.replace("dim=-1", "dim=-2")
+    for word, there in places.items():
+        text = text.replace(word, str(there))
+    return text.replace("@MODEL@", model) if "@MODEL@" in text else f"{text}\n{model}"
+
+
+@pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])
+def test_no_hostile_model_changes_anothers_mark_or_gets_its_own_by_force(tier: Tier, tmp_path: Path) -> None:
+    """As root, or where everybody may read and write everything: only the jail is between."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    places = {"@GRADES@": tmp_path / "grades", "@SUBMISSIONS@": tmp_path / "subs", "@OPEN@": tmp_path / "open"}
+    for folder in places.values():
+        folder.mkdir()
+    places["@SECRET@"] = tmp_path / "secret.txt"
+    places["@SECRET@"].write_text("the secret of a whole class")
+    (tmp_path / "a.toml").write_text(MODELS.replace(MODELS[MODELS.index('[[question]]\nid = "a"') :], ""))
+    (tmp_path / "subs" / "ada.py").write_text(_text())
+    secret = Secret(b"the secret of a whole class")
+
+    def marks() -> ClassMarks:
+        assignment, pile = read_assignment(tmp_path / "a.toml"), read_submissions([str(tmp_path / "subs")])
+        together = pile_of(assignment, pile, secret=secret)
+        return write_marks(places["@GRADES@"], together, grade(together, places["@GRADES@"], jail=tier, workers=1))
+
+    assert [row.points for row in marks().rows] == [7]
+    for path in HOSTILE:
+        (tmp_path / "subs" / f"{path.name.partition('.')[0]}.py").write_text(_hostile(path, places))
+    for path in tmp_path.rglob("*"):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    found = marks()
+    assert found.known == 1  # ada's line of the journal is there and believed
+    strange = []
+    for row in found.rows:
+        one, (most, waits) = row.questions[0], {"ada": (7, False), **MOST}.get(row.student, (0, False))
+        if one.points > most or one.open is not waits or not (one.reason or row.student == "ada"):
+            strange.append(f"{row.student}: {one}")
+    assert strange == []
+    assert [row.points for row in found.rows if row.student == "ada"] == [7]
+    assert list(places["@OPEN@"].iterdir()) == []
+    assert "the secret" not in "".join(path.read_text() for path in places["@GRADES@"].rglob("*.*"))
+
+
+def test_each_hostile_model_says_what_it_tries() -> None:
+    assert len(HOSTILE) >= 10
+    assert all(path.read_text(encoding="utf-8").startswith('"""') for path in HOSTILE)
+
+
+def test_one_head_by_a_constructor_that_takes_none_waits_for_a_person() -> None:
+    text = _text().replace(MATRICES, ONE_HEAD).replace("heads=2, ", "")
+    text = text.replace("self.heads, self.head_width = heads, head_width", "self.head_width = head_width")
+    found = run(TRANSFORMER, text)
+    assert found.status is Status.DOUBTED
+    assert "did not take the number of heads that was asked for" in found.reason
+    assert marked(TRANSFORMER, found).open
 
 
 # the part that is done again, without any process

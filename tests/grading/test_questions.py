@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from regard.coursework.answers.jail import Tier
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.grading import statements
+from regard.grading.by_hand import read_written
 from regard.grading.examination import Given, Status, examined
 from regard.grading.grader import grade, pile_of
-from regard.grading.marking import marking_page, read_written, written_answer
+from regard.grading.marking import marking_page, written_answer
 from regard.grading.marks import marked
 from regard.grading.notebooks import code_of, defined
 from regard.grading.perplexity import perplexity_of, read_hidden, share
@@ -250,20 +252,41 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     found = read_submissions([str(tmp_path / "subs")])
     assert written_answer(found[0], assignment.tasks[1], assignment) == "(1 point)\n\nBecause </script><script>alert(1)"
     pile = pile_of(assignment, found, secret=SECRET)
-    page = marking_page(pile)
+    marks = grade(pile, tmp_path / "grades", jail=Tier.NONE)
+    page = marking_page(pile, marks)
     assert "<script>alert(1)" not in page
     assert "connect-src" not in page
     assert "default-src 'none'" in page
-    marks = grade(pile, tmp_path / "grades", jail=Tier.NONE)
     assert marks.rows[0].open == 1
     saved = {"assignment": "week 3", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]}
     (tmp_path / "written.json").write_text(json.dumps(saved))
-    ticks = read_written(tmp_path / "written.json", assignment)
-    pile = pile_of(assignment, found, secret=SECRET, ticks=ticks)
+    decided = read_written(tmp_path / "written.json", assignment)
+    pile = pile_of(assignment, found, secret=SECRET, by_hand=decided)
     marks = write_marks(tmp_path / "grades", pile, grade(pile, tmp_path / "grades", jail=Tier.NONE))
     assert marks.rows[0].questions[1].points == 0.75
     assert marks.rows[0].open == 0
-    assert '"marks": {"ada\\u00002": [true, false]}' in (tmp_path / "grades" / "marking.html").read_text()
+    assert '"marks": {"ada\\u00002": {"ticks": [true, false]}}' in (tmp_path / "grades" / "marking.html").read_text()
+
+
+def test_words_in_the_students_own_files_are_found(tmp_path) -> None:
+    """In the plain file and in the notebook, filled in where the template says so; and without what it says itself."""
+    assignment = read(tmp_path, TWO)
+    python, notebook = (Path(path) for path in write_template(assignment, tmp_path / "out").files)
+    (tmp_path / "subs" / "ada").mkdir(parents=True)
+    (tmp_path / "subs" / "ben").mkdir()
+    text = python.read_text() + "# Because the sum\n#   grows.\nx = 1  # no answer\n"
+    (tmp_path / "subs" / "ada" / "hw.py").write_text(text)
+    book = json.loads(notebook.read_text())
+    for cell in book["cells"]:
+        if "".join(cell["source"]).startswith("Your answer to 2"):
+            cell["source"] = [*cell["source"], "\n\nBecause it does."]
+    (tmp_path / "subs" / "ben" / "hw.ipynb").write_text(json.dumps(book))
+    ada, ben = read_submissions([str(tmp_path / "subs")])
+    assert written_answer(ada, assignment.tasks[1], assignment) == "Because the sum\n  grows."
+    assert written_answer(ben, assignment.tasks[1], assignment) == "Because it does."
+    (tmp_path / "subs" / "ada" / "more.md").write_text("## 2\nand this")
+    (more, _) = read_submissions([str(tmp_path / "subs")])
+    assert "Because the sum" in written_answer(more, assignment.tasks[1], assignment)
 
 
 @pytest.mark.parametrize(

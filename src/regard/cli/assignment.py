@@ -59,8 +59,8 @@ def check(file: File, no_sandbox: NoSandbox = False, as_json: AsJson = False) ->
     from regard.grading.self_check import check_assignment
 
     assignment = read_assignment(file)
-    found = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
-    show(found, as_json=as_json)
+    tried = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
+    show(tried, as_json=as_json)
 
 
 @app.command()
@@ -136,3 +136,24 @@ def cells(
     from regard.grading.reading import read_assignment
 
     show(write_cells(read_assignment(file), out), as_json=as_json)
+
+
+@app.command()
+def overrule(
+    folder: Annotated[str, typer.Argument(metavar="GRADES", help="The folder that regard grade has written.")],
+    student: Annotated[str, typer.Argument(help="Whose mark.")],
+    question: Annotated[str, typer.Argument(help="Of which question.")],
+    points: Annotated[float | None, typer.Option(help="What the answer is worth.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; the student reads it.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Give the mark back to the check.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Overrule a mark, with a reason: a doubted one, or any. It stays when everything is graded again.
+
+    Example: regard assignment overrule grades carl 1 --points 7 --reason "right but for the sign"
+    """
+    from regard.grading.by_hand import overrule as overruled
+
+    if undo is (points is not None):
+        raise InputError("Say what the answer is worth with --points, or give the mark back to the check with --undo.")
+    show(overruled(folder, student, question, points=points, reason=reason), as_json=as_json)

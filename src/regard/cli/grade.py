@@ -47,9 +47,9 @@ def grade(
         )
     if workers is not None and not 1 <= workers <= 1000:
         raise InputError(f"--workers must be a whole number from 1 to 1000; {workers} is not.")
+    from regard.grading.by_hand import WRITTEN, read_written
     from regard.grading.grader import grade as graded
     from regard.grading.grader import pile_of, safe_tier
-    from regard.grading.marking import read_written
     from regard.grading.secret import read_secret
     from regard.grading.students import read_students
     from regard.grading.submissions import read_submissions
@@ -58,14 +58,14 @@ def grade(
     _apart(secret, submissions)
     key, tier = read_secret(secret), safe_tier(sandbox=not no_sandbox)
     listed = read_students(students) if students is not None else None
-    saved = Path(out) / "written.json" if written is None else Path(written)
-    ticks = read_written(saved, asked) if written is not None or saved.exists() else None
-    found = read_submissions(submissions, times_of_files=times_of_files)
-    if not found:
+    saved = Path(out) / WRITTEN if written is None else Path(written)
+    decided = read_written(saved, asked) if written is not None or saved.exists() else None
+    handed_in = read_submissions(submissions, times_of_files=times_of_files)
+    if not handed_in:
         raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb or .zip file.")
     if no_sandbox:
         note("submissions run without a jail, with your rights.")
-    pile = pile_of(asked, found, secret=key, students=listed, ticks=ticks)
+    pile = pile_of(asked, handed_in, secret=key, students=listed, by_hand=decided)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
     show(write_marks(Path(out), pile, marks), as_json=as_json)
 
@@ -84,12 +84,12 @@ def _public(asked: object, files: list[str], *, as_json: bool) -> None:
     from regard.grading.public import public_checks
     from regard.grading.submissions import read_submissions
 
-    found = read_submissions(files)
-    if len(found) != 1 or not isinstance(asked, Assignment):
-        raise InputError(f"--public checks one submission; {len(found)} were given.")
+    handed_in = read_submissions(files)
+    if len(handed_in) != 1 or not isinstance(asked, Assignment):
+        raise InputError(f"--public checks one submission; {len(handed_in)} were given.")
     try:
         tier = chosen(True)
     except InputError:
         tier = Tier.NONE
         note("no jail can be built here: your code runs with your rights.")
-    show(public_checks(asked, found[0], jail=tier, progress=Progress("questions")), as_json=as_json)
+    show(public_checks(asked, handed_in[0], jail=tier, progress=Progress("questions")), as_json=as_json)

@@ -58,24 +58,24 @@ def entries(data: bytes | str, *, said: str) -> list[Entry]:
 
 
 def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str) -> list[Entry]:
-    found, total = [], 0
+    read, total = [], 0
     for info in infos:
         parts = safe_parts(info.filename)
         if info.is_dir() or parts is None or hidden(parts):
             if parts is None:
-                found.append(Entry(parts=("?",), problem=f"{said}: a name in it leads out of it, and was not read."))
+                read.append(Entry(parts=("?",), problem=f"{said}: a name in it leads out of it, and was not read."))
             continue
         if stat.S_ISLNK(info.external_attr >> 16):
-            found.append(Entry(parts=parts, problem="a link, which is not followed"))
+            read.append(Entry(parts=parts, problem="a link, which is not followed"))
         elif not parts[-1].lower().endswith(READ):
-            found.append(Entry(parts=parts, problem="not a file that is graded"))
+            read.append(Entry(parts=parts, problem="not a file that is graded"))
         else:
             entry = _read(archive, info, parts)
             total += len(entry.data)
             if total > MOST_TOTAL:
                 raise InputError(f"{said} unpacks to more than {MOST_TOTAL:,} bytes, and nothing of it was graded.")
-            found.append(entry)
-    return found
+            read.append(entry)
+    return read
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, parts: tuple[str, ...]) -> Entry:

@@ -49,16 +49,16 @@ def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
 
 def _given(thing: Any, asked: dict[str, Any]) -> Given:
     same_draws()
-    made = thing if isinstance(thing, nn.Module) or not callable(thing) else thing()
-    module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    built = thing if isinstance(thing, nn.Module) or not callable(thing) else thing()
+    module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not isinstance(module, nn.Module):
-        kind = type(made).__name__
+        kind = type(built).__name__
         raise InputError(f"it gives something of type {kind}; return a torch module, or (module, example).")
     return give(module, example, name=str(asked["name"]))
 
 
-def _told(found: Audit) -> list[list[str]]:
-    return [[one.property, one.check, str(one.status), one.sentence] for one in found.findings]
+def _told(audited: Audit) -> list[list[str]]:
+    return [[one.property, one.check, str(one.status), one.sentence] for one in audited.findings]
 
 
 def _streams(subject: Subject) -> list[dict[str, Any]]:

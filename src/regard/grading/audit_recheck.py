@@ -97,22 +97,22 @@ class Questions:
 
     def alone(self, ask: Asked) -> dict[str, Answers]:
         """Each example alone; and then all at once, by which the two processes are compared."""
-        found = {f"alone {i}": ask([rows[i : i + 1].copy() for rows in self.base]) for i in range(EXAMPLES)}
-        return {**found, "all": ask(_copied(self.base))}
+        answers = {f"alone {i}": ask([rows[i : i + 1].copy() for rows in self.base]) for i in range(EXAMPLES)}
+        return {**answers, "all": ask(_copied(self.base))}
 
     def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
         """What does not hold, a sentence each; Differs where nothing else is found and the processes disagree."""
-        found, first = [], answers["first"]
+        broken, first = [], answers["first"]
         whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
         if not whole:
             raise InputError("its answers have no axis for the examples")
         for name, value in whole.items():
-            found += ["the same question has two answers"] * far(value, answers["again"].get(name))
-            found += self._among_others(answers, name, value) + self._later(answers, name, value)
+            broken += ["the same question has two answers"] * far(value, answers["again"].get(name))
+            broken += self._among_others(answers, name, value) + self._later(answers, name, value)
         if not any(far(value, answers["later"].get(name)) for name, value in whole.items()):
-            found.append("its answers do not hang on its input")
-        certain = tuple(dict.fromkeys(one for one in found if one != OTHER_WEIGHTS))
-        if OTHER_WEIGHTS in found and not certain:
+            broken.append("its answers do not hang on its input")
+        certain = tuple(dict.fromkeys(one for one in broken if one != OTHER_WEIGHTS))
+        if OTHER_WEIGHTS in broken and not certain:
             raise Differs(OTHER_WEIGHTS)
         return certain
 

@@ -48,6 +48,7 @@ chmod -R go-rwx /autograder/source
 RUN = """#!/usr/bin/env bash
 # Run for each submission. The secret stays in a folder that only root can read, and the student's code is not root.
 chmod -R go-rwx {source}
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1  # a container's share is seldom more than one core
 exec /opt/regard/bin/python {source}/run.py {system}
 """
 PROGRAM = """import sys
@@ -158,9 +159,9 @@ def graded(assignment: Assignment, secret: Secret, base: Path, *, system: str, t
 
 def _submission(folder: Path) -> Submission:
     """All files of the folder are one student's."""
-    found = read_submissions([str(folder)]) if folder.is_dir() else []
-    files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in found for entry in one.files)
-    problems = tuple(problem for one in found for problem in one.problems)
+    submissions = read_submissions([str(folder)]) if folder.is_dir() else []
+    files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in submissions for entry in one.files)
+    problems = tuple(problem for one in submissions for problem in one.problems)
     return Submission(student="student", files=files, problems=problems)
 
 

@@ -32,8 +32,8 @@ def public_check(assignment: str, question: str, function: Callable[..., Any]) -
     clock, seed = Clock(asked.limits.seconds), Secret(PUBLIC).seed(asked.name, task.id)
     check = Check(task.claim or task.id, task.question, task.function, caller(function, clock), sizes, clock, seed)
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        found = Stages(check, asked.limits, within=task.within).examined()
-    if found.status is not Status.PASSED:
+        outcome = Stages(check, asked.limits, within=task.within).examined()
+    if outcome.status is not Status.PASSED:
         hint = f" Hint: {task.hint}" if task.hint else ""
-        raise AssertionError(f"{task.id}: {found.reason.rstrip('.')}.{hint}")
+        raise AssertionError(f"{task.id}: {outcome.reason.rstrip('.')}.{hint}")
     return PASSED

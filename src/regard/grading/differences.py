@@ -21,7 +21,7 @@ def differences(before: Mapping[str, Any] | None, now: ClassMarks) -> Iterator[s
             continue
         points = {one.get("question"): one.get("points") for one in was.get("questions", [])}
         moved = [
-            f"{one.question} {_number(points.get(one.question))} -> {one.points:g}"
+            f"{one.question}: {_number(points.get(one.question))} -> {one.points:g}"
             for one in row.questions
             if points.get(one.question) != one.points
         ]

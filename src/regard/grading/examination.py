@@ -104,18 +104,18 @@ def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome
     )
     try:
         with runner:
-            found = _asked(task, given, runner, clock, limits)
+            outcome = _asked(task, given, runner, clock, limits)
     except NotStarted as error:
         return Outcome(status=Status.NOT_RUN, reason=str(error))
     except TookTooLong as error:
-        found = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)))
+        outcome = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)))
     except CouldNotFindOut as error:  # the judge's own, or the teacher's
-        found = Outcome(status=Status.NOT_RUN, reason=str(error))
+        outcome = Outcome(status=Status.NOT_RUN, reason=str(error))
     except InputError as error:  # whatever is wrong before the first instance
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
-        found = failed(str(error), at=Stage.PLAIN)
-    return _told(found, given, runner)
+        outcome = failed(str(error), at=Stage.PLAIN)
+    return _told(outcome, given, runner)
 
 
 def tool_of(task: Task) -> Tool | None:
@@ -146,19 +146,19 @@ def pattern(reason: str) -> str:
     return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
 
 
-def _told(found: Outcome, given: Given, runner: Runner) -> Outcome:
+def _told(outcome: Outcome, given: Given, runner: Runner) -> Outcome:
     """With what kept it in, what it printed, and lines as cells where it is a notebook."""
     book = given.notebook
-    reason = found.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
+    reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
     printed = runner.printed if hasattr(runner, "lines") else ""
     said = {
-        **found.to_dict(),
+        **outcome.to_dict(),
         "reason": book.told(reason) if book is not None else reason,
         "tier": runner.tier.value,
-        "seconds": runner.clock.limit if found.status is Status.CUT_SHORT else 0.0,
+        "seconds": runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
         "confined": re.sub(r"user \d+", "another user", runner.confined),  # else two runs would differ
         "printed": printed[:500],
-        "notes": (*found.notes, *(book.notes if book is not None else ())),
+        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
     }
     return Outcome.from_dict(said)
 
@@ -204,15 +204,15 @@ class Stages:
         empty: list[str] = []  # a question without traps: their share goes with the next step
         for stage in ORDER:
             try:
-                found = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
+                outcome = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
             except TookTooLong as error:
                 return self._ended(Status.CUT_SHORT, reason=plainly(str(error)), at=stage)
             except NotStarted:
                 raise
             except InputError as error:  # it raised, or returned something that is no answer, or ended the process
                 return self._ended(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
-            if found is not None:
-                return found
+            if outcome is not None:
+                return outcome
             empty.append(stage.value)
             if groups.get(stage) or stage is Stage.ADVERSARY:
                 self.passed += empty
@@ -228,9 +228,9 @@ class Stages:
         return None
 
     def _adversary(self) -> Outcome | None:
-        found = self.check.adversary(self.tried, moves=self.limits.moves)
-        if found is not None:
-            return self._failure(found, Stage.ADVERSARY)
+        failure = self.check.adversary(self.tried, moves=self.limits.moves)
+        if failure is not None:
+            return self._failure(failure, Stage.ADVERSARY)
         again = self.check.judged(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
         if again.ruling.fails:
             return self._failure(again, Stage.ADVERSARY, shrink=False)

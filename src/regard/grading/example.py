@@ -128,7 +128,7 @@ def _notebook() -> str:
         *(("code", text) for text in code[2:]),
         ("markdown", WORDS),
     ]
-    made: list[dict[str, object]] = [
+    written: list[dict[str, object]] = [
         {
             "cell_type": kind,
             "metadata": {},
@@ -137,4 +137,4 @@ def _notebook() -> str:
         }
         for kind, text in cells
     ]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    return json.dumps({"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)

@@ -23,7 +23,7 @@ NOT_GRADED = "This could not be graded here, through no fault of the submission;
 def told(task: Task, one: QuestionMark) -> str:
     """What a student reads of one question, as plain text."""
     lines = student_view(task, one)
-    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and not one.open:
+    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and one.lost:
         lines += ["The smallest counterexample found:", str(one.counterexample["code"])]
     lines += [f"Note: {note}" for note in one.notes]
     return "\n".join([*lines, f"How points are given: {task.rule()}"])
@@ -82,21 +82,21 @@ def _ran(row: StudentMarks) -> list[str]:
     return [f"Ran in: {', '.join(tiers)}."] if tiers else []
 
 
-def moodle_csv(found: ClassMarks) -> str:
+def moodle_csv(marks: ClassMarks) -> str:
     """For Moodle's grade import: one row for each student, matched by ID number."""
-    rows = [["ID number", "Email address", found._assignment.title, "Feedback"]]
-    for row in found.rows:
+    rows = [["ID number", "Email address", marks._assignment.title, "Feedback"]]
+    for row in marks.rows:
         if not row.refused:
             rows.append([row.student, row.email, f"{row.points:g}", _feedback(row)])
     return as_csv(rows)
 
 
-def canvas_csv(found: ClassMarks) -> str:
+def canvas_csv(marks: ClassMarks) -> str:
     """For Canvas's gradebook: its first columns, and one for this assignment; the second line has what is possible."""
-    name = found._assignment.title
+    name = marks._assignment.title
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", name]]
-    rows.append(["    Points Possible", "", "", "", "", f"{found._assignment.points:g}"])
-    for row in found.rows:
+    rows.append(["    Points Possible", "", "", "", "", f"{marks._assignment.points:g}"])
+    for row in marks.rows:
         if not row.refused:
             rows.append([row.name or row.student, row.student, "", "", "", f"{row.points:g}"])
     return as_csv(rows)
@@ -127,7 +127,7 @@ def write_cells(assignment: Assignment, folder: str) -> TemplateWritten:
 
 def otter_tests(assignment: Assignment, file: str) -> dict[str, str]:
     """tests/NAME.py for Otter-Grader, one for each question that a function answers."""
-    made = {}
+    tests = {}
     for task in assignment.tasks:
         if task.kind in (Kind.CLAIM, Kind.OWN):
             call = f">>> public_check({file!r}, {task.id!r}, {task.function})"
@@ -135,8 +135,8 @@ def otter_tests(assignment: Assignment, file: str) -> dict[str, str]:
             case = {"code": code, "hidden": False, "locked": False}
             suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
             test = {"name": task.function, "points": task.points, "suites": [suite]}
-            made[f"{task.function}.py"] = f"OK_FORMAT = True\n\ntest = {_literal(test)}\n"
-    return made
+            tests[f"{task.function}.py"] = f"OK_FORMAT = True\n\ntest = {_literal(test)}\n"
+    return tests
 
 
 def _literal(value: Any) -> str:

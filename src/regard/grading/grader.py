@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,10 +16,11 @@ from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
-from regard.coursework.answers.jail import Tier, chosen
+from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
 from regard.errors import InputError
 from regard.files import Lock
 from regard.grading.assignment import Assignment, Kind, Limits, Task
+from regard.grading.by_hand import Decisions
 from regard.grading.differences import differences
 from regard.grading.examination import Given, Outcome, Status, examined, failed
 from regard.grading.folders import make_folder
@@ -52,7 +54,7 @@ class Pile:
     submissions: tuple[Submission, ...]
     students: Mapping[str, Student]
     secret: Secret
-    ticks: Mapping[str, Mapping[str, list[bool]]]  # by identity and question: what a person ticked
+    by_hand: Decisions  # what persons decided
 
     @cached_property
     def groups(self) -> dict[str, str]:
@@ -99,8 +101,8 @@ def grade(
                 journal.add(job.key, outcome, about=job.about)
             if progress is not None:
                 progress(len(jobs) - len(todo) + done, len(jobs))
-        found = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
-        return replace(found, changed=tuple(differences(before(folder), found)))
+        marks = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
+        return replace(marks, changed=tuple(differences(before(folder), marks)))
     finally:
         lock.release()
 
@@ -113,10 +115,10 @@ def _settled(outcome: Outcome | None, limits: Limits) -> bool:
 def before(folder: Path) -> dict[str, object] | None:
     """The marks that are in the folder already."""
     try:
-        found = json.loads((folder / MARKS).read_text(encoding="utf-8"))
+        marks = json.loads((folder / MARKS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return marks if isinstance(marks, dict) else None
 
 
 def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
@@ -126,17 +128,17 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
     for submission in pile.submissions:
         for task in pile.assignment.tasks if not submission.refused else ():
             key = outcome_key(pile, submission, task)
-            found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+            code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
             if task.kind is Kind.WRITTEN:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif task.weights and submission.weights(task.weights) is None:
                 outcomes[key] = failed(f"there is no file {task.weights} in it that can be read", share=0.0)
-            elif found is None:
+            elif code is None:
                 outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
             else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
                 weights = submission.weights(task.weights) if task.weights else None
-                given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2], weights=weights)
+                given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2], weights=weights)
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
@@ -145,8 +147,8 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
 
 def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     """The journal's name for one answer: who, which question, what decides it, and the file."""
-    found = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
-    source = found[1] if found is not None else b""
+    code = submission.code(task.function) if task.kind is not Kind.WRITTEN else None
+    source = code[1] if code is not None else b""
     source += (submission.weights(task.weights) or b"") if task.weights else b""
     digest = task.digest(pile.assignment.limits)
     return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
@@ -162,10 +164,9 @@ def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     if workers <= 1 or len(jobs) < 2:
         yield from ((job, _examined(job)) for job in jobs)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
     waiting: dict[Future[Outcome], Job] = {}
     rest = iter(jobs)
-    try:
+    with _pool(workers) as pool:
         while True:
             for job in rest:
                 waiting[pool.submit(_examined, job)] = job
@@ -175,8 +176,25 @@ def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes of one thread each; the environment of those who are started meanwhile says so.
+
+    The workers fill the cores already. With threads of its own for each, linear algebra waits for itself: on two
+    cores a class took seven times as much of the processor. And the last digits would hang on the number of cores.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
+    try:
+        yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
 
 
 def _begun(parent: int) -> None:
@@ -208,13 +226,12 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
 
 def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) -> StudentMarks:
     assignment = pile.assignment
-    ticks = pile.ticks.get(submission.identity, {})
-    given = {question: assignment.task(question).ticked(lines) for question, lines in ticks.items()}
+    decided = pile.by_hand.get(submission.identity, {})
     questions = (
         ()
         if submission.refused
         else tuple(
-            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=given.get(task.id))
+            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=decided.get(task.id))
             for task in assignment.tasks
         )
     )
@@ -241,7 +258,7 @@ def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) ->
 
 def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
     """Everybody on the list: members of a group get its better submission; who handed in nothing gets a row too."""
-    found = {identity(row.student): row for row in rows}
+    own_rows = {identity(row.student): row for row in rows}
     groups: dict[str, StudentMarks] = {}
     for row in rows:
         group = identity(row.group) or (identity(row.student) if _is_group(pile, row.student) else "")
@@ -250,7 +267,7 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
     listed = []
     for key, student in pile.students.items():
         best = groups.get(identity(student.group)) if student.group else None
-        own = found.get(key)
+        own = own_rows.get(key)
         row = (
             best
             or own
@@ -270,8 +287,8 @@ def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
         listed.append(
             replace(row, student=student.id, name=student.name, email=student.email, group=student.group, by=by)
         )
-    extra = [row for key, row in found.items() if key not in pile.students and not _is_group(pile, row.student)]
-    refused = [row for row in rows if row.refused and row is not found.get(identity(row.student))]
+    extra = [row for key, row in own_rows.items() if key not in pile.students and not _is_group(pile, row.student)]
+    refused = [row for row in rows if row.refused and row is not own_rows.get(identity(row.student))]
     return sorted([*listed, *extra, *refused], key=lambda row: identity(row.student))
 
 
@@ -285,7 +302,7 @@ def pile_of(
     *,
     secret: Secret,
     students: Mapping[str, Student] | None = None,
-    ticks: Mapping[str, Mapping[str, list[bool]]] | None = None,
+    by_hand: Decisions | None = None,
 ) -> Pile:
     """Submissions with their students."""
     listed = students or {}
@@ -294,5 +311,5 @@ def pile_of(
         submissions=tuple(known(submissions, listed)),
         students=listed,
         secret=secret,
-        ticks=ticks or {},
+        by_hand=by_hand or {},
     )

@@ -59,8 +59,8 @@ class Journal:
 
 def key_of(*words: str | bytes) -> str:
     """The name of one examination: everything that its outcome hangs on."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for word in (__version__, *words):
         data = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
-        made.update(len(data).to_bytes(8) + data)
-    return made.hexdigest()[:40]
+        digest.update(len(data).to_bytes(8) + data)
+    return digest.hexdigest()[:40]

@@ -2,17 +2,25 @@
 // One answer at a time; every key does one thing, and everything can be done with keys.
 const data = JSON.parse(document.getElementById("data").textContent);
 const store = "regard-marking-" + data.assignment + "-" + data.version;
-let marks = Object.assign({}, data.marks), at = 0;
+const byId = id => document.getElementById(id);
+let marks = Object.assign({}, data.marks), at = 0, problem = "";
 try { marks = Object.assign(marks, JSON.parse(localStorage.getItem(store) || "{}")); } catch { /* a page from disk may have no store */ }
 const key = item => item.student + "\u0000" + item.question;
-const ticks = item => marks[key(item)] || null;
+const mark = item => marks[key(item)] || {};  // {ticks, points, reason, was}: what was decided, each only if it was
+const ticks = item => mark(item).ticks || null;
+const overruled = item => mark(item).points !== undefined;
+const decided = item => Boolean(ticks(item)) || overruled(item);
 
 function show() {
-  const item = data.items[at], list = document.getElementById("list"), set = ticks(item) || item.checklist.map(() => false);
-  document.getElementById("where").textContent = `${at + 1} of ${data.items.length}: ${item.student}, ${item.question}` + (ticks(item) ? "" : " (not marked yet)");
-  document.getElementById("text").textContent = item.text;
-  document.getElementById("answer").textContent = item.answer || "(nothing was found for this question)";
-  list.replaceChildren(...item.checklist.map((line, i) => {
+  const item = data.items[at], set = ticks(item) || item.checklist.map(() => false), own = mark(item);
+  byId("where").textContent = `${at + 1} of ${data.items.length}: ${item.student}, ${item.question}` + (item.waits && !decided(item) ? " (not marked yet)" : overruled(item) ? " (overruled)" : "");
+  byId("text").textContent = item.text;
+  byId("answer").textContent = item.answer || "(nothing was found for this question)";
+  byId("points").value = overruled(item) ? own.points : "";
+  byId("points").max = item.of;
+  byId("of").textContent = `of ${item.of}`;
+  byId("reason").value = own.reason || "";
+  byId("list").replaceChildren(...item.checklist.map((line, i) => {
     const label = document.createElement("label"), box = document.createElement("input"), hint = document.createElement("kbd");
     label.className = "item"; box.type = "checkbox"; box.checked = set[i]; hint.textContent = i < 9 ? String(i + 1) : "";
     box.addEventListener("change", () => toggle(i));
@@ -20,34 +28,71 @@ function show() {
     if (item.keys[i]) { const key = document.createElement("div"); key.className = "soft"; key.textContent = item.keys[i]; label.append(key); }
     return label;
   }));
-  const done = data.items.filter(ticks).length;
-  document.getElementById("done").textContent = `${done} of ${data.items.length} marked; this one: ${set.filter(Boolean).length} of ${set.length}.`;
+  tell();
 }
-function keep(set) {
-  marks[key(data.items[at])] = set;
+function tell() {
+  const item = data.items[at], set = ticks(item) || [], waiting = data.items.filter(one => one.waits);
+  const here = item.checklist.length ? `; this one: ${set.filter(Boolean).length} of ${item.checklist.length}` : "";
+  byId("done").textContent = (problem ? problem + " " : "") + `${waiting.filter(decided).length} of ${waiting.length} that wait are marked${here}.`;
+}
+function keep(changes) {
+  const all = Object.assign({}, mark(data.items[at]), changes);
+  for (const name of Object.keys(all)) if (all[name] === undefined) delete all[name];
+  marks[key(data.items[at])] = all;
+  problem = "";
   try { localStorage.setItem(store, JSON.stringify(marks)); } catch { /* the file that is saved has them */ }
   show();
 }
 function toggle(i) {
   const item = data.items[at], set = [...(ticks(item) || item.checklist.map(() => false))];
-  if (i < set.length) { set[i] = !set[i]; keep(set); }
+  if (i < set.length) { set[i] = !set[i]; keep({ ticks: set }); }
 }
-function go(step) { at = (at + step + data.items.length) % data.items.length; show(); }
+function tickAll(value) {
+  const lines = data.items[at].checklist;
+  if (lines.length) keep({ ticks: lines.map(() => value) });
+}
+// Points and a reason belong together: half of it is kept nowhere, and the line below says what is missing.
+function overrule() {
+  const item = data.items[at], points = byId("points").value, reason = byId("reason").value.trim(), number = Number(points);
+  if (points === "" && reason === "") return overruled(item) ? keep({ points: undefined, reason: undefined, was: undefined }) : tell();
+  if (points === "" || !(number >= 0 && number <= item.of)) problem = `Not kept: give points from 0 to ${item.of}.`;
+  else if (reason === "") problem = "Not kept: give a reason, which the student reads.";
+  else return keep({ points: number, reason, was: item.was });
+  tell();
+}
+function go(to) { at = (to + data.items.length) % data.items.length; problem = ""; show(); }
+function next() {
+  const later = data.items.findIndex((one, i) => i > at && one.waits && !decided(one));
+  go(later >= 0 ? later : Math.max(data.items.findIndex(one => one.waits && !decided(one)), 0));
+}
+function find() {
+  const wanted = byId("find").value.trim().toLowerCase();
+  const place = wanted ? data.items.findIndex(one => `${one.student}, ${one.question}`.toLowerCase().includes(wanted)) : -1;
+  if (place >= 0) go(place);
+}
 function save() {
-  const out = { assignment: data.assignment, marks: data.items.filter(ticks).map(i => ({ student: i.student, question: i.question, ticks: ticks(i) })) };
+  const own = data.items.filter(decided).map(one => ({ student: one.student, question: one.question, ...mark(one) }));
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(out, null, 1)], { type: "application/json" }));
+  link.href = URL.createObjectURL(new Blob([JSON.stringify({ assignment: data.assignment, marks: [...own, ...data.others] }, null, 1)], { type: "application/json" }));
   link.download = "written.json"; link.click();
 }
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const item = data.items[at], does = {
-    j: () => go(1), ArrowRight: () => go(1), k: () => go(-1), ArrowLeft: () => go(-1),
-    a: () => keep(item.checklist.map(() => true)), 0: () => keep(item.checklist.map(() => false)), s: save,
-    n: () => { const next = data.items.findIndex((one, i) => i > at && !ticks(one)); at = next >= 0 ? next : Math.max(data.items.findIndex(one => !ticks(one)), 0); show(); },
+  if (["find", "points", "reason"].includes(event.target.id)) {  // letters are text there
+    if (event.key === "Enter" && event.target.id !== "find") overrule();
+    if (event.key === "Enter" || event.key === "Escape") { event.target.blur(); event.preventDefault(); }
+    return;
+  }
+  const does = {
+    j: () => go(at + 1), ArrowRight: () => go(at + 1), k: () => go(at - 1), ArrowLeft: () => go(at - 1),
+    a: () => tickAll(true), 0: () => tickAll(false), n: next, s: save,
+    f: () => byId("find").select(), p: () => byId("points").select(), x: () => overruled(data.items[at]) && keep({ points: undefined, reason: undefined, was: undefined }),
   }[event.key];
   if (/^[1-9]$/.test(event.key)) { toggle(Number(event.key) - 1); event.preventDefault(); }
   else if (does) { does(); event.preventDefault(); }
 });
-document.getElementById("save").addEventListener("click", save);
+byId("find").addEventListener("input", find);
+byId("points").addEventListener("change", overrule);
+byId("reason").addEventListener("change", overrule);
+byId("save").addEventListener("click", save);
 show();

@@ -1,27 +1,28 @@
-"""Written answers: one page with a checklist for each answer, marked with the keyboard alone, and the file it
-saves.
+"""The marking form: one page on which a person decides, with the keyboard alone, and the file that it saves.
 
-The page keeps what was ticked in the browser, and ``s`` saves written.json; ``regard grade ... --written
-written.json`` puts those marks beside the automatic ones. A later file adds to the earlier one.
+First what is written, each answer with its checklist; then what waits for a person, such as a doubted mark; then all
+the others. Any mark can be overruled, with a reason. The page keeps what was decided in the browser, and ``s`` saves
+written.json, which :mod:`.by_hand` reads; ``regard grade ... --written written.json`` puts it beside the automatic
+marks.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
-from regard.errors import InputError
-from regard.files import read_file
 from regard.grading.assignment import Assignment, Kind, Task
+from regard.grading.by_hand import MOST_REASON
+from regard.grading.examination import Status
 from regard.grading.grader import Pile
+from regard.grading.marks import ClassMarks, QuestionMark
 from regard.grading.pages import framed, said
 from regard.grading.students import identity
-from regard.grading.submissions import Submission
+from regard.grading.submissions import YOURS, Submission
 
 OWN_SCRIPT = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -31,34 +32,49 @@ KEYS = (
     ("1 ... 9", "tick a line"),
     ("a", "tick all"),
     ("0", "tick none"),
-    ("n", "next that is not marked"),
+    ("n", "next that waits"),
+    ("f", "find a student"),
+    ("p", "overrule: points, reason, Enter"),
+    ("x", "do not overrule"),
     ("s", "save written.json"),
 )
 MOST_SHOWN = 20_000  # characters of an answer
 
 
-def marking_page(pile: Pile) -> str:
-    """The form; empty where nothing is written."""
-    items = list(_items(pile))
+def marking_page(pile: Pile, marks: ClassMarks) -> str:
+    """The form; empty where nobody has handed in anything."""
+    items = [*_written_items(pile), *_automatic_items(pile, marks)]
     if not items:
         return ""
-    given = {
-        f"{item['student']}\x00{item['question']}": ticks
-        for item in items
-        if (ticks := pile.ticks.get(identity(item["student"]), {}).get(item["question"])) is not None
-    }
-    version = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()[:12]
-    data = {"assignment": pile.assignment.name, "version": version, "items": items, "marks": given}
+    asked = [[item["student"], item["question"], item["checklist"]] for item in items]
+    version = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+    data = {"assignment": pile.assignment.name, "version": version, "items": items, **_decided(pile, items)}
     script = (resources.files("regard.grading") / "marking.js").read_text(encoding="utf-8")
     text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")  # nothing of a submission ends the element
     keys = " ".join(f"<kbd>{said(key)}</kbd> {said(does)} ·" for key, does in KEYS).rstrip("·")
     body = [
         f"<h1>Marking: {said(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
+        "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
         "<h2 id=where></h2><p id=text></p><div class=answer id=answer tabindex=0></div><div id=list></div>",
+        "<p class=overrule><label>Overrule: <input id=points type=number min=0 step=any> <span id=of></span></label>",
+        f"<label class=reason>because <input id=reason type=text maxlength={MOST_REASON}></label></p>",
         "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p>",
         f'<script type="application/json" id=data>{text}</script><script>{script}</script>',
     ]
     return framed(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
+
+
+def _decided(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was decided before: of the items, and of students who are not there any more, which is kept too."""
+    there = {(identity(item["student"]), item["question"]): item for item in items}
+    marks, others = {}, []
+    for student, questions in pile.by_hand.items():
+        for question, given in questions.items():
+            if (item := there.get((student, question))) is not None:
+                marks[f"{item['student']}\x00{question}"] = given.to_dict()
+            else:
+                others.append({"student": student, "question": question, **given.to_dict()})
+    return {"marks": marks, "others": others}
 
 
 def _digest(script: str) -> str:
@@ -67,7 +83,7 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def _items(pile: Pile) -> Iterator[dict[str, Any]]:
+def _written_items(pile: Pile) -> Iterator[dict[str, Any]]:
     for task in pile.assignment.tasks:
         if task.kind is Kind.WRITTEN:
             for submission in pile.submissions:
@@ -79,47 +95,55 @@ def _items(pile: Pile) -> Iterator[dict[str, Any]]:
                         "checklist": [f"{line.text} ({line.points:g})" for line in task.checklist],
                         "keys": [line.key for line in task.checklist],
                         "answer": written_answer(submission, task, pile.assignment),
+                        "of": task.points,
+                        "waits": True,
                     }
+
+
+def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
+    """What the checks gave, once for each submission; those that wait for a person first."""
+    items: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in marks.rows:
+        for one in row.questions:
+            if pile.assignment.task(one.question).kind is not Kind.WRITTEN:
+                owner = row.by or row.student
+                items.setdefault((identity(owner), one.question), _automatic_item(owner, one))
+    return sorted(items.values(), key=lambda item: not item["waits"])
+
+
+def _automatic_item(student: str, one: QuestionMark) -> dict[str, Any]:
+    gave = one.points if one.automatic is None else one.automatic
+    waits = one.status in (Status.DOUBTED.value, Status.CUT_SHORT.value, Status.NOT_RUN.value)
+    example = str(one.counterexample["code"]) if one.counterexample is not None else ""
+    shown = "\n\n".join(word for word in (one.reason or "Nothing was found against it.", *one.notes, example) if word)
+    return {
+        "student": student,
+        "question": one.question,
+        "text": f"The check gives {gave:g} of {one.of:g}" + (f"; {one.status}." if waits else "."),
+        "checklist": [],
+        "keys": [],
+        "answer": shown[:MOST_SHOWN],
+        "of": one.of,
+        "was": gave,
+        "waits": waits,
+    }
 
 
 def written_answer(submission: Submission, task: Task, assignment: Assignment) -> str:
     """What a student wrote on this question: from the heading that names it to the next one; else everything."""
     texts = submission.texts()
     ids = [re.escape(one.id) for one in assignment.tasks]
-    heading = re.compile(rf"(?m)^\s*(?:#+\s*|Your answer to )?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
-    found: list[str] = []
-    inside = False
+    heading = re.compile(rf"(?m)^\s*(?:#+\s*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
+    sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
+    inside = yours = False
     for text in texts:
         places = list(heading.finditer(text))
         if inside:
-            found.append(text[: places[0].start()] if places else text)
-        for place, after in zip(places, [*places[1:], None], strict=True):
-            inside = place["id"] == task.id
+            sections.append((yours, text[: places[0].start()] if places else text))
+        for place, after in zip(places, [*places[1:], None], strict=False):  # no heading at all: no pair
+            inside, yours = place["id"] == task.id, place["yours"] is not None
             if inside:
-                found.append(text[place.end() : after.start() if after else None])
-    kept = "\n".join(found).strip() if found else "\n\n".join(texts).strip()
-    return kept[:MOST_SHOWN]
-
-
-def read_written(path: str | os.PathLike[str], assignment: Assignment) -> dict[str, dict[str, list[bool]]]:
-    """The ticks of a saved form, by identity and question."""
-    form = "save it from marking.html with the key s"
-    try:
-        data = json.loads(read_file(path, most=50_000_000))
-        rows = [(str(row["student"]), str(row["question"]), list(row["ticks"])) for row in data["marks"]]
-        name = data["assignment"]
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; {form}.") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path} is not what the marking form saves; {form}.") from None
-    if name != assignment.name:
-        raise InputError(f"{path} is about the assignment {str(name)[:80]!r}, not about {assignment.name!r}.")
-    lengths = {task.id: len(task.checklist) for task in assignment.tasks if task.kind is Kind.WRITTEN}
-    found: dict[str, dict[str, list[bool]]] = {}
-    for student, question, ticks in rows:
-        if lengths.get(question) != len(ticks) or not all(isinstance(tick, bool) for tick in ticks):
-            raise InputError(
-                f"{path}: the ticks of {student[:40]!r} on {question[:40]!r} do not fit its checklist; {form}."
-            )
-        found.setdefault(identity(student), {})[question] = ticks
-    return found
+                sections.append((yours, text[place.end() : after.start() if after else None].removeprefix(":")))
+    marked = [text for yours, text in sections if yours and text.strip()]
+    kept = marked or [text for _, text in sections] or ["\n\n".join(texts)]
+    return "\n".join(kept).strip()[:MOST_SHOWN]

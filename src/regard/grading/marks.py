@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import mean, median
 from typing import Any
 
 from regard.coursework.answers.checking import Stage
 from regard.grading.assignment import STAGES, Assignment, Reveal, Task
+from regard.grading.by_hand import ByHand
 from regard.grading.examination import Outcome, Status
 from regard.results import Result
 from regard.tables import aligned
@@ -36,26 +37,53 @@ class QuestionMark(Result):
     notes: tuple[str, ...] = ()
     work: str = ""
     tier: str = ""
+    overruled: str = ""  # why a person gave other points than the check, or the checklist
+    automatic: float | None = None  # the points that were overruled
+    automatic_then: float | None = None  # and what they were at that time
 
     @property
     def lost(self) -> bool:
         return self.points < self.of and not self.open
 
+    @property
+    def sign(self) -> str:
+        """Behind the points in a table: a person has to look, or has overruled them."""
+        return "?" if self.open else "*" if self.overruled else ""
+
     def __str__(self) -> str:
         return f"{self.question}: {self.points:g} of {self.of:g}{' (open)' * self.open}. {self.reason}".rstrip()
 
 
-def marked(task: Task, outcome: Outcome, *, by_hand: float | None = None) -> QuestionMark:
-    """The points of one outcome; ``by_hand`` is the share that a person gave."""
+def marked(task: Task, outcome: Outcome, *, by_hand: ByHand | None = None) -> QuestionMark:
+    """The points of one outcome, unless a person has decided otherwise."""
+    ticks = by_hand.ticks if by_hand is not None else None
+    ticked = task.ticked(list(ticks)) if ticks is not None and outcome.status is Status.BY_HAND else None
+    mark = _by_rule(task, outcome, ticked)
+    if by_hand is None or by_hand.points is None:
+        return mark
+    return replace(
+        mark,
+        points=by_hand.points,
+        open=False,
+        hint=task.hint if by_hand.points < task.points else "",
+        mistakes=mark.mistakes if by_hand.points < task.points else (),
+        overruled=by_hand.reason,
+        automatic=mark.points,
+        automatic_then=by_hand.was,
+    )
+
+
+def _by_rule(task: Task, outcome: Outcome, ticked: float | None) -> QuestionMark:
+    """As the assignment states it; ``ticked`` is the share of a checklist that a person ticked."""
     if outcome.status is Status.BY_HAND:
-        part = by_hand or 0.0
+        part = ticked or 0.0
     elif outcome.share is not None:
         part = outcome.share
     else:
         part = sum(share for stage, share in task.ladder.items() if stage in outcome.passed)
     part = 1.0 if outcome.status is Status.PASSED and outcome.share is None else part
     waiting = outcome.status in (Status.CUT_SHORT, Status.NOT_RUN, Status.DOUBTED) or (
-        outcome.status is Status.BY_HAND and by_hand is None
+        outcome.status is Status.BY_HAND and ticked is None
     )
     points = round(task.points * part + 1e-9, 2)
     return QuestionMark(
@@ -92,17 +120,32 @@ def student_view(task: Task, one: QuestionMark) -> list[str]:
             Status.DOUBTED.value: "A person will look at this before the mark stands.",
         }
         return [waits.get(one.status, "It could not be run here; it will be graded again.")]
+    if one.overruled:
+        return [f"A person gave this mark: {one.overruled}", *(_lost(task, one) if one.points < one.of else [])]
     if one.points >= one.of:
         return [
             "Nothing was found against it." if one.status != Status.BY_HAND.value else "All points of the checklist."
         ]
+    return _lost(task, one) or ["Points were lost here."]
+
+
+def _lost(task: Task, one: QuestionMark) -> list[str]:
+    """Why points were lost, as far as it may be told."""
     lines = []
-    if task.reveal is not Reveal.MARK and one.reason:
+    if task.reveal is not Reveal.MARK and one.reason and one.status == Status.FAILED.value:
         where = f"Fails with {STAGES[Stage(one.at)]}: " if one.at in list(Stage) else ""
         lines.append(f"{where}{one.reason.rstrip('.')}.")
     if one.hint:
         lines.append(f"Hint: {one.hint}")
-    return lines or ["Points were lost here."]
+    return lines
+
+
+def overruled_line(row: StudentMarks, one: QuestionMark) -> str:
+    """A mark that a person changed, for who is in charge; with a word where the check says something else now."""
+    said = f"{row.student}, {one.question}: {one.automatic:g} -> {one.points:g}, {one.overruled}"
+    if one.automatic_then is None or one.automatic_then == one.automatic:
+        return said
+    return f"{said} (the mark was {one.automatic_then:g} when it was overruled, and would be {one.automatic:g} now)"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,6 +207,11 @@ class ClassMarks(Result):
         count = Counter((one.question, name) for row in self.rows for one in row.questions for name in one.mistakes)
         return [(question, name, many) for (question, name), many in sorted(count.items(), key=lambda e: (-e[1], e[0]))]
 
+    @property
+    def overruled(self) -> list[str]:
+        """What persons changed, a line each."""
+        return [overruled_line(row, one) for row in self.rows for one in row.questions if one.overruled]
+
     def totals(self) -> list[float]:
         return [row.points for row in self.rows if not row.refused]
 
@@ -195,7 +243,7 @@ class ClassMarks(Result):
         ids = [task.id for task in self._assignment.tasks]
         rows = [["student", *ids, "total", "of", ""]]
         for row in self.rows[:MOST_SHOWN]:
-            cells = [f"{one.points:g}{'?' * one.open}" for one in row.questions] or ["-"] * len(ids)
+            cells = [f"{one.points:g}{one.sign}" for one in row.questions] or ["-"] * len(ids)
             late = f"late: {row.kept:.0%} kept" if row.kept < 1 else ""
             rows.append([row.student, *cells, f"{row.points:g}", f"{row.of:g}", late])
         return aligned(rows)
@@ -211,4 +259,6 @@ class ClassMarks(Result):
             f"{self.graded} answers were run, {self.known} were known from before."
         )
         ran = f" They ran in: {', '.join(self.tiers)}." if self.tiers else ""
-        return f"{said}{ran}" + (f" Marks with a question mark wait for a person: {waiting}." if waiting else "")
+        stars = f" Marks with a star were given by a person: {len(self.overruled)}." if self.overruled else ""
+        waits = f" Marks with a question mark wait for a person: {waiting}." if waiting else ""
+        return f"{said}{ran}{waits}{stars}"

@@ -34,25 +34,25 @@ AUDIT = Tool(
 def examined_model(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
     """What a model is worth: the share of its parts that are right, or whether its audit found nothing."""
     try:
-        found = (_transformer if task.kind is Kind.TRANSFORMER else _audited)(task, given, limits, jail)
+        outcome = (_transformer if task.kind is Kind.TRANSFORMER else _audited)(task, given, limits, jail)
     except NotStarted as error:
         return Outcome(status=Status.NOT_RUN, reason=str(error))
     except TookTooLong as error:
-        found = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)), seconds=limits.seconds)
+        outcome = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)), seconds=limits.seconds)
     except InputError as error:
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
-        found = failed(str(error), share=0.0)
+        outcome = failed(str(error), share=0.0)
     except Exception as error:  # of the judge, on what came back: no reason to stop the others, and no zero
         reason = f"what came back could not be judged ({type(error).__name__}); a person has to look at it"
-        found = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
+        outcome = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
     book = given.notebook
-    reason = found.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
+    reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
     said = {
-        **found.to_dict(),
+        **outcome.to_dict(),
         "tier": jail.value,
         "reason": book.told(reason) if book is not None else reason,
-        "notes": (*found.notes, *(book.notes if book is not None else ())),
+        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
     }
     return Outcome.from_dict(said)
 
@@ -63,19 +63,19 @@ def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcom
 
     seed, spec = given.seed % 2**31, f"{given.name}:{task.function}"
     ran = runner.run(spec, default=task.function, seed=seed, limit=limits.seconds, jail=jail, code=given.source)
-    found = checked(ran, name=spec, seed=seed, hints=1)
-    parts = found.diagnosis.parts
+    report = checked(ran, name=spec, seed=seed, hints=1, several_heads=True)
+    parts = report.diagnosis.parts
     right = sum(verdict == "right" for verdict in parts.values())
     kept: dict[str, Any] = {"instances": len(parts), "confined": _anybody(ran.confined), "printed": ran.printed[:500]}
-    if found.doubts and right:
-        share = 1.0 if found.answer else min(right / len(parts), 0.99)
-        reason = f"{right} of {len(parts)} parts equal the reference, but a person has to look: {found.doubts[0]}"
-        return Outcome(status=Status.DOUBTED, share=share, reason=reason, notes=found.doubts[1:], **kept)
-    if found.answer:
+    if report.doubts and right:
+        share = 1.0 if report.answer else min(right / len(parts), 0.99)
+        reason = f"{right} of {len(parts)} parts equal the reference, but a person has to look: {report.doubts[0]}"
+        return Outcome(status=Status.DOUBTED, share=share, reason=reason, notes=report.doubts[1:], **kept)
+    if report.answer:
         return Outcome(status=Status.PASSED, share=1.0, **kept)
-    where = "; ".join(f"look at {one.where}" for one in found.diagnosis.mistakes)
+    where = "; ".join(f"look at {one.where}" for one in report.diagnosis.mistakes)
     said = f"{right} of {len(parts)} parts equal the reference" + (f"; {where}" if where else "")
-    names = tuple(one.said for one in found.diagnosis.mistakes) or ("differs from the reference",)
+    names = tuple(one.said for one in report.diagnosis.mistakes) or ("differs from the reference",)
     share = min(right / len(parts), 0.99) if parts else 0.0
     return Outcome(status=Status.FAILED, share=share, reason=said, mistakes=names, **kept)
 

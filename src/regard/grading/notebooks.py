@@ -48,7 +48,7 @@ class Code:
 
     def told(self, message: str) -> str:
         """The message, with lines of the made file as cells and lines."""
-        return re.sub(r"\bline (\d+)", lambda found: self._place(int(found[1])), message)
+        return re.sub(r"\bline (\d+)", lambda line: self._place(int(line[1])), message)
 
     def _place(self, line: int) -> str:
         at = bisect_right(self.starts, line - 1) - 1
@@ -63,10 +63,10 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
     kept = [(n, text) for n, text in parsed if text.strip()]
     names = {name for _, text in kept for name in defined(text)}
     for n, kind, text in cells:
-        if kind != "code" and (found := set(defined(text)) & (set(wanted) - names)):
-            notes.append(f"cell {n} is not a code cell, but holds {', '.join(sorted(found))}: it was run.")
+        if kind != "code" and (stray := set(defined(text)) & (set(wanted) - names)):
+            notes.append(f"cell {n} is not a code cell, but holds {', '.join(sorted(stray))}: it was run.")
             kept.append((n, text))
-            names |= found
+            names |= stray
     kept.sort()
     starts, line, rows = [], 0, []
     for n, text in kept:
@@ -88,12 +88,12 @@ def _cells(data: bytes) -> list[tuple[int, str, str]]:
     try:
         book = json.loads(data)
         cells = book.get("cells") or [cell for sheet in book.get("worksheets", []) for cell in sheet["cells"]]
-        found = [(n, str(cell.get("cell_type")), _text(cell)) for n, cell in enumerate(cells[:MOST_CELLS], 1)]
+        told = [(n, str(cell.get("cell_type")), _text(cell)) for n, cell in enumerate(cells[:MOST_CELLS], 1)]
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise InputError(
             "it is no notebook that can be read; save it again as .ipynb, or hand in a .py file."
         ) from None
-    return found
+    return told
 
 
 def _text(cell: dict[str, Any]) -> str:

@@ -103,8 +103,8 @@ def _shape(module: ModuleType, path: Path) -> Callable[[Mapping[str, Any]], tupl
 
 def _judge(module: ModuleType, path: Path) -> Callable[..., Ruling]:
     def judge(instance: Instance, answer: Any) -> Ruling:
-        found = _called(path, "judge", module.judge, dict(instance.given), answer)
-        verdict, said = found if isinstance(found, tuple) and len(found) == 2 else (found, "the judge says no")
+        ruled = _called(path, "judge", module.judge, dict(instance.given), answer)
+        verdict, said = ruled if isinstance(ruled, tuple) and len(ruled) == 2 else (ruled, "the judge says no")
         if isinstance(verdict, (bool, np.bool_)):
             return Ruling(room=1.0 if verdict else -1.0, said=str(said))
         if isinstance(verdict, (int, float, np.number)):

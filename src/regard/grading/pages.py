@@ -4,9 +4,11 @@ escaped."""
 from __future__ import annotations
 
 import html
+from collections import Counter
 from importlib import resources
 
 from regard.grading.assignment import Assignment, Reveal, Task
+from regard.grading.examination import Status
 from regard.grading.marks import ClassMarks, QuestionMark, StudentMarks, student_view
 from regard.grading.template import file_name
 
@@ -71,7 +73,7 @@ def _card(task: Task, one: QuestionMark) -> str:
     )
     parts += [f"<p>{said(line)}</p>" for line in student_view(task, one)]
     example = one.counterexample
-    if task.reveal is Reveal.COUNTEREXAMPLE and example is not None and not one.open:
+    if task.reveal is Reveal.COUNTEREXAMPLE and example is not None and one.lost:
         setting = ", ".join(f"{name} = {value:g}" for name, value in example["setting"].items())
         parts.append(f"<p>The smallest counterexample found{said(f', {setting}' if setting else '')}:</p>")
         parts.append(f"<pre>{said(example['code'])}</pre>")
@@ -89,53 +91,62 @@ def _card(task: Task, one: QuestionMark) -> str:
 # the class
 
 
-def class_page(found: ClassMarks) -> str:
+def class_page(marks: ClassMarks) -> str:
     """The table, a histogram for each question, what is often wrong, and what waits for a person."""
-    assignment, totals = found._assignment, found.totals()
-    body = [f"<h1>{said(assignment.title)}</h1><p>{said(found._summary())}</p>"]
+    assignment, totals = marks._assignment, marks.totals()
+    body = [f"<h1>{said(assignment.title)}</h1><p>{said(marks._summary())}</p>"]
     pictures = [histogram(f"All questions, of {assignment.points:g}", totals, assignment.points)]
     for task in assignment.tasks:
-        points = [one.points for row in found.rows for one in row.questions if one.question == task.id and not one.open]
+        points = [one.points for row in marks.rows for one in row.questions if one.question == task.id and not one.open]
         pictures.append(histogram(f"{task.id}, of {task.points:g}", points, task.points))
     body.append(f"<h2>How the points fell</h2><div class=grid>{''.join(pictures)}</div>")
-    if found.changed:
+    if marks.changed:
         body.append(
             "<h2>Changed since the marks before</h2><ul>"
-            + "".join(f"<li>{said(c)}</li>" for c in found.changed)
+            + "".join(f"<li>{said(c)}</li>" for c in marks.changed)
             + "</ul>"
         )
-    if found.mistakes:
+    if marks.mistakes:
         rows = "".join(
-            f"<tr><td>{said(q)}</td><td class=n>{n}</td><td>{said(m)}</td></tr>" for q, m, n in found.mistakes[:25]
+            f"<tr><td>{said(q)}</td><td class=n>{n}</td><td>{said(m)}</td></tr>" for q, m, n in marks.mistakes[:25]
         )
         head = "<tr><th>question</th><th class=n>students</th><th>what was found, numbers left out</th></tr>"
         body.append(f"<h2>Most frequent mistakes</h2><div class=scroll><table>{head}{rows}</table></div>")
-    body += [_waiting(found), _table(found)]
+    body += [_waiting(marks), _overruled(marks), _table(marks)]
     return framed(assignment.title, body)
 
 
-def _waiting(found: ClassMarks) -> str:
-    lines = [
-        f"<li>{said(row.student)}, {said(one.question)}: {said(one.reason or one.status)}</li>"
-        for row in found.rows
-        for one in row.questions
-        if one.open
+def _waiting(marks: ClassMarks) -> str:
+    """What is written, counted; the others one by one, with the reason."""
+    open_ones = [(row, one) for row in marks.rows for one in row.questions if one.open]
+    written = Counter(one.question for _, one in open_ones if one.status == Status.BY_HAND.value)
+    lines = [f"{question}: {many} written, for marking.html" for question, many in written.items()]
+    lines += [
+        f"{row.student}, {one.question}: {one.reason or one.status}"
+        for row, one in open_ones
+        if one.status != Status.BY_HAND.value
     ]
-    lines += [f"<li>{said(row.student)}: {said(row.refused)}</li>" for row in found.rows if row.refused]
-    return f"<h2>Waiting for a person</h2><ul>{''.join(lines)}</ul>" if lines else ""
+    lines += [f"{row.student}: {row.refused}" for row in marks.rows if row.refused]
+    listed = "".join(f"<li>{said(line)}</li>" for line in lines)
+    return f"<h2>Waiting for a person</h2><ul>{listed}</ul>" if lines else ""
 
 
-def _table(found: ClassMarks) -> str:
-    tasks = found._assignment.tasks
+def _overruled(marks: ClassMarks) -> str:
+    lines = "".join(f"<li>{said(line)}</li>" for line in marks.overruled)
+    return f"<h2>Given by a person instead</h2><ul>{lines}</ul>" if lines else ""
+
+
+def _table(marks: ClassMarks) -> str:
+    tasks = marks._assignment.tasks
     head = "".join(f"<th class=n>{said(task.id)}</th>" for task in tasks)
     rows = []
-    for row in found.rows:
-        cells = "".join(f'<td class="n {_tone(one)}">{one.points:g}{"?" * one.open}</td>' for one in row.questions)
+    for row in marks.rows:
+        cells = "".join(f'<td class="n {_tone(one)}">{one.points:g}{one.sign}</td>' for one in row.questions)
         cells = cells or "<td class=n>-</td>" * len(tasks)
         notes = "; ".join([*([f"late, {row.kept:.0%} kept"] if row.kept < 1 else []), *row.problems])
         link = f'<a href="students/{file_name(row.student)}.html">{said(row.student)}</a>'
         total = f"<td class=n><b>{row.points:g}</b></td>"
-        rows.append(f"<tr><td>{link}</td><td>{said(row.name)}</td>{cells}{total}<td>{said(notes)}</td></tr>")
+        rows.append(f"<tr><td>{link}</td><td>{said(row.name)}</td>{cells}{total}<td class=note>{said(notes)}</td></tr>")
     top = f"<tr><th>student</th><th>name</th>{head}<th class=n>total</th><th></th></tr>"
     return f"<h2>Everybody</h2><div class=scroll><table>{top}{''.join(rows)}</table></div>"
 

@@ -69,10 +69,10 @@ def read_hidden(path: Path) -> Hidden:
         for sentence in pair:
             if not sentence or not all(type(word) is int and 0 <= word < words for word in sentence):
                 raise InputError(f"{path}: every sentence is a list of whole numbers from 0 to {words - 1}; {form}.")
-    found = Hidden(words=words, pairs=pairs)
-    if found.tokens > MOST_TOKENS:
-        raise InputError(f"{path} has {found.tokens:,} target words, and at most {MOST_TOKENS:,} are asked for.")
-    return found
+    hidden = Hidden(words=words, pairs=pairs)
+    if hidden.tokens > MOST_TOKENS:
+        raise InputError(f"{path} has {hidden.tokens:,} target words, and at most {MOST_TOKENS:,} are asked for.")
+    return hidden
 
 
 def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
@@ -150,13 +150,13 @@ def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) 
         return answer
 
     try:
-        found = perplexity_of(hidden, scores)
+        reached = perplexity_of(hidden, scores)
     except (TookTooLong, NotStarted):
         raise
     except InputError as error:
         return failed(str(error))
-    part = share(found, good=task.good, bad=task.bad)
-    reason = f"its perplexity on the hidden sentences is {found:.4g}; all points are for {task.good:g} or less"
+    part = share(reached, good=task.good, bad=task.bad)
+    reason = f"its perplexity on the hidden sentences is {reached:.4g}; all points are for {task.good:g} or less"
     if part == 1.0:
         return Outcome(status=Status.PASSED, share=1.0, instances=hidden.tokens)
     mistakes = ("the perplexity is above what is asked for",)

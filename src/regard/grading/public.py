@@ -49,15 +49,16 @@ def public_checks(
     secret, marks = Secret(PUBLIC), []
     tasks = [task for task in assignment.tasks if task.kind in (Kind.CLAIM, Kind.OWN)]
     for done, task in enumerate(tasks, 1):
-        found = submission.code(task.function)
-        if found is None:
+        code = submission.code(task.function)
+        if code is None:
             outcome = failed("there is no Python file and no notebook that can be read")
         else:
             seed = secret.seed(assignment.name, task.id)
-            given = Given(name=found[0], source=found[1], seed=seed, notebook=found[2])
+            given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2])
             outcome = examined(task, given, limits=assignment.limits, jail=jail)
         marks.append(marked(replace(task), outcome))
         if progress is not None:
             progress(done, len(tasks))
-    others = tuple(task.id for task in assignment.tasks if task not in tasks)
-    return PublicChecked(assignment=assignment.name, marks=tuple(marks), unchecked=others, _assignment=assignment)
+    left = [task.id for task in assignment.tasks if task not in tasks]
+    left += [f"{task.id}, how near it is to the best" for task in tasks if task.within and task.question.best is None]
+    return PublicChecked(assignment=assignment.name, marks=tuple(marks), unchecked=tuple(left), _assignment=assignment)

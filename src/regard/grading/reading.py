@@ -334,7 +334,7 @@ def _line(where: str, value: object, mistakes: Mistakes) -> Line | None:
 
 def _within(where: str, table: Mapping[str, Any], claim: str, kind: Kind, mistakes: Mistakes) -> float:
     question = claims[claim].question if claim and kind is Kind.CLAIM else None
-    if "within" in table and (question is None or question.best is None):
+    if "within" in table and (question is None or not question.measure):  # the students' build cannot measure it
         mistakes.add(where, "within compares with the best possible answer, and this question knows none.")
         return 0.0
     return mistakes.number(where, table, "within", 0.0, least=0, most=1e9)

@@ -22,8 +22,8 @@ def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
         kept["weights"] = _read(base64.b64decode(asked["data"]))
         return b"read"
     with torch.no_grad():
-        made = thing(unpacked(asked["source"]), unpacked(asked["prefix"]), kept["weights"])
-    return json.dumps(encoded(made, most=int(asked["most"]))).encode("ascii")
+        scores = thing(unpacked(asked["source"]), unpacked(asked["prefix"]), kept["weights"])
+    return json.dumps(encoded(scores, most=int(asked["most"]))).encode("ascii")
 
 
 def _read(data: bytes) -> dict[str, torch.Tensor]:

@@ -100,13 +100,13 @@ def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress |
     trials = []
     for done, (task, name, right, source) in enumerate(jobs, 1):
         given = Given(name="ours.py", source=source, seed=7)
-        found = marked(task, examined(replace(task), given, limits=assignment.limits, jail=jail))
-        reason = found.reason
-        if name == HUGE and found.points == found.of:
+        mark = marked(task, examined(replace(task), given, limits=assignment.limits, jail=jail))
+        reason = mark.reason
+        if name == HUGE and mark.points == mark.of:
             reason = "What is true but huge is right; within = 2 asks for an answer near the best one."
-        if found.open:
-            raise InputError(f"Our own answer to {task.id!r} ({name}) could not be graded: {found.reason}")
-        trials.append(Trial(question=task.id, given=name, right=right, points=found.points, of=found.of, reason=reason))
+        if mark.open:
+            raise InputError(f"Our own answer to {task.id!r} ({name}) could not be graded: {mark.reason}")
+        trials.append(Trial(question=task.id, given=name, right=right, points=mark.points, of=mark.of, reason=reason))
         if progress is not None:
             progress(done, len(jobs))
     return AssignmentChecked(
@@ -136,15 +136,15 @@ def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
         claim = task.claim.replace("-", "_")
         for right, file in ((True, "right.py"), (False, "wrong.py")):
             text = (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
-            for found in defined(text):
-                if found == claim or found.startswith(f"{claim}__"):
-                    said = found.partition("__")[2].replace("_", " ") or "right"
-                    yield said, right, f"{text}\n{name} = {found}\n".encode()
+            for function in defined(text):
+                if function == claim or function.startswith(f"{claim}__"):
+                    said = function.partition("__")[2].replace("_", " ") or "right"
+                    yield said, right, f"{text}\n{name} = {function}\n".encode()
     elif task.kind is Kind.OWN and task.file is not None:
         text = task.file.read_text(encoding="utf-8")
-        for found in defined(text):
-            if found == "right" or found.startswith("wrong"):
-                yield found.replace("_", " "), found == "right", own_answer(text, found, name)
+        for function in defined(text):
+            if function == "right" or function.startswith("wrong"):
+                yield function.replace("_", " "), function == "right", own_answer(text, function, name)
     elif task.kind is Kind.STATEMENTS:
         yield from _of_statements(task)
         return
@@ -168,10 +168,10 @@ def _torch() -> bool:
     return find_spec("torch") is not None
 
 
-def own_answer(text: str, found: str, name: str) -> bytes:
+def own_answer(text: str, function: str, name: str) -> bytes:
     """The teacher's answer with what it stands on, and without the judge."""
     kept = [node for node in ast.parse(text).body if getattr(node, "name", "") not in ("instance", "judge", "shape")]
-    return (ast.unparse(ast.Module(body=kept, type_ignores=[])) + f"\n{name} = {found}\n").encode()
+    return (ast.unparse(ast.Module(body=kept, type_ignores=[])) + f"\n{name} = {function}\n").encode()
 
 
 def _of_statements(task: Task) -> Iterator[tuple[str, bool, bytes]]:

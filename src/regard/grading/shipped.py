@@ -75,14 +75,14 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
 def of_the_set(name: str) -> list[tuple[str, Claim]]:
     """The claims of a set, each with its number there, in the order of the set; the same number gets a letter."""
     labels = SETS[name].labels
-    found = sorted(
+    placed = sorted(
         (min(labels.index(one.question) for one in claim.sources if one.name == name), claim.name)
         for claim in claims.values()
         if any(source.name == name for source in claim.sources)
     )
-    numbers = [labels[place] for place, _ in found]
+    numbers = [labels[place] for place, _ in placed]
     named = []
-    for place, (number, (_, claim)) in enumerate(zip(numbers, found, strict=True)):
+    for place, (number, (_, claim)) in enumerate(zip(numbers, placed, strict=True)):
         letter = f" {'abcdefgh'[numbers[:place].count(number)]}" if numbers.count(number) > 1 else ""
         named.append((f"{number}{letter}", claims[claim]))
     return named

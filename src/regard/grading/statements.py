@@ -251,17 +251,17 @@ def drawn(task: Task, seed: int) -> list[Statement]:
         raise InputError(
             f"There are no statements about {task.claim}; leave the claim out, and all claims are drawn from."
         )
-    found: list[Statement] = []
+    chosen: list[Statement] = []
     order = [pool[i] for i in rng.permutation(len(pool))]
     for turn in range(20):
         for family in order:
             values = tuple((name, options[rng.integers(len(options))]) for name, options in family.options.items())
             one = decided(family, values) if not (turn and not family.options) else None
-            if one is not None and one.text not in [known.text for known in found]:
-                found.append(one)
-            if len(found) == task.count:
-                return found
-    raise InputError(f"{task.claim} has {len(found)} statements, and question {task.id!r} asks for {task.count}.")
+            if one is not None and one.text not in [known.text for known in chosen]:
+                chosen.append(one)
+            if len(chosen) == task.count:
+                return chosen
+    raise InputError(f"{task.claim} has {len(chosen)} statements, and question {task.id!r} asks for {task.count}.")
 
 
 def question_for(count: int) -> Question:

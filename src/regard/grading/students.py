@@ -69,7 +69,7 @@ def read_students(path: str | os.PathLike[str]) -> dict[str, Student]:
     columns = {(name or "").strip().casefold(): name for name in rows.fieldnames or ()}
     if "id" not in columns:
         raise InputError(f"{path} has no column id; its first line names the columns, as in id,name,group.")
-    found: dict[str, Student] = {}
+    listed: dict[str, Student] = {}
     try:
         for number, row in enumerate(rows, 2):
             student = _student(
@@ -77,12 +77,12 @@ def read_students(path: str | os.PathLike[str]) -> dict[str, Student]:
             )
             if student is None:
                 continue
-            if identity(student.id) in found:
+            if identity(student.id) in listed:
                 raise InputError(f"{path}, line {number}: {student.id!r} is there twice; each student has one row.")
-            found[identity(student.id)] = student
+            listed[identity(student.id)] = student
     except csv.Error as error:
         raise InputError(f"{path} is no CSV file that can be read: {error}.") from None
-    return found
+    return listed
 
 
 def _student(row: dict[str, str], where: str) -> Student | None:
@@ -103,21 +103,21 @@ def _student(row: dict[str, str], where: str) -> Student | None:
 def _extension(text: str, where: str) -> timedelta | datetime | None:
     if not text:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(d|days?|h|hours?|min|minutes?)", text)
-    if found:
-        unit = {"d": "days", "h": "hours", "m": "minutes"}[found[2][0]]
-        return timedelta(**{unit: float(found[1])})
+    duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(d|days?|h|hours?|min|minutes?)", text)
+    if duration:
+        unit = {"d": "days", "h": "hours", "m": "minutes"}[duration[2][0]]
+        return timedelta(**{unit: float(duration[1])})
     return moment(text, f"{where}, extension", also="2 days, 36 hours, or ")
 
 
 def moment(text: str, where: str, *, also: str = "") -> datetime:
     """A date with time and zone."""
     try:
-        found = datetime.fromisoformat(text)
+        when = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        when = None
+    if when is None or when.tzinfo is None:
         raise InputError(
             f"{where} must be {also}a date with time and zone, as in 2026-11-20T23:59+01:00; {text[:40]!r} is not."
         )
-    return found
+    return when

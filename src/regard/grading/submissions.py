@@ -25,6 +25,7 @@ from regard.grading.students import Student, identity, moment, shown
 
 MOST_FILES = 200  # of one submission
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.DOTALL)
+YOURS = "Your answer to "  # in a template: by this the words are found, in comments and in cells of text
 MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)_?$", re.DOTALL)
 GRADESCOPE = "submission_metadata.yml"
 
@@ -47,11 +48,11 @@ class Submission:
     @cached_property
     def digest(self) -> str:
         """Which files these are."""
-        made = hashlib.sha256()
+        digest = hashlib.sha256()
         for entry in sorted(self.files, key=lambda e: e.parts):
             for part in ("/".join(entry.parts).encode("utf-8", "surrogatepass"), entry.data):
-                made.update(len(part).to_bytes(8) + part)
-        return made.hexdigest()[:24]
+                digest.update(len(part).to_bytes(8) + part)
+        return digest.hexdigest()[:24]
 
     @cached_property
     def _codes(self) -> dict[str, tuple[str, bytes, Code | None] | None]:
@@ -75,10 +76,10 @@ class Submission:
                     book = code_of(entry.data, wanted=(function,))
                 except InputError:
                     continue
-                found, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
+                there, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
             else:
-                found, answer = function in defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
-            if found:
+                there, answer = function in defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
+            if there:
                 return answer
             fallback = (
                 fallback or answer
@@ -87,22 +88,34 @@ class Submission:
 
     def weights(self, name: str) -> bytes | None:
         """The file of weights of this name, or the only one that there is; None without it."""
-        found = [entry for entry in self.files if entry.name.lower().endswith(WEIGHTS) and not entry.problem]
-        named = [entry for entry in found if entry.name == name]
-        return next((entry.data for entry in named or found[: len(found) == 1]), None)
+        files = [entry for entry in self.files if entry.name.lower().endswith(WEIGHTS) and not entry.problem]
+        named = [entry for entry in files if entry.name == name]
+        return next((entry.data for entry in named or files[: len(files) == 1]), None)
 
     def texts(self) -> list[str]:
-        """What was written in words: text files, and the text cells of notebooks."""
-        found: list[str] = []
+        """What was written in words: text files, the text cells of notebooks, and the comments of a filled-in .py."""
+        words: list[str] = []
         for entry in sorted(self.files, key=lambda e: e.parts):
             if entry.name.lower().endswith((".md", ".txt")):
-                found.append(entry.data.decode("utf-8", errors="replace"))
+                words.append(entry.data.decode("utf-8", errors="replace"))
+            elif entry.name.lower().endswith(".py"):
+                words += comments(entry.data.decode("utf-8", errors="replace"))
             elif entry.name.lower().endswith(".ipynb"):
                 try:
-                    found += code_of(entry.data).written
+                    words += code_of(entry.data).written
                 except InputError:
                     continue
-        return found
+        return words
+
+
+def comments(text: str) -> list[str]:
+    """The lines of comment of a program, where one of them says that an answer in words follows.
+
+    >>> comments("x = 1\\n# Your answer to 4:\\n# because"), comments("# x")
+    (['Your answer to 4:\\nbecause'], [])
+    """
+    lines = [line.lstrip()[1:].removeprefix(" ") for line in text.splitlines() if line.lstrip().startswith("#")]
+    return ["\n".join(lines)] if any(line.startswith(YOURS) for line in lines) else []
 
 
 def stem(name: str) -> str:
@@ -112,20 +125,20 @@ def stem(name: str) -> str:
 
 def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[Submission]:
     """Every submission of these folders, archives and files, in the order of their IDs."""
-    found: list[Submission] = []
+    submissions: list[Submission] = []
     for path in map(Path, paths):
-        if path.is_symlink() and not path.exists():
-            raise InputError(f"{path} leads nowhere; give a folder, a zip file, or files.")
-        if path.is_dir():
-            found += gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
-        elif path.suffix.lower() == ".zip":
-            found += gathered(entries(str(path), said=str(path)))
-        elif path.suffix.lower() in (".py", ".ipynb"):
-            found += gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
-        else:
-            what = "is no .py, .ipynb or .zip file" if path.exists() else "does not exist"
+        if not path.exists():
+            what = "leads nowhere" if path.is_symlink() else "does not exist"
             raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
-    return apart(found)
+        if path.is_dir():
+            submissions += gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
+        elif path.suffix.lower() == ".zip":
+            submissions += gathered(entries(str(path), said=str(path)))
+        elif path.suffix.lower() in (".py", ".ipynb"):
+            submissions += gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
+        else:
+            raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
+    return apart(submissions)
 
 
 def _walked(folder: Path) -> Iterator[Entry]:
@@ -159,22 +172,14 @@ def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
     }
 
 
-def gathered(found: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | None = None) -> list[Submission]:
+def gathered(handed_in: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | None = None) -> list[Submission]:
     """Files by student."""
-    tops = {entry.parts[0] for entry in found}
-    while (
-        len(tops) == 1 and found and all(len(entry.parts) > 1 for entry in found) and not MOODLE.match(next(iter(tops)))
-    ):
-        if not any(len(entry.parts) > 2 for entry in found) and not any(
-            CANVAS.match(entry.parts[1]) for entry in found
-        ):
-            break  # one student's folder, not a wrapper around all of them
-        found = [replace(entry, parts=entry.parts[1:]) for entry in found]
-        tops = {entry.parts[0] for entry in found}
-    said = _gradescope(found)
+    while _one_wrapper(handed_in):
+        handed_in = [replace(entry, parts=entry.parts[1:]) for entry in handed_in]
+    said = _gradescope(handed_in)
     owners: dict[str, list[Entry]] = {}
     names: dict[str, str] = {}
-    for entry in found:
+    for entry in handed_in:
         if entry.parts == (GRADESCOPE,) or (
             len(entry.parts) == 1 and not entry.name.lower().endswith((".py", ".ipynb", ".zip", WEIGHTS))
         ):
@@ -185,12 +190,20 @@ def gathered(found: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | 
     return [_submission(owner, names[owner], files, said.get(owner), times) for owner, files in sorted(owners.items())]
 
 
+def _one_wrapper(handed_in: list[Entry]) -> bool:
+    """Whether one folder is around all of them, and is not one student's."""
+    tops = {entry.parts[0] for entry in handed_in}
+    if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in) or MOODLE.match(next(iter(tops))):
+        return False
+    return any(len(entry.parts) > 2 or CANVAS.match(entry.parts[1]) for entry in handed_in)
+
+
 def _owner(parts: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
     """ID, name, and the rest of the path, as the course systems write them."""
-    if len(parts) == 1 and (found := CANVAS.match(parts[0])):
-        return found["id"], found["name"], (found["file"],)
-    if len(parts) > 1 and (found := MOODLE.match(parts[0])):
-        return found["id"], found["name"], parts[1:]
+    if len(parts) == 1 and (match := CANVAS.match(parts[0])):
+        return match["id"], match["name"], (match["file"],)
+    if len(parts) > 1 and (match := MOODLE.match(parts[0])):
+        return match["id"], match["name"], parts[1:]
     if len(parts) > 1:
         return parts[0], "", parts[1:]
     return parts[0].rpartition(".")[0] or parts[0], "", parts
@@ -230,9 +243,9 @@ def _submission(
     )
 
 
-def _gradescope(found: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
+def _gradescope(handed_in: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
     """Who handed in which folder, by the file that Gradescope adds to its export."""
-    text = next((entry.data.decode("utf-8", "replace") for entry in found if entry.parts == (GRADESCOPE,)), "")
+    text = next((entry.data.decode("utf-8", "replace") for entry in handed_in if entry.parts == (GRADESCOPE,)), "")
     said: dict[str, tuple[str, str, datetime | None]] = {}
     for block in re.split(r"(?m)^(?=submission_\d+:)", text):
         folder = re.match(r"(submission_\d+):", block)
@@ -249,26 +262,26 @@ def _gradescope(found: list[Entry]) -> dict[str, tuple[str, str, datetime | None
     return said
 
 
-def apart(found: list[Submission]) -> list[Submission]:
+def apart(submissions: list[Submission]) -> list[Submission]:
     """Sorted; those that claim the same student are refused, all of them."""
     count: dict[str, int] = {}
-    for one in found:
+    for one in submissions:
         count[one.identity] = count.get(one.identity, 0) + 1
     said = "submissions claim to be this student's; keep one of them, and grade again."
     return [
         one if count[one.identity] == 1 else replace(one, refused=f"{count[one.identity]} {said}")
-        for one in sorted(found, key=lambda one: (one.identity, one.digest))
+        for one in sorted(submissions, key=lambda one: (one.identity, one.digest))
     ]
 
 
-def known(found: list[Submission], students: Mapping[str, Student]) -> list[Submission]:
+def known(submissions: list[Submission], students: Mapping[str, Student]) -> list[Submission]:
     """With the names and times of the list; who is not on it is noted, who handed in nothing is added."""
     if not students:
-        return found
+        return submissions
     by_email = {identity(student.email): student for student in students.values() if student.email}
     groups = {identity(student.group) for student in students.values() if student.group}
     listed = []
-    for one in found:
+    for one in submissions:
         student = students.get(one.identity) or by_email.get(one.identity)
         if student is None and one.identity not in groups:
             one = replace(one, problems=(*one.problems, "not on the list of students"))

@@ -24,6 +24,7 @@ from regard.grading.assignment import Assignment, Kind, Task
 from regard.grading.folders import make_folder
 from regard.grading.secret import Secret
 from regard.grading.students import Student, identity
+from regard.grading.submissions import YOURS
 from regard.results import Result
 
 WIDTH = 96
@@ -102,6 +103,7 @@ def file_name(text: str) -> str:
 
 
 APART = "Hand it in as a file of its own beside this one: torch is there for that file only."
+WORDS = "# (in words: below, in lines that begin with #, or in a text file that you hand in with this one)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +189,7 @@ def as_python(assignment: Assignment, parts: list[Part]) -> str:
     lines = list(head)
     for one in parts:
         lines += ["", "", *(f"# {line}".rstrip() for line in [one.title, *_folded(one.words).splitlines()])]
-        lines += (
-            [one.code] if one.code else ["# (in words: in the file or on the sheet that you hand in with this one)"]
-        )
+        lines += [one.code] if one.code else [WORDS, f"# {YOURS}{one.title.partition(' (')[0]}:"]
     return "\n".join([*lines, ""])
 
 
@@ -200,9 +200,7 @@ def as_notebook(assignment: Assignment, parts: list[Part]) -> str:
     for one in parts:
         cells.append(_cell("markdown", f"## {one.title}\n\n{one.words}"))
         cells.append(
-            _cell("code", one.code)
-            if one.code
-            else _cell("markdown", f"Your answer to {one.title.partition(' (')[0]}:")
+            _cell("code", one.code) if one.code else _cell("markdown", f"{YOURS}{one.title.partition(' (')[0]}:")
         )
     book = {
         "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],

@@ -15,33 +15,34 @@ from regard.grading.spreadsheet import as_csv
 from regard.grading.template import file_name
 
 
-def write_marks(folder: Path, pile: Pile, found: ClassMarks) -> ClassMarks:
+def write_marks(folder: Path, pile: Pile, marks: ClassMarks) -> ClassMarks:
     """Everything, each file whole or not at all; the marks last, since the next grading compares with them."""
     (folder / "students").mkdir(exist_ok=True)
-    for row in found.rows:
+    for row in marks.rows:
         page = student_page(pile.assignment, row)
         write_file(folder / "students" / f"{file_name(row.student)}.html", page.encode())
-    write_file(folder / "class.html", class_page(found).encode())
-    if form := marking_page(pile):
+    write_file(folder / "class.html", class_page(marks).encode())
+    if form := marking_page(pile, marks):
         write_file(folder / "marking.html", form.encode())
-    write_file(folder / "marks.csv", marks_csv(found).encode("utf-8-sig"))
-    for name, table in (("moodle.csv", moodle_csv(found)), ("canvas.csv", canvas_csv(found))):
+    write_file(folder / "marks.csv", marks_csv(marks).encode("utf-8-sig"))
+    for name, table in (("moodle.csv", moodle_csv(marks)), ("canvas.csv", canvas_csv(marks))):
         write_file(folder / name, table.encode("utf-8-sig"))
-    if found.changed:
-        write_file(folder / "changed.txt", ("\n".join(found.changed) + "\n").encode())
-    write_file(folder / MARKS, (found.to_json() + "\n").encode())
-    return replace(found, folder=str(folder))
+    if marks.changed:
+        write_file(folder / "changed.txt", ("\n".join(marks.changed) + "\n").encode())
+    write_file(folder / MARKS, (marks.to_json() + "\n").encode())
+    return replace(marks, folder=str(folder))
 
 
-def marks_csv(found: ClassMarks) -> str:
+def marks_csv(marks: ClassMarks) -> str:
     """One row for each student, one column for each question."""
-    tasks = found._assignment.tasks
+    tasks = marks._assignment.tasks
     rows = [
         ["id", "name", "group", *(task.id for task in tasks), "earned", "late_kept", "total", "of", "open", "notes"]
     ]
-    for row in found.rows:
+    for row in marks.rows:
         cells = [f"{one.points:g}" for one in row.questions] or [""] * len(tasks)
-        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems])
+        changed = [f"{one.question}: {one.automatic:g} -> {one.points:g}" for one in row.questions if one.overruled]
+        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems, *changed])
         total = "" if row.refused else f"{row.points:g}"
         rows.append(
             [

@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.models.diagnosis import draws
 from regard.models.diagnosis.part_recorder import record
 from regard.models.diagnosis.parts import judge
-from regard.models.diagnosis.recheck import OTHER_INPUTS, as_given, drawn_parameters, made_of
+from regard.models.diagnosis.recheck import OTHER_INPUTS, as_given, drawn_parameters, made_of, uncounted_heads
 from regard.models.diagnosis.recorder import record_model
 from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.search import TRIES, affordable
@@ -39,7 +39,18 @@ def plain() -> Recording:
 def test_honest_models_raise_no_doubt(path: Path) -> None:
     found, doubts = as_given(unpacked(recorded(path.read_text(encoding="utf-8")).packed()), SEED)
     assert doubts == ()
+    assert uncounted_heads(found) == ""
     assert judge(found).answer
+
+
+def test_one_head_is_a_doubt_only_where_nobody_says_that_several_were_asked_for(plain: Recording) -> None:
+    assert uncounted_heads(dataclasses.replace(plain, sizes={})) == ""  # two heads that compute as two
+    text = (Path(__file__).parent / "styles" / "plain.py").read_text(encoding="utf-8")
+    one = recorded(text.replace("        super().__init__()", "        super().__init__()\n        num_heads = 1"))
+    assert uncounted_heads(one) == ""  # it says that two were asked for, and the judge calls that a mistake
+    assert [found.name for found in judge(one).mistakes] == ["one-wide-head"]
+    for said in ({}, {"heads": 1}):
+        assert "one head over the whole width" in uncounted_heads(dataclasses.replace(one, sizes=said))
 
 
 def test_another_seed_gives_other_numbers(plain: Recording) -> None:

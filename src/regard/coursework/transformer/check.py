@@ -13,7 +13,7 @@ from regard.coursework.transformer.template import NAME
 from regard.errors import InputError
 from regard.models.diagnosis.diagnosis import Diagnosis
 from regard.models.diagnosis.parts import judge
-from regard.models.diagnosis.recheck import as_given
+from regard.models.diagnosis.recheck import as_given, uncounted_heads
 from regard.models.diagnosis.recording import Recording
 from regard.models.diagnosis.search import affordable
 from regard.results import Result
@@ -167,9 +167,14 @@ def checked(
     claim: str = "translator",
     hints: int = 0,
     padding: str = "either",
+    several_heads: bool = False,
 ) -> TransformerChecked:
-    """What a recording that another process sent is worth: judged on the inputs that were really given to it."""
+    """What a recording that another process sent is worth: judged on the inputs that were really given to it.
+
+    ``several_heads``: one head is a doubt, unless its process says that it was asked for several, which is a mistake.
+    """
     recording, doubts = as_given(ran.recording, seed)
+    doubts += (uncounted_heads(recording),) if several_heads and uncounted_heads(recording) else ()
     diagnosis = _judged(recording, name=name, padding=recording.padding if padding == "either" else padding)
     return TransformerChecked(
         claim=claim,

@@ -43,6 +43,20 @@ def as_given(recording: Recording, seed: int) -> tuple[Recording, tuple[str, ...
     return put_right, (*doubts, *_doubts_about_roles(put_right, seed))
 
 
+def uncounted_heads(recording: Recording) -> str:
+    """Why one head cannot be told from a mistake: its process does not say that it was asked for several.
+
+    A model may be meant to have one head only; where several were asked for, this is a doubt. Two heads that are only
+    said to be there do not help: then the outputs must be those of two.
+    """
+    if recording.kind in WITHOUT_ROLES or recording.sizes.get("heads") == SIZES["heads"]:
+        return ""
+    roles = find_roles(recording, whole=recording.kind == "translator")
+    if not roles.attends or roles.heads > 1 or roles.queries.weight is None:
+        return ""
+    return "it has one head over the whole width, and its process did not take the number of heads that was asked for"
+
+
 # inputs
 
 

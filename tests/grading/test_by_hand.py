@@ -1,0 +1,225 @@
+"""Marks that a person gave: overruled with a reason, kept with the automatic ones, through the form and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from grading.test_grader import SECRET, TOML, hand_in, place, points
+from lab_browser import browser
+from regard.coursework.answers.jail import Tier
+from regard.errors import InputError
+from regard.grading import grader
+from regard.grading.by_hand import ByHand, overrule, read_written
+from regard.grading.examination import Outcome, Status
+from regard.grading.grader import grade, pile_of
+from regard.grading.marking import marking_page
+from regard.grading.marks import marked, student_view
+from regard.grading.reading import read_assignment
+from regard.grading.students import read_students
+from regard.grading.submissions import read_submissions
+from regard.grading.writing import write_marks
+
+__all__ = ["browser", "place"]  # fixtures
+
+
+def regraded(place, students=None):
+    """As the command does it: with the written.json that is beside the marks."""
+    assignment, saved = read_assignment(place / "a.toml"), place / "grades" / "written.json"
+    decided = read_written(saved, assignment) if saved.exists() else None
+    submissions = read_submissions([str(place / "subs")])
+    pile = pile_of(assignment, submissions, secret=SECRET, students=students, by_hand=decided)
+    return write_marks(place / "grades", pile, grade(pile, place / "grades", jail=Tier.NONE, workers=1))
+
+
+def test_a_mark_is_overruled_and_shown_and_stays(place) -> None:
+    regraded(place)
+    said = overrule(place / "grades", "CARL", "1", points=7, reason=" right for\ntwo keys <b> ")
+    assert str(said).startswith("carl, 1: 2 -> 7 of 10. Kept in ")
+    found = regraded(place)
+    assert points(found) == {"ada": [10, 5], "carl": [7, 0]}
+    assert found.graded == 0
+    assert found.changed == ("carl: 2 -> 7 (1: 2 -> 7)",)
+    assert re.search(r"carl +7\* +0 +7 +15", str(found))
+    assert "Marks with a star were given by a person: 1." in str(found)
+    student = (place / "grades" / "students" / "carl.html").read_text()
+    assert "A person gave this mark: right for two keys &lt;b&gt;" in student
+    assert "7 of 10" in student
+    assert "is below" in student  # what was found is still told
+    whole = (place / "grades" / "class.html").read_text()
+    assert "<h2>Given by a person instead</h2><ul><li>carl, 1: 2 -&gt; 7, right for two keys &lt;b&gt;</li>" in whole
+    assert "1: 2 -> 7" in (place / "grades" / "marks.csv").read_text(encoding="utf-8-sig")
+    kept = json.loads((place / "grades" / "marks.json").read_text())["rows"][1]["questions"][0]
+    assert (kept["points"], kept["automatic"], kept["overruled"]) == (7, 2, "right for two keys <b>")
+
+
+def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(place) -> None:
+    regraded(place)
+    overrule(place / "grades", "carl", "1", points=7, reason="almost")
+    (place / "a.toml").write_text(
+        TOML.replace('claim = "copying-condition"', 'claim = "copying-condition"\nset = {n = 2}')
+    )
+    found = regraded(place)
+    assert points(found)["carl"] == [7, 0]
+    assert found.overruled == ["carl, 1: 10 -> 7, almost (the mark was 2 when it was overruled, and would be 10 now)"]
+    overrule(place / "grades", "carl", "1", points=None)
+    assert points(regraded(place))["carl"] == [10, 0]
+    with pytest.raises(InputError, match="nobody has overruled this mark"):
+        overrule(place / "grades", "carl", "1", points=None)
+
+
+def test_a_doubted_mark_stands_once_a_person_has_looked(place, monkeypatch) -> None:
+    doubted = Outcome(status=Status.DOUBTED, share=1.0, reason="its record is strange")
+    monkeypatch.setattr(grader, "_examined", lambda job: doubted)
+    assert all(one.open for row in regraded(place).rows for one in row.questions)
+    overrule(place / "grades", "ada", "1", points=10, reason="I looked: it is right")
+    found = regraded(place)
+    first, second = found.rows[0].questions
+    assert (first.points, first.open, second.open) == (10, False, True)
+    task = read_assignment(place / "a.toml").tasks[0]
+    assert student_view(task, first) == ["A person gave this mark: I looked: it is right"]
+    assert (
+        "ada, 1" not in (place / "grades" / "class.html").read_text().split("Waiting for a person")[1].split("<h2>")[0]
+    )
+
+
+def test_what_was_ticked_can_be_overruled_too_and_the_ticks_stay(tmp_path) -> None:
+    text = 'name = "w"\n[[question]]\nid = "2"\ntext = "Why?"\npoints = 4\nchecklist = ["a", "b"]\n'
+    (tmp_path / "a.toml").write_text(text)
+    task = read_assignment(tmp_path / "a.toml").tasks[0]
+    by_hand = Outcome(status=Status.BY_HAND)
+    assert marked(task, by_hand, by_hand=ByHand(ticks=(True, False))).points == 2
+    both = marked(task, by_hand, by_hand=ByHand(ticks=(True, False), points=3.0, reason="a nice one"))
+    assert (both.points, both.automatic, both.open) == (3, 2, False)
+    (tmp_path / "subs").mkdir()
+    (tmp_path / "subs" / "ada.py").write_text('"""2: because"""')
+    regraded(tmp_path)
+    (tmp_path / "grades" / "written.json").write_text(
+        json.dumps({"assignment": "w", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]})
+    )
+    regraded(tmp_path)
+    overrule(tmp_path / "grades", "ada", "2", points=4, reason="more")
+    overrule(tmp_path / "grades", "ada", "2", points=None)
+    assert read_written(tmp_path / "grades" / "written.json", read_assignment(tmp_path / "a.toml")) == {
+        "ada": {"2": ByHand(ticks=(True, False))}
+    }
+
+
+def test_a_groups_mark_is_that_of_who_handed_it_in(place) -> None:
+    (place / "s.csv").write_text("id,group\ncarl,G\nzoe,G\nada,\n")
+    students = read_students(place / "s.csv")
+    regraded(place, students)
+    assert overrule(place / "grades", "zoe", "1", points=9, reason="x").student == "carl"
+    assert points(regraded(place, students)) == {"ada": [10, 5], "carl": [9, 0], "zoe": [9, 0]}
+
+
+@pytest.mark.parametrize(
+    ("student", "question", "given", "said"),
+    [
+        ("bob", "1", {"points": 1, "reason": "x"}, "has no marks of 'bob'; there are ada, carl, none"),
+        ("carl", "9", {"points": 1, "reason": "x"}, "There is no question '9'; there are 1, 2"),
+        ("carl", "1", {"points": 11, "reason": "x"}, "points must be a number from 0 to 10; 11 is not"),
+        ("carl", "1", {"points": float("nan"), "reason": "x"}, "points must be a number from 0 to 10; nan is not"),
+        ("carl", "1", {"points": 5, "reason": "  "}, "a mark is overruled with a reason, which the student reads"),
+        ("carl", "1", {"points": 5, "reason": "x" * 501}, "at most 500 characters; this one has 501"),
+        ("none", "1", {"points": 5, "reason": "x"}, "handed in nothing that could be graded"),
+    ],
+)
+def test_what_cannot_be_overruled(student, question, given, said, place) -> None:
+    (place / "s.csv").write_text("id\nada\ncarl\nnone\n")
+    regraded(place, read_students(place / "s.csv"))
+    with pytest.raises(InputError, match=said):
+        overrule(place / "grades", student, question, **given)
+    assert not (place / "grades" / "written.json").exists()
+
+
+def test_folders_without_marks(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"has no marks\.json; give the folder that regard grade has written"):
+        overrule(tmp_path, "a", "1", points=1, reason="x")
+    (tmp_path / "marks.json").write_text("[]")
+    with pytest.raises(InputError, match="cannot be read as marks"):
+        overrule(tmp_path, "a", "1", points=1, reason="x")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"points": 4}, "a mark is overruled with a reason"),
+        ({"points": True, "reason": "x"}, "points must be a number from 0 to 10; True is not"),
+        ({"points": "4", "reason": "x"}, "points must be a number from 0 to 10; 4 is not"),
+        ({}, "is not what the marking form saves"),
+    ],
+)
+def test_damaged_decisions(row, said, place) -> None:
+    path = place / "w.json"
+    path.write_text(json.dumps({"assignment": "two", "marks": [{"student": "a", "question": "1", **row}]}))
+    with pytest.raises(InputError, match=said):
+        read_written(path, read_assignment(place / "a.toml"))
+
+
+def test_a_question_that_is_not_asked_any_more_is_passed_over(place) -> None:
+    path = place / "w.json"
+    row = {"student": "a", "question": "gone", "points": 1, "reason": "x"}
+    path.write_text(json.dumps({"assignment": "two", "marks": [row]}))
+    assert read_written(path, read_assignment(place / "a.toml")) == {}
+
+
+# the form
+
+
+def form_of(place, decided):
+    assignment = read_assignment(place / "a.toml")
+    pile = pile_of(assignment, read_submissions([str(place / "subs")]), secret=SECRET, by_hand=decided)
+    page = marking_page(pile, grade(pile, place / "grades", jail=Tier.NONE, workers=1))
+    path = place / "marking.html"
+    path.write_text(page)
+    return path, json.loads(page.split("id=data>")[1].split("</script>")[0])
+
+
+def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(place) -> None:
+    hand_in(place, slow="x = 1")
+    gone = ByHand(points=1.0, reason="left the course")
+    _, data = form_of(place, {"ghost": {"1": gone}, "carl": {"1": ByHand(points=7.0, reason="r", was=2.0)}})
+    assert [(item["student"], item["question"]) for item in data["items"]] == [
+        (student, question) for student in ("ada", "carl", "slow") for question in ("1", "2")
+    ]
+    carl = data["items"][2]
+    assert carl["text"] == "The check gives 2 of 10."
+    assert "is below" in carl["answer"]
+    assert data["marks"] == {"carl\x001": {"points": 7.0, "reason": "r", "was": 2.0}}
+    assert data["others"] == [{"student": "ghost", "question": "1", "points": 1.0, "reason": "left the course"}]
+
+
+@pytest.mark.slow
+def test_the_form_by_keys_alone(place, tmp_path, browser) -> None:
+    path, _ = form_of(place, {"ghost": {"1": ByHand(points=1.0, reason="left")}})
+    tab, wrong = browser.new_page(), []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.goto(path.as_uri())
+    for key in ("f", *"carl, 1", "Escape"):
+        tab.keyboard.press(key)
+    assert "carl, 1" in tab.text_content("#where")
+    for key in ("p", "1", "2", "Enter"):
+        tab.keyboard.press(key)
+    assert "Not kept: give points from 0 to 10." in tab.text_content("#done")
+    for key in ("p", "7", "Tab"):
+        tab.keyboard.press(key)
+    assert "Not kept: give a reason" in tab.text_content("#done")
+    tab.keyboard.type("jkx is text here")
+    tab.keyboard.press("Enter")
+    assert "(overruled)" in tab.text_content("#where")
+    with tab.expect_download() as saved:
+        tab.keyboard.press("s")
+    saved.value.save_as(tmp_path / "saved.json")
+    tab.keyboard.press("x")
+    assert "(overruled)" not in tab.text_content("#where")
+    tab.close()
+    assert not wrong
+    decided = read_written(tmp_path / "saved.json", read_assignment(place / "a.toml"))
+    assert decided == {
+        "carl": {"1": ByHand(points=7.0, reason="jkx is text here", was=2.0)},
+        "ghost": {"1": ByHand(points=1.0, reason="left")},
+    }

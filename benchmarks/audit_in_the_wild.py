@@ -7,7 +7,8 @@
 Every class is built with random weights (:mod:`benchmarks.small_models`), in eager and in sdpa, and audited in a child
 of one process that has imported everything before: a second or two each, and a class that dies takes only its child
 with it. What was done is kept as one line of JSON for every class in docs/results/audit-in-the-wild.jsonl; the table
-is docs/results/audit-in-the-wild.txt. What the failures mean was looked into by hand: audit_in_the_wild.toml.
+is docs/results/audit-in-the-wild.txt, its figures for the page audit-in-the-wild-figures.txt. What the failures mean
+was looked into by hand: audit_in_the_wild.toml.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from benchmarks.small_models import build, classes
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 KEPT, TABLE = RESULTS / "audit-in-the-wild.jsonl", RESULTS / "audit-in-the-wild.txt"
+FIGURES = RESULTS / "audit-in-the-wild-figures.txt"  # a part of docs/models-wild.md
 VERDICTS = Path(__file__).with_suffix(".toml")
 SECONDS = 40  # of CPU time, for one class
 MEMORY = 8 << 30  # bytes of address space, for one class
@@ -148,24 +150,75 @@ def table() -> str:
     rows = read()
     ok = [r for r in rows if r["outcome"] == "audited"]
     clean = [r for r in ok if not r["failed"]]
-    names, earlier = {r["class"] for r in ok}, sum(bool(r.get("earlier")) for r in ok)
     lines = [
         f"Audit in the wild: transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, CPU, "
         "small models with random weights.",
-        f"{len(rows)} of {len(classes()) * len(KERNELS)} combinations of class and kernel tried; {len(ok)} built and "
-        f"audited ({len(names)} classes), {len(clean)} of them without a failure"
-        + (f"; {earlier} of the audits were made before the last checks were added." if earlier else "."),
+        tried(rows),
         "",
         "Failures by property (combinations that fail it):",
     ]
     counts = Counter(p for r in ok for p in {f[0] for f in r["failed"]})
     lines += [f"  {prop:12} {n}" for prop, n in counts.most_common()] or ["  none"]
-    kinds = Counter(k for r in ok for k in {verdict(r["class"], f)[0] for f in r["failed"]})
+    kinds = kinds_of(ok)
     lines += ["", "What they mean (combinations with a failure of the kind):"]
     lines += [f"  {kind:12} {n}" for kind, n in kinds.most_common()]
     lines += ["", "Each failure:", *_failures(ok), "", "Not run:", *_not_run(rows), "", "Without a failure:"]
     lines += [f"  {name} ({', '.join(kernels)})" for name, kernels in _kernels(clean).items()]
     return "\n".join(lines) + "\n"
+
+
+def tried(rows: list[dict[str, Any]]) -> str:
+    """How many combinations of class and kernel there are, were tried, ran, and failed nothing."""
+    ok = [r for r in rows if r["outcome"] == "audited"]
+    earlier = sum(bool(r.get("earlier")) for r in ok)
+    left = len({(name, attn) for name, _ in classes() for attn in KERNELS} - {(r["class"], r["kernel"]) for r in rows})
+    others = f"{left:,} are left" if left else "all there are"
+    said = f"{len(rows):,} combinations of class and kernel were tried, {others}. "
+    said += f"{len(ok):,} of them, of {len({r['class'] for r in ok}):,} classes, could be built and were "
+    said += f"audited; {sum(not r['failed'] for r in ok):,} showed no failure."
+    return said + (f" {earlier:,} of the audits were made before the last checks were added." if earlier else "")
+
+
+def kinds_of(ok: list[dict[str, Any]]) -> Counter[str]:
+    """How many combinations have a failure of each kind."""
+    return Counter(k for r in ok for k in {verdict(r["class"], f)[0] for f in r["failed"]})
+
+
+MEANING = {
+    "fault": "transformers does not do what it says it does, and does not say so",
+    "trap": "known or documented, and silent all the same",
+    "meant": "the architecture is so (experts with a capacity, a Fourier transform over all places, picking keys by "
+    "top-k)",
+    "waste": "harmless: a pooler that runs in every forward and whose output is thrown away",
+    "ours": "of our small configurations or of the audit; where the audit could be mended, it was",
+}
+
+
+def figures() -> str:
+    """The figures of the page, in Markdown."""
+    rows = read()
+    kinds = kinds_of([r for r in rows if r["outcome"] == "audited"])
+    reasons = Counter(_reason(r) for r in rows if r["outcome"] != "audited")
+    lines = [tried(rows), "", "| why a combination did not run | how many |", "|---|---|"]
+    lines += [f"| {why} | {n} |" for why, n in reasons.most_common()]
+    lines += ["", "| a failure is | which means | combinations |", "|---|---|---|"]
+    lines += [f"| {kind} | {MEANING.get(kind, 'not looked into yet')} | {kinds[kind]} |" for kind in (*MEANING, "open")
+              if kinds[kind]]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _reason(row: dict[str, Any]) -> str:
+    """Why a combination did not run, in a few words."""
+    why = row.get("why", "")
+    for words, short in (
+        ("scaled_dot_product_attention", "the class has no sdpa"),
+        ("stays large", "it stays large whatever its configuration says"),
+        ("CPU time", f"more than {SECONDS} s of CPU time"),
+        ("no example can be drawn", "it reads something else than text alone"),
+    ):
+        if words in why:
+            return short
+    return "it cannot be built small from its configuration, or does not run so"
 
 
 def _kernels(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -220,6 +273,7 @@ def main() -> None:
     if not chosen.table:
         run(chosen.minutes)
     TABLE.write_text(table())
+    FIGURES.write_text(figures())
     print(TABLE.read_text().split("Each failure:")[0])
 
 

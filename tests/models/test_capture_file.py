@@ -106,12 +106,15 @@ def test_damaged_files(captured, tmp_path):
     file = tmp_path / "c.safetensors"
     captured.to_safetensors(file)
     whole = file.read_bytes()
+    older = whole.replace(b'"facts_crc32"', b'"facts_crc00"')  # without a checksum of the facts
     for bad, message in (
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "its numbers are not those that were written; capture it again."),
+        (whole.replace(b'\\"index\\": 0', b'\\"index\\": 1'), "its facts are not those that were written"),
         (whole[:-9], "is not a readable .safetensors file"),
         (b"", "is not a readable .safetensors file"),
         (whole.replace(b"regard capture 1", b"another kind of 1"[:16]), "not a capture of ours"),
-        (whole.replace(b'\\"index\\": 0', b'\\"indox\\": 0'), "its facts do not fit together"),
-        (whole.replace(b'\\"heads\\": [4, 1]', b'\\"heads\\": [4,11]'), ""),
+        (older.replace(b'\\"index\\": 0', b'\\"indox\\": 0'), "its facts do not fit together"),
+        (older.replace(b'\\"heads\\": [4, 1]', b'\\"heads\\": [4,11]'), ""),
         (whole.replace(b'"0.weights"', b'"9.weights"'), "record 0 has no weights of its shape"),
     ):
         file.write_bytes(bad)

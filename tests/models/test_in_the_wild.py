@@ -43,6 +43,24 @@ def test_no_published_failure_is_without_a_verdict() -> None:
     assert open_ones == []
 
 
+def test_the_figures_of_the_page_are_those_of_the_record() -> None:
+    pytest.importorskip("transformers")
+    assert wild.FIGURES.read_text() == wild.figures()
+    page = (wild.RESULTS.parent / "models-wild.md").read_text()
+    assert f'--8<-- "{wild.FIGURES.name}"' in page
+    assert wild.tried(wild.read()) in wild.TABLE.read_text()
+
+
+def test_figures_are_counted(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wild, "classes", lambda: [("A", "AConfig"), ("A", "OtherConfig"), ("B", "BConfig")])
+    fails = ["cache", "steps of 1", "", ""]
+    kept.write_text(row("A", failed=[fails]) + row("B", outcome="not run", why="it stays large (1,000 weights)"))
+    said = wild.figures()
+    assert said.startswith("2 combinations of class and kernel were tried, 2 are left. 1 of them, of 1")
+    assert "| it stays large whatever its configuration says | 1 |" in said
+    assert "| open | not looked into yet | 1 |" in said
+
+
 def test_the_later_line_holds_and_rows_are_forgotten(kept: Path) -> None:
     kept.write_text(row("A", passed=1) + row("B", earlier=True) + row("A", passed=2))
     assert [(r["class"], r["passed"]) for r in wild.read()] == [("A", 2), ("B", 1)]

@@ -7,13 +7,15 @@ that name.
 
 Tensors are called ``N.weights``, ``N.used``, ``N.allowed``, ``N.q``, ``N.k``, ``N.v`` (N counts the records); the facts
 are JSON in the header. The format allows no gaps, so the masks, of one byte each, come last: everything else stays
-aligned.
+aligned. A bit that flips on a disk leaves a file that can be read: so the header has a checksum (CRC-32) of the numbers
+and one of the facts, and reading compares both.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +32,7 @@ from regard.models.records import ARRAYS, AttentionRecord, Capture, Missed, reco
 _TYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL"}
 _ROOM = 1 << 16  # bytes for the header of a stream; a longer header costs one copy of the file
 _FORMAT = "regard capture 1"
+_PIECE = 1 << 24
 
 
 class CaptureFile:
@@ -40,7 +43,7 @@ class CaptureFile:
         self.partial = self.target.with_name(f".{self.target.name}.partial")
         self.entries: dict[str, dict[str, Any]] = {}
         self.masks: dict[str, npt.NDArray[np.bool_]] = {}
-        self.room, self.written = room, 0
+        self.room, self.written, self.checksum = room, 0, 0
         self.stream: BinaryIO = _opened(self.partial)
         self.stream.seek(8 + room)
 
@@ -63,7 +66,9 @@ class CaptureFile:
 
     def append(self, block: npt.NDArray[Any]) -> None:
         """The next numbers of the tensor that was announced last."""
-        self.stream.write(np.ascontiguousarray(block).data)
+        numbers = np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
+        self.checksum = zlib.crc32(numbers, self.checksum)
+        self.stream.write(numbers)
 
     def put(self, name: str, array: npt.NDArray[Any]) -> None:
         """A whole tensor; a mask waits for the end."""
@@ -80,7 +85,7 @@ class CaptureFile:
             self.begin(name, mask.shape, "bool")
             self.append(mask)
         self.stream.flush()
-        header = _header(self.entries, facts)
+        header = _header(self.entries, facts, self.checksum)
         if self.stream.tell() != 8 + self.room + self.written:
             raise InputError(f"{self.target} could not be written: a tensor was cut short; capture it again.")
         if len(header) > self.room:
@@ -112,8 +117,10 @@ def _opened(partial: Path) -> BinaryIO:
         raise InputError(f"Cannot write {str(partial)!r}: {error.strerror or error}.") from None
 
 
-def _header(entries: Mapping[str, Any], facts: Mapping[str, Any]) -> bytes:
-    meta = {"format": _FORMAT, "facts": json.dumps(facts, ensure_ascii=False)}
+def _header(entries: Mapping[str, Any], facts: Mapping[str, Any], checksum: int) -> bytes:
+    words = json.dumps(facts, ensure_ascii=False)
+    sums = {"crc32": str(checksum), "facts_crc32": str(zlib.crc32(words.encode()))}
+    meta = {"format": _FORMAT, "facts": words, **sums}
     return json.dumps({"__metadata__": meta, **entries}, ensure_ascii=False).encode()
 
 
@@ -152,6 +159,7 @@ def read_capture(path: str | os.PathLike[str]) -> Capture:
         raise InputError(f"{os.fspath(path)!r}: there is no such file; give a .safetensors file that a capture wrote.")
     facts = _facts(file)
     data = np.memmap(file, dtype=np.uint8, mode="r")
+    _check_numbers(data, facts["crc32"], file)
     try:
         names = set(facts["tensors"])
         records = [_read_record(data, n, about, names, file) for n, about in enumerate(facts["records"])]
@@ -177,11 +185,24 @@ def _facts(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} is not a readable .safetensors file: {_line(error)}.") from None
     if meta.get("format") != _FORMAT:
         raise InputError(f"{file} is a .safetensors file but not a capture of ours; give one that capture wrote.")
+    if "facts_crc32" in meta and meta["facts_crc32"] != str(zlib.crc32(meta.get("facts", "").encode())):
+        raise InputError(f"{file} is damaged: its facts are not those that were written; capture it again.")
     try:
         facts = json.loads(meta["facts"])
-        return {**facts, "tensors": names}
+        return {**facts, "tensors": names, "crc32": meta.get("crc32")}
     except (KeyError, ValueError, TypeError):
         raise InputError(f"{file} is damaged: its facts cannot be read; capture it again.") from None
+
+
+def _check_numbers(data: npt.NDArray[np.uint8], wanted: str | None, file: Path) -> None:
+    """Compare the numbers with their checksum, a piece at a time; files of earlier versions have none."""
+    if wanted is None:
+        return
+    checksum, start = 0, 8 + int.from_bytes(data[:8].tobytes(), "little")
+    for begin in range(start, len(data), _PIECE):
+        checksum = zlib.crc32(data[begin : begin + _PIECE].data, checksum)
+    if str(checksum) != wanted:
+        raise InputError(f"{file} is damaged: its numbers are not those that were written; capture it again.")
 
 
 def _read_record(

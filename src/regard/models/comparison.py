@@ -9,7 +9,9 @@ not pair, by what they return. Usual mistakes are tried (:mod:`regard.models.mis
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +22,14 @@ from regard.errors import InputError
 from regard.models.auditing.experiment import View, difference, largest, view
 from regard.models.auditing.finding import Culprit
 from regard.models.auditing.subject import JITTERS, Question, Subject
+from regard.models.containment import said
 from regard.models.given import Given, call, give, original
-from regard.models.mistakes import Mistake, noting_calls, undone, worth_trying
+from regard.models.known_mistakes import KINDS
+from regard.models.mistakes import noting_calls, undone, worth_trying
+from regard.models.output_functions import taken
 from regard.models.pairing import Pairing
 from regard.models.parting import Parting
+from regard.models.position_tables import formula_of
 from regard.results import Result
 from regard.torch_arithmetic import FACTOR
 
@@ -34,7 +40,8 @@ _PADDED = 3  # tokens of padding in the second question
 class Comparison(Result):
     """What was found. ``agreeing`` is the last submodule of the first model that still agrees, ``parting`` the first
     that does not; ``equal_if`` the mistakes whose undoing makes them equal; ``order`` says where paired submodules are
-    called in another order. ``padded``: what is said of size and place is about the input with padding."""
+    called in another order, ``calls`` which run more often in one of the two. ``padded``: what is said of size and
+    place is about the input with padding."""
 
     mine: str
     theirs: str
@@ -52,6 +59,7 @@ class Comparison(Result):
     parting: Culprit | None
     partner: str | None
     order: str
+    calls: str
     equal_if: tuple[str, ...]
     assumed: tuple[str, ...]
 
@@ -68,7 +76,7 @@ class Comparison(Result):
             beside = f" (beside {self.partner})" if self.partner is not None else ""
             where = f"First to part: {self.parting}{beside}." if self.parting is not None else ""
             lines.append((agrees + where) or "No submodule of one could be paired with one of the other.")
-            lines += [self.order, *(f"Equal if {words}." for words in self.equal_if)]
+            lines += [self.order, self.calls, *(f"Equal if {words}." for words in self.equal_if)]
         return "\n".join(line for line in lines if line)
 
     def _verdict(self) -> str:
@@ -122,7 +130,7 @@ def compare(
     a, b = Subject(first, seed=seed), Subject(second, seed=seed)
     if copy_weights:
         pairing.copy(b, a)
-    asked = [_Answers(a, b, question, seen) for question, seen in _questions(a, b)]
+    asked, refused = _asked(a, b)
     worst = max(asked, key=_Answers.excess)
     equal = worst.excess() <= 1
     parting = None if equal else Parting(a, b, (worst.question, _for(b, worst.question)), pairing, worst.seen)
@@ -143,18 +151,54 @@ def compare(
         parting=None if parting is None else parting.culprit,
         partner=None if parting is None else parting.partner,
         order="" if parting is None else parting.order,
-        equal_if=() if equal else _mistakes(asked),
-        assumed=tuple(dict.fromkeys((*first.assumed, *second.assumed))),
+        calls="" if parting is None else parting.calls,
+        equal_if=() if equal else _mistakes(asked, pairing),
+        assumed=tuple(dict.fromkeys((*first.assumed, *second.assumed, *refused))),
     )
 
 
-def _mistakes(asked: list[_Answers]) -> tuple[str, ...]:
+def _asked(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]:
+    """What both answer, and why an input with padding could not be asked."""
+    asked: list[_Answers] = []
+    refused = []
+    for question, seen in _questions(a, b):
+        try:
+            asked.append(_Answers(a, b, question, seen))
+        except Exception as error:
+            if not asked or isinstance(error, InputError):
+                raise
+            refused.append(f"no padding, with which one of them raises {said(error)}")
+    return asked, refused
+
+
+def _mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
     """Rules under which the first model gives the second's answers, to all that was asked."""
-    module = original(asked[0].a.module)
+    a, b = asked[0].a, asked[0].b
+    module = original(a.module)
     with noting_calls() as called:
         asked[0].run_mine()
-    found = [m.words for m in worth_trying(called, module) if all(answers.equal_if(m) for answers in asked)]
-    return tuple(dict.fromkeys(found))
+    words = list(_at_the_output(asked))
+    tables = pairing.buffers_different()
+    if tables and all(answers.equal_under(pairing.buffers_of(b, a)) for answers in asked):
+        words += [_of_the_buffer(name, pairing) for name in tables]
+    for kind in KINDS:
+        tried = worth_trying(kind, called, module)
+        fitting = (m for m in tried if all(answers.equal_under(undone(m, module)) for answers in asked))
+        words += [m.words for m in itertools.islice(fitting, 1)]
+    return tuple(dict.fromkeys(words))
+
+
+def _at_the_output(asked: list[_Answers]) -> Iterator[str]:
+    """What all answers are equal under."""
+    each = [list(taken(answers.mine, answers.theirs, rounding=answers.rounding)) for answers in asked]
+    # Of an input with padding only some places are compared: there a sum over places says nothing.
+    return (words for words in each[0] if "places" in words or all(words in others for others in each))
+
+
+def _of_the_buffer(name: str, pairing: Pairing) -> str:
+    mine, theirs = (formula_of(table) for table in pairing.buffer(name))
+    has = f", where it has {mine}" if mine is not None and mine != theirs else ""
+    return f"the buffer {name} is the second model's" + (f" ({theirs})" if theirs is not None else "") + has
 
 
 class _Answers:
@@ -172,10 +216,10 @@ class _Answers:
         """How far apart, in units of what rounding explains."""
         return self.size / self.rounding if self.rounding else (torch.inf if self.size else 0.0)
 
-    def equal_if(self, mistake: Mistake) -> bool:
-        """Whether the answers agree with the mistake undone; a rule that does not fit the model says no."""
+    def equal_under(self, change: AbstractContextManager[None]) -> bool:
+        """Whether the answers agree while something is changed; a change that does not fit the model says no."""
         try:
-            with undone(mistake, original(self.a.module)):
+            with change:
                 return _apart(self.run_mine(), self.theirs) <= self.rounding
         except Exception:
             return False

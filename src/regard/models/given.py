@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,22 @@ def load(
     module, first, note = placed(module, device)
     given = give(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
     given = replace(given, inputs=moved(given.inputs, first), assumed=(*given.assumed, *([note] if note else [])))
+    refuse_nan(given)
     with contained(f"{spec}, run on its example,", limit=limit):
         given.run()
     return given
+
+
+def refuse_nan(given: Given) -> None:
+    """Weights that are no numbers make every answer NaN: nothing can be learned from such a model."""
+    for name, value in given.module.state_dict().items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()) and not _is_mask(value):
+            raise InputError(f"{given.name}: the weight {name} holds NaN or infinity; load or train it anew.")
+
+
+def _is_mask(value: Tensor) -> bool:
+    """A buffer of zeros and minus infinities is a mask."""
+    return bool(((value == 0) | (value == -torch.inf)).all())
 
 
 def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
@@ -147,6 +161,8 @@ def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
             f"{spec!r} names no model: give FILE.py:build, a folder with config.json, a run folder, "
             f"example (our own small translator), or {HUGGING_FACE}NAME@REVISION."
         )
+    if not Path(path).is_file():
+        raise InputError(f"{spec}: there is no file {path!r}; regard example model > {path} writes one.")
     with contained(spec, limit=limit):
         build = load_map(spec)
         if isinstance(build, nn.Module):
@@ -182,9 +198,22 @@ def run_once(module: nn.Module, inputs: Mapping[str, Any], name: str) -> Any:
 
 
 def call(module: nn.Module, inputs: Mapping[str, Any]) -> Any:
-    """The module called with inputs by name; names that are numbers go by place."""
+    """The module called with inputs by name; names that are numbers go by place, names with a dot into a dict."""
+    inputs = _nested(inputs)
     places = [value for key, value in inputs.items() if key.isdigit()]
     return module(*places, **{key: value for key, value in inputs.items() if not key.isdigit()})
+
+
+def _nested(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """{"batch.ids": x} as {"batch": {"ids": x}}."""
+    found: dict[str, Any] = {}
+    for key, value in inputs.items():
+        outer, dot, inner = key.partition(".")
+        if dot:
+            found.setdefault(outer, {})[inner] = value
+        else:
+            found[key] = value
+    return found
 
 
 def parameter_names(module: nn.Module) -> dict[str, inspect.Parameter]:
@@ -228,14 +257,31 @@ def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[
 def bound(module: nn.Module, inputs: Any, label: str) -> dict[str, Any]:
     """The example by the names of forward's parameters."""
     if isinstance(inputs, Mapping):
-        return {str(key): _tensor(value) for key, value in inputs.items()}
+        return _flat(_for_one_parameter(module, inputs))
     values = [_tensor(value) for value in (inputs if isinstance(inputs, (tuple, list)) else (inputs,))]
     named = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(values) > len(named):
         if any(p.kind is p.VAR_POSITIONAL for p in parameter_names(module).values()) or not named:
             return {str(i): value for i, value in enumerate(values)}
         raise InputError(f"{label}: the example has {len(values)} inputs, and forward takes {len(named)}; give fewer.")
-    return dict(zip(named, values, strict=False))
+    return _flat(dict(zip(named, values, strict=False)))
+
+
+def _for_one_parameter(module: nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A dict for a forward whose only parameter is one, as forward(batch) is."""
+    names = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return {names[0]: inputs} if len(names) == 1 and names[0] not in inputs else inputs
+
+
+def _flat(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors by name; those in a dict that forward takes have a dot in theirs."""
+    found: dict[str, Any] = {}
+    for key, value in inputs.items():
+        if isinstance(value, Mapping):
+            found.update({f"{key}.{inner}": _tensor(v) for inner, v in value.items()})
+        else:
+            found[str(key)] = _tensor(value)
+    return found
 
 
 def _polarities(masks: Mapping[str, str], module: nn.Module) -> dict[str, Polarity]:

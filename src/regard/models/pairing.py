@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,23 @@ class Pairing:
         mine, theirs = dict(self.mine.named_buffers()), dict(self.theirs.named_buffers())
         pairs = {n: (value, theirs.get(self.mapped(n))) for n, value in mine.items()}
         return tuple(n for n, (x, y) in pairs.items() if y is not None and not _same(x, y))
+
+    def buffer(self, name: str) -> tuple[Tensor, Tensor]:
+        """A buffer of the first model, and its partner."""
+        return dict(self.mine.named_buffers())[name], dict(self.theirs.named_buffers())[self.mapped(name)]
+
+    @contextlib.contextmanager
+    def buffers_of(self, source: Subject, target: Subject) -> Iterator[None]:
+        """Run what is inside with the second model's buffers in the first, wherever they differ and have one shape."""
+        into, other = dict(original(target.module).named_buffers()), dict(original(source.module).named_buffers())
+        kept = {n: into[n].clone() for n in self.buffers_different()}
+        try:
+            for name in kept:
+                into[name].copy_(other[self.mapped(name)])
+            yield
+        finally:
+            for name, values in kept.items():
+                into[name].copy_(values)
 
     def alone(self) -> tuple[str, ...]:
         return tuple(self._alone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 
 import torch
@@ -34,6 +35,7 @@ class Parting:
         self.culprit: Culprit | None = None
         self.partner: str | None = None
         self.order = other_order([pairing.mapped(r.name) for r in mine if r.name], [r.name for r in theirs])
+        self.calls = other_calls([pairing.mapped(r.name) for r in mine], [r.name for r in theirs], pairing)
         partners = _by_name(theirs)
         for record in mine:
             partner = partners.get((pairing.mapped(record.name), record.call)) if record.name else None
@@ -78,6 +80,22 @@ def other_order(mine: list[str], theirs: list[str]) -> str:
         if here != there:
             return f"In the first model {here} runs before {there}, in the second after it."
     return ""
+
+
+def other_calls(mine: list[str], theirs: list[str], pairing: Pairing) -> str:
+    """A sentence on submodules that both models have and one of them calls more often, "" for none."""
+    both = {pairing.mapped(n) for n, _ in pairing.mine.named_modules() if n} & set(pairing.modules)
+    first, second = Counter(mine), Counter(theirs)
+    odd = [n for n in sorted(both) if first[n] != second[n]]
+    odd = [n for n in odd if not any(n.startswith(f"{other}.") for other in odd)]
+    if not odd:
+        return ""
+    said = [f"{n} {_times(first[n])} in the first model and {_times(second[n])} in the second" for n in odd[:3]]
+    return f"Submodules that do not run equally often: {'; '.join(said)}."
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _by_name(records: list[Record]) -> dict[tuple[str, int], Record]:

@@ -95,7 +95,7 @@ def streams_of(
     if not rows:
         return (), []
     first = next(iter(rows))
-    second = next((name for name in rows if name in _SECOND and name != first), None)
+    second = next((name for name in rows if name.rpartition(".")[2] in _SECOND and name != first), None)
     if second is None and first not in _SECOND:
         second = _cross(inputs, rows, first)
     names = [first] if second is None else [first, second]
@@ -159,7 +159,7 @@ def _masks(
 ) -> tuple[Mask, ...]:
     found = []
     for name in dict.fromkeys([*parameters, *inputs]):
-        polarity, owner = _KNOWN_MASKS.get(name, (None, "first"))
+        polarity, owner = _KNOWN_MASKS.get(name.rpartition(".")[2], (None, "first"))
         polarity = declared.get(name, polarity)
         if polarity is None or not (alone or owner == whose):
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -141,3 +143,40 @@ class FirstToken(tiny.Pooled):
 
     def pooled(self, x, keep):
         return x[:, 0]
+
+
+class TakesADict(nn.Module):
+    """forward(batch), a dict with tokens and mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = tiny.Encoder()
+
+    def forward(self, batch):
+        return self.encoder(batch["ids"], batch["attention_mask"])
+
+
+@dataclass
+class Answer:
+    logits: torch.Tensor
+    said: str = ""
+
+
+class GivesADataclass(TakesADict):
+    def forward(self, ids, attention_mask=None):
+        return Answer(self.encoder(ids, attention_mask), said="yes")
+
+
+class BorderAndRotation(tiny.Encoder):
+    """A convolution that sees the border, and relative positions: inner places look alike, and are not."""
+
+    def __init__(self):
+        super().__init__(attention=tiny.RotaryAttention, positions=tiny.NoPositions)
+        self.positions_of_the_border = nn.Conv1d(tiny.WIDTH, tiny.WIDTH, 3, padding=1)
+
+    def forward(self, ids):
+        x = self.tokens(ids)
+        x = x + self.positions_of_the_border(x.transpose(1, 2)).transpose(1, 2)
+        for block in self.blocks:
+            x, _ = block(x, torch.ones(1, 1, 1, ids.shape[1], dtype=torch.bool))
+        return self.head(self.norm(x))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from models.healthy import families, fresh, tiny
+from models.mutants import unseen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,14 @@ FRESH = [
     _tiny("encoder with registers", fresh.Registers),
     _tiny("encoder, first token", fresh.FirstToken),
     _tiny("encoder, a sink per head", lambda: tiny.Encoder(attention=fresh.SinkAttention)),
+    _tiny("returns a dataclass", fresh.GivesADataclass),
+    _tiny("a border and relative positions", fresh.BorderAndRotation),
+    Healthy(
+        name="by hand: takes a dict",
+        build=fresh.TakesADict,
+        inputs={"ids": tiny.ids(), "attention_mask": torch.ones_like(tiny.ids())},
+    ),
+    _tiny("a cache beside the answer", lambda: unseen.CacheBeside(tiny.RotaryAttention), causal=True),
 ]
 
 FAMILIES = [

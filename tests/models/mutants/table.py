@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from models.healthy import tiny
-from models.mutants import fresh, libraries
+from models.mutants import fresh, libraries, unseen
 from models.mutants import tiny as bugs
 
 FIRST, SECOND = "blocks.0.attention", "blocks.1.attention"
@@ -196,6 +196,22 @@ FRESH = [
 ]  # fmt: skip
 
 
+UNSEEN = [
+    _in_tiny("mask lost in long texts", _second("attention", unseen.MaskLostInLongTexts), "causality", SECOND),
+    _in_tiny("reads ahead at the end only", _second("feed_forward", unseen.ReadsAheadAtTheEnd), "causality", FEED),
+    _in_tiny("examples meet in threes only", _second("feed_forward", unseen.CrowdsOnly), "batch", FEED),
+    _in_tiny("places start again", _all("positions", unseen.StartsAgain, tiny.Encoder), "order", "positions",
+             "positions.table", claims=ENCODER),
+    _in_tiny("cached keys rotated again", lambda: unseen.CacheBeside(unseen.RotatedAgain), "cache",
+             "inside.blocks.0.attention"),
+    _in_tiny("the cache loses its oldest key", _all("attention", unseen.ForgetsWhatItWrote), "cache", FIRST),
+    _in_tiny("a backward pass without a term", _second("feed_forward", unseen.ForgetsATerm), "gradients",
+             f"{FEED}.up", "blocks.0.feed_forward.up"),
+    _in_tiny("drops without asking", _second("feed_forward", unseen.DropsWithoutAsking), "determinism", FEED),
+    _in_tiny("traced, reads ahead at the end", unseen.traced_leak, "causality", ""),
+]  # fmt: skip
+
+
 def _hf(name, build, property, *culprits):
     return Mutant(name=f"Hugging Face: {name}", build=build, property=property, culprits=culprits, quick=False)
 
@@ -216,6 +232,7 @@ HUGGING_FACE = [
     _hf("Mistral in bfloat16, leak of 1e-9", libraries.mistral_bfloat16_leak, "causality", "model.layers.1.mlp"),
     _hf("GPT-2, detached", libraries.gpt2_mlp_detached, "gradients", "transformer.h.0.mlp",
         "transformer.h.0.mlp.c_proj"),
+    _hf("GPT-2, untied", unseen.gpt2_untied, "gradients", "lm_head"),
 ]  # fmt: skip
 
 # Decided beforehand: equal in every property that an audit tests, so only a reference tells.
@@ -226,4 +243,16 @@ NOT_OBSERVABLE = [
     _in_tiny("a copy of a weight, multiplied with 0 times the weight", _second("feed_forward", bugs.StaleCopy), None),
 ]
 
-OBSERVABLE = [*BATCH, *PADDING, *CAUSALITY, *CACHE, *ORDER, *WEIGHTS, *OTHERS, *TORCH_NN, *FRESH, *HUGGING_FACE]
+OBSERVABLE = [
+    *BATCH,
+    *PADDING,
+    *CAUSALITY,
+    *CACHE,
+    *ORDER,
+    *WEIGHTS,
+    *OTHERS,
+    *TORCH_NN,
+    *FRESH,
+    *UNSEEN,
+    *HUGGING_FACE,
+]

@@ -20,7 +20,7 @@ from regard.errors import InputError
 from regard.models.auditing import batch, cache, causality, determinism, gradients, order, padding, precision, weights
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Subject
-from regard.models.given import Given, give
+from regard.models.given import Given, give, refuse_nan
 from regard.results import Result
 
 __all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
@@ -111,7 +111,7 @@ def audit(
     start = time.monotonic()
     given = model if isinstance(model, Given) else give(model, inputs, causal=causal, masks=masks)
     chosen = _chosen(properties)
-    _refuse_nan(given)
+    refuse_nan(given)
     given.run()
     subject = Subject(given, length=length, seed=seed)
     assumed = list(given.assumed)
@@ -168,17 +168,6 @@ _WITHOUT_COMPARISON = (weights.NAME,)
 
 _NOT_STEADY = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
 _NOT_FINITE = "All its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
-
-
-def _refuse_nan(given: Given) -> None:
-    for name, value in given.module.state_dict().items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()) and not _is_mask(value):
-            raise InputError(f"{given.name}: the weight {name} holds NaN or infinity; load or train it anew.")
-
-
-def _is_mask(value: torch.Tensor) -> bool:
-    """A buffer of zeros and minus infinities is a mask."""
-    return bool(((value == 0) | (value == -torch.inf)).all())
 
 
 def _unjudged(name: str, sentence: str) -> Finding:

@@ -111,6 +111,9 @@ def _other_signals(base: Question, kept: int) -> Question:
 
 def _finding(subject: Subject, name: str, experiment: Experiment, what: str) -> Finding:
     gap = measure(subject, experiment)
+    if gap.name == "nothing":
+        sentence = f"{what}, gets an answer of another shape, so there is nothing to compare."
+        return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
     if not gap.broken:
         return Finding(
             property=NAME,

@@ -28,7 +28,7 @@ _CURE = "Mask key j for query i whenever j > i, in every layer, and pad convolut
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Change everything after a place, for three places; then the gradient."""
+    """Change everything after a place, for three places, and in a longer text for two; then the gradient."""
     if not subject.streams or subject.streams[-1].causal is False:
         yield _not_applicable("It does not claim to be causal.")
         return
@@ -39,13 +39,27 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _not_applicable("No output has a row for every token.")
         return
     experiments = [changed_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
-    gaps = [(measure(subject, e), e) for e in experiments]
+    gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
     if gap.broken and not claimed:
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and nobody claims that it does not.")
         return
     yield _finding(subject, experiment, gap)
     yield from _gradient(subject, base, length // 2, claimed)
+
+
+def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
+    """The same in a longer text: a mask may be lost where a table ends or another kernel is chosen."""
+    lengths = subject.longer()
+    if lengths is None:
+        return
+    try:
+        base = subject.make(lengths=lengths)
+        for place in (lengths[-1] // 2, lengths[-1] - 1):
+            experiment = changed_after(subject, base, place)
+            yield measure(subject, experiment), experiment
+    except Exception:  # too long for it
+        return
 
 
 def changed_after(subject: Subject, base: Question, place: int) -> Experiment:

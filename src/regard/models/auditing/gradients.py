@@ -25,11 +25,13 @@ from regard.models.given import call, original
 NAME = "gradients"
 _STEP = 1e-6
 _STEPS = (_STEP, 10 * _STEP, _STEP / 100)  # a choice that a long step changes, a short one leaves
+_SHARE = 1e-2  # of the largest gradient: smaller ones count for less, lest their step be too long
 _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promises
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """One backward pass, then a step in both directions."""
+    """One backward pass, then a step in both directions; and what is said to be tied is."""
+    yield from _tied(subject)
     base = subject.make(lengths=subject.short())
     ran: dict[int, int] = {}  # the modules that ran, in the order of ending
     for wide in dict.fromkeys((subject.wide, False)):  # traced code may run in float64 and not know how to go back
@@ -52,6 +54,30 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _finding("reach", Status.NOTE, f"It has gradients in train() only. {failed}")
     else:
         yield _finding("reach", Status.FAILED, failed, cause=_REACH_CAUSE, cure=_REACH_CURE)
+
+
+def _tied(subject: Subject) -> Iterator[Finding]:
+    """Weights that a Hugging Face model says are one: a step must change both."""
+    root = original(subject.native)
+    said_so = getattr(root, "all_tied_weights_keys", None)
+    if not isinstance(said_so, dict) or not said_so:
+        return
+    weights = dict(root.named_parameters(remove_duplicate=False))
+    known = {a: b for a, b in said_so.items() if a in weights and b in weights}
+    untied = [(a, b) for a, b in known.items() if weights[a].data_ptr() != weights[b].data_ptr()]
+    if not untied:
+        yield _finding("tied", Status.PASSED, f"{len(known)} weights that are said to be tied are.")
+        return
+    one, other = untied[0]
+    yield _finding(
+        "tied",
+        Status.FAILED,
+        f"{one} is said to be {other}, and is a weight of its own: training moves them apart.",
+        example={"weights": [one, other], "words": f"{one} and {other}"},
+        culprit=culprit(root.get_submodule(one.rpartition(".")[0]), subject),
+        cause="a weight that was replaced by a copy, or loaded, after the model had been tied.",
+        cure="Call tie_weights() afterwards, or set tie_word_embeddings=False if it is meant.",
+    )
 
 
 _REACH_CAUSE = "an output that is computed and not used, .detach(), torch.no_grad(), .data or argmax on the way."
@@ -172,8 +198,8 @@ def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads
     size = sum(float((g.double() ** 2).sum()) for _, g in pairs) ** 0.5
     if not size or not torch.isfinite(torch.tensor(size)):
         return _finding("step", Status.NOT_APPLICABLE, "All gradients are 0 or not finite.")
-    promised = size
-    measured = min((_slope(subject, base, pairs, size, h) for h in _STEPS), key=lambda s: abs(s - promised))
+    steps, promised = _each_weight_alike(pairs)
+    measured = min((_slope(subject, base, steps, 1.0, h) for h in _STEPS), key=lambda s: abs(s - promised))
     off = abs(measured - promised) / promised
     numbers: dict[str, Any] = {"size": off, "rounding": _PROMISE}
     if off <= _PROMISE:
@@ -192,6 +218,21 @@ def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads
         cure="Compare the backward pass with torch.autograd.gradcheck, and read weights anew in every forward.",
         **numbers,
     )
+
+
+def _each_weight_alike(
+    pairs: list[tuple[nn.Parameter, Tensor]],
+) -> tuple[list[tuple[nn.Parameter, Tensor]], float]:
+    """A step of length 1 to which each weight's gradient promises about the same share, and what all promise together.
+
+    Along the gradient itself the largest ones, mostly those of the last layer, would drown what is wrong before them.
+    """
+    sizes = [float(g.double().norm()) for _, g in pairs]
+    least = _SHARE * max(sizes)
+    steps = [g / (n * max(n, least)) if n else g for (_, g), n in zip(pairs, sizes, strict=True)]
+    long = sum(float((d.double() ** 2).sum()) for d in steps) ** 0.5
+    promised = sum(float((g.double() * d).sum()) for (_, g), d in zip(pairs, steps, strict=True)) / long
+    return [(p, d / long) for (p, _), d in zip(pairs, steps, strict=True)], promised
 
 
 def _slope(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]], size: float, h: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.models.auditing.experiment import Experiment, View, measure, view
+from regard.models.auditing.experiment import Experiment, View, largest, measure, view
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import BATCH, Question, Subject, takes
 from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
@@ -25,6 +25,7 @@ NAME = "order"
 _POSITIONS = re.compile(
     r"(^|[._])(wpe|pe|pos|posi?tion\w*|rope|rotary\w*|relative\w*|alibi|inv_freq)([._]|$)|pos_emb|rotary"
 )
+_CANDIDATES = 8
 _CAUSE = "positions that are made and never added, position ids that are all alike, or a rotation by angle 0."
 _CURE = "Add positions to the tokens' vectors, or rotate queries and keys, by the place of each token."
 
@@ -136,34 +137,51 @@ def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record
 
 
 def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
-    """Swap neighbours, one pair for each example: a place that shares its position with the next is seen so."""
+    """Swap neighbours, and places that look alike, one pair for each example: two that share a position are seen so."""
     if not parts or len(subject.streams) > 1:
         return
     length = subject.lengths[0]
-    pairs = min(length - 1, 16 if length <= 32 else BATCH)
+    neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)][: 16 if length <= 32 else BATCH]
+    pairs = [*neighbours, *(pair for pair in _alike(subject) if pair not in neighbours)]
     first = subject.make(1)
     tokens = first.rows[0].values
-    values = tokens.repeat(pairs, *[1] * (tokens.ndim - 1)).clone()
-    chosen = [length - 2 - i for i in range(pairs)]
-    for example, place in enumerate(chosen):
-        values[example, [place, place + 1]] = values[example, [place + 1, place]]
-    unseen = _unseen(subject, tokens, values, chosen)
-    if unseen and len(unseen) < pairs:
-        name, module = parts[0]
+    values = tokens.repeat(len(pairs), *[1] * (tokens.ndim - 1)).clone()
+    for example, (one, other) in enumerate(pairs):
+        values[example, [one, other]] = values[example, [other, one]]
+    unseen = _unseen(subject, tokens, values, pairs)
+    if unseen and len(unseen) < len(pairs):
+        (one, other), (name, module) = unseen[0], parts[0]
         yield Finding(
             property=NAME,
             check="neighbours",
             status=Status.FAILED,
-            sentence=f"Swapping the tokens at places {unseen[0]} and {unseen[0] + 1} is not seen, though other swaps "
-            f"are ({len(unseen)} of {pairs} unseen): these places share a position.",
-            example={"places": unseen, "words": f"places {unseen[0]} and {unseen[0] + 1}"},
+            sentence=f"Swapping the tokens at places {one} and {other} is not seen, though other swaps are "
+            f"({len(unseen)} of {len(pairs)} unseen): these places share a position.",
+            example={"places": [list(pair) for pair in unseen], "words": f"places {one} and {other}"},
             culprit=culprit(module, subject),
-            cause="position ids that are clamped, counted wrongly, or run out of the table (" + name + ").",
+            cause=f"position ids that are clamped, start again, are counted wrongly, or run out of the table ({name}).",
             cure="Give every place a position of its own.",
         )
     else:
-        sentence = f"Every swap of neighbours is seen ({pairs} tried)."
+        sentence = f"Every swap of neighbours is seen ({len(pairs)} tried)."
         yield Finding(property=NAME, check="neighbours", status=Status.PASSED, sentence=sentence)
+
+
+def _alike(subject: Subject) -> list[tuple[int, int]]:
+    """Places that get the same when one token stands at all of them; a few, for a swap to decide.
+
+    Two places with one position do. So do all places where positions are relative.
+    """
+    base = subject.make(1)
+    rows = base.rows[0]
+    same = base.with_rows(0, replace(rows, values=rows.values[:, :1].expand_as(rows.values).clone()))
+    answer = next((o.values for o in subject.ask(same) if o.stream == 0), None)
+    if answer is None:
+        return []
+    flat, scale = answer[0].flatten(1), largest(answer.abs())
+    apart = torch.cdist(flat, flat, p=torch.inf)
+    found = (apart <= 1e-9 * scale).triu(1).nonzero().tolist()
+    return [] if len(found) == rows.length * (rows.length - 1) // 2 else [(i, j) for i, j in found[:_CANDIDATES]]
 
 
 def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
@@ -195,15 +213,15 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
         )
 
 
-def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int]) -> list[int]:
-    question, base = subject.make(len(chosen)), subject.make(1)
+def _unseen(subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    question, base = subject.make(len(pairs)), subject.make(1)
     other = question.with_rows(0, replace(question.rows[0], values=values))
     unseen = []
-    for example, place in enumerate(chosen):
-        if torch.equal(tokens[0, place], tokens[0, place + 1]):
+    for example, (i, j) in enumerate(pairs):
+        if torch.equal(tokens[0, i], tokens[0, j]):
             continue
         order = torch.arange(tokens.shape[1])
-        order[[place, place + 1]] = order[[place + 1, place]]
+        order[[i, j]] = order[[j, i]]
         experiment = Experiment(
             base=base,
             base_view=view(base, places={0: order}),
@@ -212,7 +230,7 @@ def _unseen(subject: Subject, tokens: Tensor, values: Tensor, chosen: list[int])
             stream=_followed(subject, base),
         )
         if not measure(subject, experiment).broken:
-            unseen.append(place)
+            unseen.append((i, j))
     return unseen
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from regard.torch_arithmetic import arithmetic
 BATCH = 3
 PAD = 4  # how many tokens of padding the tests of padding add
 _LENGTHS = (13, 17, 11, 19, 23, 29, 31, 7, 5)
+_LONGER = (37, 41, 43)
 _LEAST = 5
 _LONG = 64
 JITTERS = 2  # disturbed runs that the rounding is measured by
@@ -208,6 +210,12 @@ class Subject:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
         return tuple(min(n, m) for n, m in zip(self.lengths, self._usual, strict=True))
 
+    def longer(self) -> tuple[int, ...] | None:
+        """Lengths with a longer last stream, for what goes wrong above some length; None where there is no room."""
+        most = self.streams[-1].longest or _LONG
+        sizes = [n for n in (*_LONGER, most) if self.lengths[-1] + 1 < n <= most]
+        return None if self.is_long or not sizes else (*self.lengths[:-1], sizes[0])
+
     def rounding_noise(self) -> dict[str, float]:
         """How far rounding moves each output: the first question again, with every rounding disturbed."""
         if self._noise is None:
@@ -369,6 +377,8 @@ def tensors_of(made: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
         for key, value in made.items():
             if key not in _NO_OUTPUT:
                 yield from tensors_of(value, f"{name}.{key}".lstrip("."))
+    elif dataclasses.is_dataclass(made):
+        yield from tensors_of(vars(made), name)
     elif isinstance(made, (tuple, list)):
         for i, value in enumerate(made):
             if isinstance(value, Tensor) or (i == 0 and isinstance(value, (tuple, list, Mapping))):

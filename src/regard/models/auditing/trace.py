@@ -8,6 +8,7 @@ end before the module that calls them, so the first in the order of ending is th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -105,6 +106,8 @@ def tensors_in(value: Any, depth: int = 4) -> Iterator[Tensor]:
     elif depth and isinstance(value, dict):
         for item in value.values():
             yield from tensors_in(item, depth - 1)
+    elif depth and dataclasses.is_dataclass(value):
+        yield from tensors_in(vars(value), depth - 1)
     elif depth and isinstance(value, (tuple, list)):
         for item in value:
             yield from tensors_in(item, depth - 1)
@@ -127,8 +130,11 @@ def recorded(
     """Run the model on inputs and record every call, in the order of ending."""
     wide = subject.wide if wide is None else wide
     recorder = Recorder(subject.names, seen)
-    with torch.no_grad(), recorder.watching(), subject.running(wide=wide, jitter=jitter, unit=unit):
-        call(subject.module if wide else subject.native, inputs)
+    module = subject.module if wide else subject.native
+    # What watches a compiled model would be compiled with it, again and again.
+    plain = contextlib.nullcontext() if original(module) is module else torch.compiler.set_stance("force_eager")
+    with plain, torch.no_grad(), recorder.watching(), subject.running(wide=wide, jitter=jitter, unit=unit):
+        call(module, inputs)
     return recorder.records
 
 
@@ -213,9 +219,9 @@ def culprit(module: nn.Module, subject: Subject, *, call: int = 0, doubt: str = 
 def source_line(module: nn.Module) -> tuple[str | None, int | None]:
     """File and line of a module's forward; the path as short as it can be told from here."""
     try:
-        forward = inspect.unwrap(type(module).forward)
+        forward = inspect.unwrap(vars(module).get("forward") or type(module).forward)
         file, line = inspect.getsourcefile(forward), inspect.getsourcelines(forward)[1]
-    except (TypeError, OSError):
+    except (TypeError, OSError, AttributeError):  # scripted modules have no source
         return None, None
     if file is None:
         return None, None

@@ -41,7 +41,7 @@ class TwoHeadsLaw:
         above = np.interp(log_b - log_rest, *B.above_points, left=1.0, right=0.0)
         alone = np.zeros_like(shares)
         alone[shares < 0.5] = self.first.sketch(2 * shares[shares < 0.5])
-        return np.clip(alone + step * np.sum(density * above * jacobian, axis=1), 0, 1)
+        return np.asarray(np.clip(alone + step * np.sum(density * above * jacobian, axis=1), 0, 1))
 
     def density(self, share: float) -> Value:
         """The density of the mean weight."""

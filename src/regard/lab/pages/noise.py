@@ -194,7 +194,7 @@ def _formulas(setting: Setting, one: Heads, two: Heads, negative: float) -> tupl
     )
     along = rf"\sqrt{{{setting.iso + setting.spread:.4g}}}"
     chance = rf"P(k_0 \cdot \mu_0 < 0) = \Phi\left(\frac{{-1}}{{{along}}}\right) = {tex(negative)}"
-    return (rf"{noise}, \quad {queries}", error, chance)
+    return (noise, queries, error, chance)
 
 
 def _python(setting: Setting) -> str:

@@ -10,6 +10,7 @@ const listed = JSON.parse(find("listed").textContent);
 const stored = window.regardStored ?? null; // a copy without Python: answers that were computed before (see stored.js)
 const embed = stored ? null : new URLSearchParams(location.search).get("embed"); // the pass of a page in a frame
 const page = listed.find((one) => one.name === (stored ? stored.page : location.pathname.slice(1))) ?? listed[0];
+document.body.dataset.page = page.name;
 if (stored) Object.assign(page.start, stored.start);
 if (embed) document.body.dataset.embedded = ""; // no tour there: its links carry no pass
 

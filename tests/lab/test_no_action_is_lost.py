@@ -217,3 +217,11 @@ def test_no_page_scrolls_sideways(tab, lab, width):
         opened(tab, lab, name)
         wide = tab.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, (name, wide)
+
+
+def test_on_a_telephone_nothing_lies_over_a_proof(tab, lab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, lab, "claims?show=proof")
+    tab.evaluate("scrollTo(0, 900)")
+    over = "document.elementFromPoint(195, 100).closest('#left') === null"
+    assert tab.evaluate(over)

@@ -120,6 +120,7 @@ _LETTER = re.compile(rf"(?<!--)(?<!\w)({'|'.join(LETTERS)})(?=_|\b)(?!=)")
 _ROOT = re.compile(r"\bsqrt(?:\((\w+)\)| (\w)\b|(?=\())")
 _RAISED = re.compile(r"(?<=[\w)‖|])\^(-?\d+)(?!\w|\.\d)")
 _TRANSPOSED = re.compile(r"(?<=\w)\^T\b")
+_DOT = re.compile(r"(?<=[₀-₉])\.(?=[A-Za-zα-ω][₀-₉])")  # between two vectors with an index; no end of a sentence
 _LOWERED = re.compile(r"(?<=[A-Za-zα-ωΑ-Ω])_(\d+)(?!\w|\.\d)")
 # Names that somebody types: after "with", after --set, where a claim lists its parameters or the function to write.
 _KEPT = re.compile(r"\(with [^)]*\)|--set \S+|`[^`]*`|^ *\w+ = [^\s:]+:|^ *\w+\([^)]*\), by --template", re.MULTILINE)
@@ -143,8 +144,8 @@ def readable(text: str) -> str:
 
     >>> readable("||q|| <= 2 sqrt(2) ln(n/eps), alpha_0 >= 1/(2+eps), e^-3 and sqrt(n/eps)")
     '‖q‖ ≤ 2 √2 ln(n/ε), α₀ ≥ 1/(2+ε), e⁻³ and √(n/ε)'
-    >>> readable("a multiple of k_0 + k_1. And n^2.")
-    'a multiple of k₀ + k₁. And n².'
+    >>> readable("a multiple of k_0 + k_1. And n^2; P(k_0.mu_0 < 0).")
+    'a multiple of k₀ + k₁. And n²; P(k₀·μ₀ < 0).'
     >>> readable("HOLDS (with n = 10, eps = 0.01); try --set eps=0.1")
     'HOLDS (with n = 10, eps = 0.01); try --set eps=0.1'
     """
@@ -160,7 +161,7 @@ def _changed(text: str) -> str:
     text = _ROOT.sub(lambda match: f"√{match[1] or match[2] or ''}", text)
     text = _LETTER.sub(lambda match: LETTERS[match[1]], text)
     text = _TRANSPOSED.sub("ᵀ", _RAISED.sub(lambda match: match[1].translate(_UP), text))
-    return _LOWERED.sub(lambda match: match[1].translate(_DOWN), text)
+    return _DOT.sub("·", _LOWERED.sub(lambda match: match[1].translate(_DOWN), text))
 
 
 def readable_values(value: object) -> object:

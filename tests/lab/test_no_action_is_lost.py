@@ -70,6 +70,20 @@ def test_quick_buttons_and_a_slider_in_between_all_count(tab, slow):
     assert len(word(tab, "keys").split(";")) == 4
 
 
+def test_a_slider_that_is_let_go_where_it_is_asks_once(tab, slow):
+    opened(tab, slow, "noise")
+    tab.asked.clear()
+    for count in (1, 2):  # a key press moves the slider and lets it go
+        tab.focus("input[name=spread]")
+        tab.keyboard.press("ArrowRight")
+        settled(tab)
+        assert sum("/ask/" in url for url in tab.asked) == count
+    assert word(tab, "spread") == "0.6"
+    tab.go_back()  # each press was a step of its own
+    settled(tab)
+    assert word(tab, "spread") == "0.55"
+
+
 def test_a_deed_too_many_does_not_take_the_others_along(tab, slow):
     opened(tab, slow, "copy?keys=1,0;0,1&q=3,1&to=0")
     for _ in range(11):
@@ -203,3 +217,11 @@ def test_no_page_scrolls_sideways(tab, lab, width):
         opened(tab, lab, name)
         wide = tab.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, (name, wide)
+
+
+def test_on_a_telephone_nothing_lies_over_a_proof(tab, lab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, lab, "claims?show=proof")
+    tab.evaluate("scrollTo(0, 900)")
+    over = "document.elementFromPoint(195, 100).closest('#left') === null"
+    assert tab.evaluate(over)

@@ -22,7 +22,8 @@ from regard import lowrank
 from regard.coursework.catalogue import claims
 from regard.errors import CouldNotFindOut, InputError
 from regard.examples import example
-from regard.lab.background import Errands
+from regard.lab import background
+from regard.lab.background import Errands, start_early
 from regard.lab.figure import drawn, dressed
 from regard.lab.page import mathml
 from regard.lab.pages import claims as claims_page
@@ -573,6 +574,31 @@ def test_an_errand_that_takes_too_long_is_stopped_and_the_next_one_is_done():
     errands.longest = 60.0
     assert waited(errands, "echo", word="again") == {"word": "again"}
     errands.close()
+
+
+def test_a_process_that_was_started_early_does_the_errands_of_its_module_and_no_others():
+    start_early("regard.lab.background", imports=["wave", "no_such_module"])
+    started = background._early["regard.lab.background"]
+    others, errands = Errands("regard.lab.pages.claims"), Errands("regard.lab.background")
+    with pytest.raises(CouldNotFindOut, match="This went wrong: AttributeError"):
+        waited(others, "nothing")
+    assert others._process is not started
+    assert waited(errands, "imported", name="wave") == {"imported": True}
+    assert errands._process is started
+    others.close()
+    errands.close()
+    assert started.poll() is not None
+
+
+def test_a_process_that_was_started_early_for_nothing_ends_with_the_lab(tmp_path):
+    program = (
+        "from regard.lab import background\n"
+        "background.start_early('regard.lab.background', imports=['wave'])\n"
+        "print(background._early['regard.lab.background'].pid)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ONE_THREAD)
+    assert not alive(int(done.stdout))
+    assert not done.stderr
 
 
 def test_of_waiting_errands_only_the_newest_is_done():

@@ -260,7 +260,8 @@ def test_a_question_is_an_object_of_strings(lab, body):
     [
         ({"colour": "red"}, "The address has 'colour', which this page does not know"),
         ({"space": "torus"}, "space must be one of plane, sphere, not 'torus'."),
-        ({"keys": "1,0; 2"}, "keys must be at most 10 rows of 2 numbers"),
+        ({"keys": "1,0; 2"}, "keys must be at most 10 rows of 2 numbers, such as 1,0; 0,1, not a row '2'."),
+        ({"keys": ";".join(["1,0"] * 64)}, "keys must be at most 10 rows of 2 numbers, such as 1,0; 0,1, not 64 rows."),
         ({"keys": "1,nan"}, "keys must be a number from -360 to 360, not 'nan'."),
         ({"q": "1"}, "q must be 2 numbers separated by commas, not '1'."),
         ({"to": "9" * 5000}, "to must be whole numbers from 0 to 4"),

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from lab_browser import browser, dragged, lab, opened, settled, slid, tab
+from lab_browser import browser, dragged, lab, opened, settled, slid, tab, weights
 from regard.lab.page import pages
 from regard.lab.tour_cards import CARDS
 
@@ -61,6 +61,19 @@ def test_nothing_is_done_at_a_cards_beginning_and_each_task_is_where_it_is_shown
 )
 def test_what_is_nearly_it_is_not_it(lab, name, words):
     assert fulfilled(lab, card_named(name), words) == []
+
+
+def test_the_button_opens_the_first_card_with_its_own_key_and_query(tab, lab):
+    opened(tab, lab, "copy")
+    assert len(weights(tab)) == 5
+    tab.click("#tour-open")
+    tab.wait_for_url("**#tour-one-key")
+    settled(tab)
+    assert len(weights(tab)) == 1
+    tab.click("#tour-close")  # what one has done since stays
+    tab.get_by_role("button", name="Add a key").click()
+    settled(tab)
+    assert len(weights(tab)) == 2
 
 
 def test_the_translators_card_wants_a_sentence_and_its_translation(lab):

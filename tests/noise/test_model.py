@@ -228,7 +228,7 @@ def test_compare_and_example_from_the_command_line(tmp_path: Path) -> None:
     code, text = run("compare", "--keys", "5", "--plot", str(files[0]), "--plot-keys", str(files[1]))
     assert code == 0
     assert "one head" in text
-    assert "P(k₀.μ₀ < 0)" in text
+    assert "P(k₀·μ₀ < 0)" in text
     assert all(file.stat().st_size > 5000 for file in files)
     assert run("example") == (0, EXAMPLE)
 

@@ -70,6 +70,7 @@ def lab(
         return
     import contextlib
 
+    _import_torch_early()
     from regard.lab import Lab
     from regard.lab.embedding import checked_origins
 
@@ -80,6 +81,16 @@ def lab(
     ):
         _serve(server, no_browser=no_browser)
     typer.echo("\nStopped.")
+
+
+def _import_torch_early() -> None:
+    """Importing torch takes longest: the process that will translate begins with it before the lab itself begins."""
+    from importlib.util import find_spec
+
+    from regard.lab.background import start_early
+
+    if find_spec("torch") is not None:
+        start_early("regard.lab.pages.translator", imports=["torch", "regard.translator.models.run"])
 
 
 def _serve(server: Lab, *, no_browser: bool) -> None:

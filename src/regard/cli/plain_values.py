@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
+
+import typer
 
 # Decimal digits only, and few enough of them: what is not certain to be read alike by Python and Pydantic is not plain.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
@@ -41,10 +43,29 @@ class _Reader:
         return self
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        refuse_underscores(value, param)
         try:
             return plain_value(value, param)
         except (NotPlainError, AttributeError):  # an attribute that another version of typer does not have
             return self.build().coerce(value, param=param, ctx=ctx)
+
+
+def refuse_underscores(value: Any, param: Any) -> None:
+    """Python writes 1_000 for a thousand, and so would read 1_0 as 10; whoever types that has more likely slipped."""
+    wanted = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    if not {wanted, *get_args(wanted)} & {int, float}:
+        return
+    for word in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(word, str) and "_" in word and _is_number(word.replace("_", "")):
+            raise typer.BadParameter(f"{word!r} is no number: write it without the underscore.", param=param)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def plain_value(value: Any, param: Any) -> Any:

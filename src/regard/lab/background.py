@@ -2,12 +2,15 @@
 
 The lab answers one question at a time and in a moment, so a page that checks a claim or opens a model sends for it and
 says that it is under way; the browser asks again. The process reads one errand per line and writes each outcome on one
-line; it ends with the lab.
+line; it ends with the lab. One that will import torch can be started before anything else (:func:`start_early`), since
+that import is longer than everything that the lab itself does before its first page.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import importlib
 import json
 import os
@@ -15,6 +18,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import IO, Any
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
@@ -61,19 +65,15 @@ class Errands:
             return None
         if "result" not in outcome:
             raise (InputError if outcome["input"] else CouldNotFindOut)(outcome["error"])
-        found: dict[str, Any] = outcome["result"]
-        return found
+        result: dict[str, Any] = outcome["result"]
+        return result
 
     def close(self) -> None:
         """End the process; the next errand starts another."""
         process, self._process = self._process, None
         if process is not None:
             atexit.unregister(self.close)
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+            _end(process)
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -107,11 +107,38 @@ class Errands:
         return {"error": f"{why}; the lines below do the same without a limit.", "input": False}
 
     def _started(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "regard.lab.background"]  # -P: nothing is imported from where we stand
-        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, encoding="utf-8")
+        process = _early.pop(self.module, None) or _process([])
         atexit.register(self.close)
         return process
+
+
+_early: dict[str, subprocess.Popen[str]] = {}  # by the module whose errands they will do
+
+
+def start_early(module: str, *, imports: Sequence[str]) -> None:
+    """Start the process for a module's errands now; it imports these modules while whoever calls goes on."""
+    _early[module] = _process(imports)
+    atexit.register(_end_early, module)
+
+
+def _end_early(module: str) -> None:
+    """End a process that no errand came for."""
+    if (process := _early.pop(module, None)) is not None:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+
+
+def _process(imports: Sequence[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "regard.lab.background", *imports]  # -P: nothing from where we stand
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, encoding="utf-8")
 
 
 def _exchange(process: subprocess.Popen[str], line: str) -> str:
@@ -134,6 +161,11 @@ def echo(**words: Any) -> dict[str, Any]:
     return words
 
 
+def imported(name: str) -> dict[str, Any]:
+    """Has this process imported a module?"""
+    return {"imported": name in sys.modules}
+
+
 def outcome_of(line: str) -> dict[str, Any]:
     """Do one errand.
 
@@ -148,6 +180,18 @@ def outcome_of(line: str) -> dict[str, Any]:
         return {"error": str(error), "input": isinstance(error, InputError)}
     except Exception as error:  # a process that dies says nothing; this says what
         return {"error": f"This went wrong: {type(error).__name__}: {error}.", "input": False}
+
+
+def prepare(names: Sequence[str]) -> None:
+    """Import what errands will need; whatever fails will fail again, and be said, when an errand needs it.
+
+    Collecting garbage would look through everything again and again while nothing of it can go.
+    """
+    gc.disable()
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.enable()
 
 
 def serve(errands: IO[str], outcomes: IO[str]) -> None:
@@ -169,6 +213,7 @@ if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not look like an outcome
     sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    prepare(sys.argv[1:])
     if hasattr(os, "nice"):
         os.nice(5)  # the pages come first
     serve(sys.stdin, answers)

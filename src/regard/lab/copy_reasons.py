@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from regard.design import Ceiling, Design
 
 AWAY = 0.995  # the cosine between a query and its key below which one sees that they differ
-SHOWN = 4  # keys whose numbers are written out
+SHOWN = 5  # keys whose numbers are written out, those that are to be copied among them
 
 
 def attention_steps(bench: Bench, own: Attention) -> tuple[Step, ...]:
     """From the query to the output in four steps, with the numbers of the table beside the picture."""
-    few = range(min(len(bench.rows), SHOWN))
+    others = [key for key in range(len(bench.rows)) if key not in bench.chosen]
+    few = sorted([*bench.chosen, *others][:SHOWN])
     more = r"\;\dots" * (len(bench.rows) > SHOWN)
     powers = np.exp(own.scores - own.scores.max())
     query = _vector(bench.vector)

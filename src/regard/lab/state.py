@@ -73,8 +73,10 @@ class State:
     def rows(self, name: str, *, width: int, most: int, size: float = 1e6) -> list[list[float]]:
         """Rows of numbers, such as 1,0; 0,1."""
         rows = [row.split(",") for row in self.words[name].split(";")]
-        if len(rows) > most or any(len(row) != width for row in rows):
-            raise InputError(f"{name} must be at most {most} rows of {width} numbers, such as 1,0; 0,1.")
+        odd = next((row for row in rows if len(row) != width), None)
+        if len(rows) > most or odd is not None:
+            came = f"{len(rows)} rows" if odd is None else f"a row {','.join(odd).strip()[:40]!r}"
+            raise InputError(f"{name} must be at most {most} rows of {width} numbers, such as 1,0; 0,1, not {came}.")
         return [[_number(part, name, -size, size) for part in row] for row in rows]
 
     def file(self, path: str) -> Path:

@@ -11,9 +11,8 @@ Weak where s_i has a standard deviation below about 1/20 and the rest is rough; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,28 +47,56 @@ class Transform:
     @cached_property
     def above_table(self) -> Any:
         """A spline of ``above`` over the whole range, for thousands of points at once (1e-10)."""
-        return self._table(self.above)
+        return _spline(*self.above_points)
 
     @cached_property
     def density_table(self) -> Any:
         """A spline of ``density``, as :attr:`above_table`."""
-        return self._table(self.density)
+        return _spline(*self.density_points)
 
-    def _table(self, function: Callable[[Array], Array]) -> Any:
-        from scipy.interpolate import make_interp_spline
+    @cached_property
+    def above_points(self) -> tuple[Array, Array]:
+        """Even places over the whole range, 32 per shortest wave, and P(logit > x) there."""
+        places, waves = self._even_waves(self.values / (1j * self.frequencies))
+        return places, waves + 0.5
 
+    @cached_property
+    def density_points(self) -> tuple[Array, Array]:
+        """The same places, and the logit's density there."""
+        return self._even_waves(self.values)
+
+    def _even_waves(self, values: np.ndarray) -> tuple[Array, Array]:
         count = int((self.high - self.low) * 16 * self.frequencies[-1] / np.pi) + 32
-        x = np.linspace(self.low, self.high, count)
-        return make_interp_spline(x, function(x), k=7)
+        step = (self.high - self.low) / (count - 1)
+        waves = even_waves(-self.low, -step, count, self.frequencies, values).real
+        return np.linspace(self.low, self.high, count), 2 * self.frequencies[0] / np.pi * waves
 
     def _sum(self, x: Array, values: np.ndarray) -> Array:
-        gap = 2 * self.frequencies[0]
         x = np.atleast_1d(np.asarray(x, float))
-        out = np.empty(len(x))
-        for start in range(0, len(x), 256):
-            piece = x[start : start + 256]
-            out[start : start + 256] = gap / np.pi * (np.exp(-1j * np.outer(piece, self.frequencies)) @ values).real
-        return out
+        waves = np.exp(-1j * np.outer(x, self.frequencies)) @ values
+        return np.asarray(2 * self.frequencies[0] / np.pi * waves.real)
+
+
+def _spline(x: Array, y: Array) -> Any:
+    from scipy.interpolate import make_interp_spline
+
+    return make_interp_spline(x, y, k=7)
+
+
+BLOCK = 64  # places whose exponentials serve all other blocks
+
+
+def even_waves(start: float, step: float, count: int, frequencies: Array, values: np.ndarray) -> np.ndarray:
+    """sum_k values_k e^{i x_j w_k} at the even places x_j = start + j step.
+
+    Exponentials are what it costs, and e^{i (x+y) w} = e^{i x w} e^{i y w}: those of one block of places serve all.
+
+    >>> even_waves(0.0, np.pi, 3, np.array([1.0]), np.array([2.0])).real.round(12).tolist()
+    [2.0, -2.0, 2.0]
+    """
+    within = np.exp(1j * np.outer(step * np.arange(min(BLOCK, count)), frequencies))
+    blocks = np.exp(1j * np.outer(frequencies, start + step * np.arange(0, count, BLOCK)))
+    return np.asarray((within @ (values[:, None] * blocks)).T.ravel()[:count])
 
 
 def gamma_shape(sd: float) -> int:
@@ -100,7 +127,7 @@ def transform(own: KeyLaw, others: Scores, tolerance: float) -> Transform:
     w = gap * (np.arange(int(np.ceil(bandwidth / gap))) + 0.5)
     if len(w) * len(t) > 2**27:  # seconds of exponentials
         raise CouldNotFindOut("The scores spread too far for the transform.")
-    hat = np.concatenate([np.exp(1j * np.outer(part, t)) @ density for part in np.array_split(w, len(w) // 64 + 1)])
+    hat = even_waves(gap / 2, gap, len(w), t, density)
     factor = np.exp(loggamma(N) - loggamma(N + 1j * w) - (sd * w) ** 2 / 2)
     hat *= step * factor
     hat *= np.exp(1j * np.outer(w, own.means[:, 0])) @ own.chances
@@ -111,6 +138,7 @@ def transform(own: KeyLaw, others: Scores, tolerance: float) -> Transform:
     return Transform(w, hat, float(first), float(last), ROUNDING + left_out + 1e-14 * float(np.abs(factor).max()))
 
 
+@lru_cache(maxsize=256)
 def _gamma_band(N: int, E: float) -> float:
     """A frequency from which |Gamma(N + iw)/Gamma(N)| stays below e^-E."""
     w = np.linspace(0.0, 8 * np.sqrt(N * E) + 40, 4000)
@@ -195,6 +223,12 @@ class TransformLaw:
         """P(weight > share); the accuracy is how far the coarse computation is off."""
         a, b = (float(np.clip(f.above(np.array([logit(share)]))[0], 0, 1)) for f in (self.fine, self.coarse))
         return Value(*self._beyond(share, a, b))
+
+    def sketch(self, shares: Array) -> Array:
+        """P(weight > share) for many shares at once, without an error estimate: for pictures."""
+        logits = np.log(shares) - np.log1p(-shares)
+        inside = np.clip(self.coarse.above(logits), 0.0, 1.0)
+        return np.where(logits <= self.coarse.low, 1.0, np.where(logits >= self.coarse.high, 0.0, inside))
 
     def density(self, share: float) -> Value:
         """The density at a share."""

@@ -112,14 +112,15 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
 
 def _bins(law: WeightLaw) -> Array:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
+    from regard.noise.law_transform import TransformLaw
     from regard.noise.law_two_heads import TwoHeadsLaw
 
-    above = np.zeros(BINS + 1)
-    above[0] = 1.0
-    for i in range(1, BINS):
-        above[i] = law.sketch(i / BINS) if isinstance(law, TwoHeadsLaw) else law.above(i / BINS).value
-        if above[i] < 1e-9:  # and so is everything further up
-            break
+    shares = np.arange(1, BINS) / BINS
+    if isinstance(law, TransformLaw | TwoHeadsLaw):
+        inside = law.sketch(shares)
+    else:
+        inside = np.array([law.above(share).value for share in shares.tolist()])
+    above = np.concatenate([[1.0], inside, [0.0]])
     return np.asarray(np.maximum(above[:-1] - above[1:], 0.0))
 
 
@@ -193,7 +194,7 @@ def _formulas(setting: Setting, one: Heads, two: Heads, negative: float) -> tupl
     )
     along = rf"\sqrt{{{setting.iso + setting.spread:.4g}}}"
     chance = rf"P(k_0 \cdot \mu_0 < 0) = \Phi\left(\frac{{-1}}{{{along}}}\right) = {tex(negative)}"
-    return (rf"{noise}, \quad {queries}", error, chance)
+    return (noise, queries, error, chance)
 
 
 def _python(setting: Setting) -> str:

@@ -10,6 +10,7 @@ const listed = JSON.parse(find("listed").textContent);
 const stored = window.regardStored ?? null; // a copy without Python: answers that were computed before (see stored.js)
 const embed = stored ? null : new URLSearchParams(location.search).get("embed"); // the pass of a page in a frame
 const page = listed.find((one) => one.name === (stored ? stored.page : location.pathname.slice(1))) ?? listed[0];
+document.body.dataset.page = page.name;
 if (stored) Object.assign(page.start, stored.start);
 if (embed) document.body.dataset.embedded = ""; // no tour there: its links carry no pass
 
@@ -22,8 +23,9 @@ const lab = {
 
   /** Change words of the state and ask anew; `lasting: false` while a hand still moves, so that history keeps the end. */
   set(words, { lasting = true } = {}) {
-    this.state = { ...this.state, ...words };
-    if (underway) since = { ...since, ...words };
+    const fresh = Object.fromEntries(Object.entries(words).filter(([name, word]) => this.state[name] !== word)); // a slider that is let go says its last place once more
+    this.state = { ...this.state, ...fresh };
+    if (underway) since = { ...since, ...fresh };
     ask({ lasting });
   },
 
@@ -89,10 +91,14 @@ function readable(word) {
 
 let moving = false; // a hand is on something: its first step made an entry in the history, the next ones replace it
 
-/** Take over the state that Python answered with, and put it into the address. */
-function settle(words, { lasting, arriving = false }) {
+/** Take over the state that Python answered with. */
+function settle(words) {
   lab.state = { ...lab.state, ...words, ...since, ...("do" in page.start ? { do: "" } : {}) };
   since = {};
+}
+
+/** Put the state into the address. */
+function keepInAddress({ lasting, arriving = false }) {
   const place = address(lab.state);
   if (location.protocol !== "about:" && place !== (stored ? location.hash : location.pathname + location.search)) {
     history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
@@ -114,11 +120,11 @@ async function ask(options) {
   }
   if (!deeds.length && address(lab.state) === answered && !options.again) {
     moving = !options.lasting; // the hand has let go, and nothing is new
-    document.body.dataset.busy = "no";
+    tellBusy();
     return;
   }
   underway = true;
-  document.body.dataset.busy = "yes";
+  tellBusy();
   try {
     await exchange(options);
   } catch (error) {
@@ -128,7 +134,12 @@ async function ask(options) {
   const next = waiting;
   waiting = null;
   if (next) ask(next);
-  else document.body.dataset.busy = "no";
+  else tellBusy();
+}
+
+/** Whoever watches the page, such as a test, hears whether anything is still to come. */
+function tellBusy() {
+  document.body.dataset.busy = underway || later ? "yes" : "no";
 }
 
 async function exchange(options) {
@@ -139,9 +150,10 @@ async function exchange(options) {
   if (visit !== from) return; // Back, Forward or Reset in the meantime
   if (!ok) return refused(answer.error, options);
   const fresh = !Object.keys(since).length && !deeds.length;
-  settle(answer.state, { ...options, lasting: options.lasting && fresh });
+  settle(answer.state);
   answered = fresh ? address(lab.state) : "";
   show(answer, await drawn);
+  keepInAddress({ ...options, lasting: options.lasting && fresh });
 }
 
 /** A link that cannot be read shows the page as it begins, under the sentence that says why; a deed that failed is over. */
@@ -165,14 +177,37 @@ async function refused(sentence, { arriving }) {
 
 let latest = null; // the answer that is drawn
 
+let later = false; // the rest of an answer waits until its picture is on the screen
+
+/** The picture and its numbers at once, so that they follow the hand; formulas and lines, which take as long, one frame later. */
 function show(answer, draw) {
   latest = answer;
   trouble("");
   draw(answer);
   fill(find("numbers"), numberParts(answer.numbers));
+  if (!later) afterTheFrame(() => showRest(latest));
+  later = true;
+}
+
+/** As soon as a frame is drawn; where none is, because nobody looks, all the same. */
+function afterTheFrame(then) {
+  let done = false;
+  const once = () => {
+    if (!done) then();
+    done = true;
+  };
+  requestAnimationFrame(() => setTimeout(once));
+  setTimeout(once, 150);
+}
+
+let written = ""; // the formulas that are on the page
+
+function showRest(answer) {
+  later = false;
   const said = answer.say.map((sentence) => element("p", {}, sentence));
   if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
-  fill(find("formulas"), answer.formulas.map(formula));
+  if (written !== answer.formulas.join("")) fill(find("formulas"), answer.formulas.map(formula));
+  written = answer.formulas.join("");
   reasons(answer.why);
   stepByStep(answer.steps);
   explain(document.querySelector("main"));
@@ -180,6 +215,7 @@ function show(answer, draw) {
   lines.set("python", answer.python);
   lines.set("shell", answer.shell);
   find("code").hidden = !answer.python; // a teacher may have hidden the lines
+  tellBusy();
 }
 
 // Why? and step by step: what is spoken of lights up in the page

@@ -90,6 +90,8 @@ export function makeTour(lab) {
   opener.addEventListener("click", () => {
     if (kept.open) return close();
     keep({ open: true });
+    const card = cards.find((one) => one.name === kept.at);
+    if (card.page === lab.page.name && !ticked(card).length) location.href = card.address + MARK + card.name; // its own keys and query: a task speaks of them
     draw();
     place.focus({ preventScroll: true });
   });

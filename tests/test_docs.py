@@ -29,7 +29,11 @@ def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not runner.failures, "".join(complaints)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# the page that grades a class, in jails, takes longest
+SLOW = [pytest.param(page, marks=pytest.mark.slow) if page.name == "grading.md" else page for page in PAGES]
+
+
+@pytest.mark.parametrize("page", SLOW, ids=[page.name for page in PAGES])
 def test_console_examples(page: Path, tmp_path: Path) -> None:
     for command, expected in console_examples(page.read_text(encoding="utf-8")):
         words = shlex.split(command)

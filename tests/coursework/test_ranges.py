@@ -83,6 +83,7 @@ def test_a_verdict_at_every_corner(name: str) -> None:
         checked(name, setting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(HEAVY))
 def test_a_verdict_under_any_noise_of_few_keys(name: str) -> None:
     """The number of keys is what takes time: with three the ends of the noise are cheap."""

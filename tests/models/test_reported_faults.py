@@ -12,7 +12,7 @@ from models.healthy import tiny  # noqa: E402
 from models.mutants.reported import FAULTS  # noqa: E402
 from regard.models import audit, compare  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of the models' own code
 IDS = (tiny.ids(),)
 OBSERVABLE = [f for f in FAULTS if f.property is not None]
 UNSEEN = "NVIDIA/Megatron-LM#411"  # it shows in training only, where neither looks

@@ -140,6 +140,7 @@ class Slices(nn.Module):
         return self.out(torch.einsum("nhql,nlhd->nqhd", [weights, self.v(v)]).flatten(2))
 
 
+@pytest.mark.slow
 def test_heads_that_see_a_slice_only_are_named() -> None:
     assert names(Slices) == ["scale-by-all-heads", "heads-see-a-slice"]
 
@@ -152,7 +153,7 @@ def hiding(**methods) -> type:
     ("name", "kind"),
     [
         ("mask-fill-near-0", hiding(fill=1e-9)),
-        ("mask-fill-near-0", hiding(fill=0.0)),
+        pytest.param("mask-fill-near-0", hiding(fill=0.0), marks=pytest.mark.slow),
         ("mask-on-queries", hiding(hide=lambda self, s, mask: s.masked_fill(mask.transpose(-1, -2) == 0, -1e9))),
         ("mask-without-effect", hiding(hide=lambda self, s, mask: s)),
         ("mask-added-as-numbers", hiding(hide=lambda self, s, mask: s + mask)),

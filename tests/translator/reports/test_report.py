@@ -333,6 +333,7 @@ def test_folders_and_pages_refused(made, tmp_path):
         report([folder / "one"], tmp_path / "nowhere" / "r.html")
 
 
+@pytest.mark.slow
 def test_the_command_line(made, tmp_path):
     folder, _ = made
     words = [sys.executable, "-m", "regard", "translator", "report", str(folder / "one"), "--out", "r.html"]

@@ -367,6 +367,7 @@ def test_the_estimate_is_of_the_right_size(toy):
     assert spent / 8 < guess < spent * 4  # checkpoints cost a toy more than its training
 
 
+@pytest.mark.slow
 def test_the_command_line(found, tmp_path):
     settings, _ = found
     (tmp_path / "s.toml").write_text(settings.to_toml())

@@ -171,6 +171,7 @@ def test_an_error_that_all_find_is_said_once(data, tmp_path, launcher):
     assert "exists and is not a run of ours; give another --out" in said[0]
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_settings_is_said_by_the_first_alone(tmp_path):
     """In real torchrun, which ends the others meanwhile and leaves with a code of its own."""
     (tmp_path / "settings.toml").write_text("[model]\nwidht = 3\n")

@@ -165,7 +165,6 @@ def test_the_whole_layer_in_one_operator(how, norm_first, words):
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_nested_sequences(words):
     """A padded encoder runs nested: each sequence is edited at its own length, and padding stays padding."""
     encoder = stack()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from regard.rigor import dot_enclosure, exact_sum, floats, largest, row_blocks
-from regard.rigor.floats import CHUNK, FEW, plain_product, product_bound
+from regard.rigor.floats import CHUNK, FEW, LAYERED, plain_product, product_bound
 
-SIZES = [0, 1, 2, FEW // 4, FEW // 4 + 1, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003]
+SIZES = [0, 1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003, LAYERED + 1, LAYERED + FEW + 1]
 
 
 @pytest.mark.parametrize("size", SIZES)

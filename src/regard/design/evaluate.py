@@ -54,7 +54,7 @@ def entropy(weights: Array, *, strict: bool) -> flint.arb:
     total = exact_sum(positive)
     logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts less than it should
     value = -exact_sum(positive * logs) / total
-    size = exact_sum(positive * (np.abs(logs) + 1)) / total
+    size = float(np.sum(positive * (np.abs(logs) + 1))) / total * (1 + len(positive) * 2 * U)  # of positive numbers
     return flint.arb(value - 2 * (LIBRARY_ULPS + 6) * U * size)
 
 

@@ -17,7 +17,8 @@ from regard.design.answer import Design, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.evaluate import norm_above
 from regard.design.obstruction import unreachable_proofs
-from regard.design.question import Geometry, Question, geometry
+from regard.design.question import Geometry, Lying, Question, as_they_lie, geometry
+from regard.design.shifted import Shifted
 from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
@@ -33,6 +34,7 @@ NUDGES = (4e-16, 4e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 4e-10, 9e-10)  # outw
 MANY = 20_000  # keys beyond which the strict check would take longer than the search
 CHECK_ROUNDING = 4e-15  # the check rounds norms up by a few units in the last place
 
+Place = Geometry | Lying
 Tried = tuple[Certificate, Verification]
 
 
@@ -53,31 +55,34 @@ def _demanded(question: Question) -> Tried | None:
         tried = _shortest(question, nothing, Balance(weights=uniform, mixture=np.ones(len(question.chosen))))
         if tried is not None:
             return tried
+    lying = as_they_lie(question)
+    tried = None if lying is None else _searched(question, lying)
+    if tried is not None:
+        return tried
     place = geometry(question)
-    if place.unit > 0:
-        query, dual = _search(question, place)
-        tried = None if query is None else _shortest(question, query, dual)
-        if tried is not None:
-            return tried
-    return _never(question, place)
+    tried = _searched(question, place) if place.unit > 0 else None
+    return tried if tried is not None else _never(question, place)
 
 
-def _search(question: Question, place: Geometry) -> tuple[Array | None, Balance]:
-    """The solver's query (None if it found no feasible one), and its dual."""
-    limit = question.limit()
+def _searched(question: Question, place: Place) -> Tried | None:
+    """What the solver finds among these points, if the check confirms it."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
-        if len(place.anchors) == 1:
-            single = shortest(place.points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
-            solution = single.query if math.isfinite(single.upper) else None
-            dual = Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
-        else:
-            bounds = np.full(len(place.anchors), limit)
-            several = minimax.shortest_minimax(place.points, place.anchors, bounds, gap=SOLVER_GAP)
-            solution = several.query if math.isfinite(several.upper) else None
-            dual = Balance(weights=several.weights, mixture=several.mixture)
-    query = None if solution is None else place.query(solution, question.scale)
-    sound = query is not None and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all()
-    return (query if sound else None), dual
+        solution, upper, dual = _search(question, place)
+    query = place.query(solution, question.scale)
+    sound = math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all()
+    return _shortest(question, query, dual) if sound else None
+
+
+def _search(question: Question, place: Place) -> tuple[Array, float, Balance]:
+    """The solver's query, its norm (infinite if no feasible one was found), and its dual."""
+    limit = question.limit()
+    if len(place.anchors) == 1 or isinstance(place.points, Shifted):
+        single = shortest(place.points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
+        dual = Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
+        return single.query, single.upper, dual
+    bounds = np.full(len(place.anchors), limit)
+    several = minimax.shortest_minimax(place.points, place.anchors, bounds, gap=SOLVER_GAP)
+    return several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
 
 
 def certified_shortest(question: Question, query: Array, dual: Balance) -> Design | None:
@@ -216,7 +221,7 @@ def confirmed(made: Certificate, keys: Array) -> Verification:
 def answered(question: Question, made: Certificate, verification: Verification) -> Design:
     """The result that a confirmed certificate stands for."""
     query = None if made.query is None else floats(made.query)
-    weights = None if query is None else attention_weights(made, question.keys)
+    weights = None if query is None else attention_weights(made, question.keys, question.top)
     norm = made.norm if made.norm is not None else verification.numbers.get("norm")
     return Design(
         verb=question.verb.value,

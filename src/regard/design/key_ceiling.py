@@ -62,10 +62,10 @@ def ceiling(
     >>> ceiling(square, 0).ceiling                     # a corner
     1.0
     """
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     key = checked_index(index, len(array), rows)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
-    return _pinned_down(Question(Verb.COPY, array, rows, (key,), None, float(scale)), max_norm)
+    return _pinned_down(Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top), max_norm)
 
 
 def ceilings(
@@ -78,13 +78,13 @@ def ceilings(
     progress: Progress | None = None,
 ) -> Ceilings:
     """The ceilings of the given keys, or of all allowed ones; `unanswered` says why one is missing."""
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
     chosen = rows.tolist() if indices is None else list(checked_indices(indices, len(array), rows))
     digest, answers, unanswered = fingerprint(array), [], {}
     for done, key in enumerate(chosen, start=1):
         try:
-            question = Question(Verb.COPY, array, rows, (key,), None, float(scale), digest=digest)
+            question = Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top, digest=digest)
             answers.append(_pinned_down(question, max_norm))
         except CouldNotFindOut as error:
             unanswered[key] = str(error)

@@ -25,7 +25,7 @@ from regard.errors import InputError
 
 Array = NDArray[np.float64]
 
-LIMIT_BITS = 2560  # so that s + eps is told from s for every float64 eps
+LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
 
 class Level(Protocol):
@@ -60,12 +60,14 @@ class Problem:
         self.certificate, self.strict = certificate, strict
         self.verb, self.eps, self.scale = question.verb, question.eps, certificate.scale
         self.keys, self.masked = keys, certificate.allowed is not None
-        rows = np.arange(len(keys)) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
+        rows = np.array(certificate.allowed, dtype=np.intp) if self.masked else np.arange(len(keys))
         self.chosen = np.array(question.keys, dtype=np.intp)
         self.anchors = keys[self.chosen]
         others = np.ones(len(keys), dtype=bool)
         others[self.chosen] = False
-        self.competing = np.sort(rows[others[rows]]) if self.verb is Verb.COPY else rows
+        self.competing = rows
+        if self.verb is Verb.COPY:
+            self.competing = np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
         self.target = None if question.target is None else question.target[rows]
 
     @cached_property
@@ -108,7 +110,7 @@ class Problem:
         if self.verb is Verb.MATCH:
             return flint.arb(self.certificate.question.kl)
         total = self.total_asked()
-        with flint.ctx.workprec(LIMIT_BITS):
+        with flint.ctx.workprec(LIMIT_BITS + max(0, -math.frexp(self.eps or 1.0)[1])):
             return flint.arb(flint.fmpq(total.numerator, total.denominator)).log()
 
     def meets(self, query: Numbers, level: Level) -> bool:

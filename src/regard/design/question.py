@@ -13,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
+from regard.design.shifted import Shifted
 from regard.errors import InputError
-from regard.rigor import row_blocks, row_chunks
+from regard.rigor import largest, row_blocks
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+FEW_NUMBERS = 1 << 14  # of keys: up to here a copy costs next to nothing
+LOOKED_AT = 64  # keys that tell how large the others are and how far apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,7 @@ class Question:
     eps: float | None = None
     kl: float | None = None
     max_norm: float | None = None
+    top: float | None = None  # the largest absolute value among the keys, where it is known
     digest: str | None = None  # of the keys, where several questions are about the same
 
     def asked(self) -> Asked:
@@ -151,14 +156,50 @@ def geometry(question: Question) -> Geometry:
     return Geometry(coordinates.T[: len(points)], coordinates.T[len(points) :], unit, frame)
 
 
-def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows]:
-    """Keys as float64, and the rows that may be attended to."""
-    array = _checked_array(keys)
+@dataclass(frozen=True, eq=False)
+class Lying:
+    """Points and anchors for a solver, from the keys as they lie in memory: neither copied nor scaled."""
+
+    points: Array | Shifted
+    anchors: Array
+
+    def query(self, solution: Array, scale: float) -> Array:
+        return np.asarray(solution / scale)
+
+
+def as_they_lie(question: Question) -> Lying | None:
+    """None where it would cost digits, or a copy costs nothing.
+
+    That is: a mask, few numbers, fewer keys than dimensions, keys whose distances are not near 1, or small beside their
+    lengths. A sample of the keys tells.
+    """
+    keys = question.keys
+    if len(question.rows) < len(keys) or len(keys) <= keys.shape[1] or keys.size <= FEW_NUMBERS:
+        return None
+    sample = keys[:: -(-len(keys) // LOOKED_AT)]
+    anchors = keys[list(question.chosen)] if question.target is None else _mean_key(question.target, keys)
+    middle = anchors.mean(axis=0)
+    apart, size = (math.sqrt(float(np.einsum("nd,nd->n", x, x).max())) for x in (sample - middle, sample))
+    if not (2.0**-10 < apart < 2.0**10 and apart > size / 100):
+        return None
+    if len(anchors) > 1:  # attention does not see where the origin is
+        return Lying(keys, anchors)
+    left_out = question.chosen[0] if question.verb is Verb.COPY else None
+    return Lying(Shifted(keys, middle, left_out), np.zeros((1, keys.shape[1])))
+
+
+def _mean_key(target: Array, keys: Array) -> Array:
+    return np.asarray((target / target.sum()) @ keys)[None, :]
+
+
+def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows, float]:
+    """Keys as float64, the rows that may be attended to, and the largest absolute value."""
+    array, top = _checked_array(keys)
     number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
     if not number or not math.isfinite(scale) or scale <= 0:
         raise InputError(f"The scale multiplies every score and must be a positive number; it is {scale!r}.")
     if allowed is None:
-        return array, np.arange(len(array))
+        return array, np.arange(len(array)), top
     mask = np.asarray(allowed)
     if mask.shape != (len(array),) or mask.dtype != np.bool_:
         raise InputError(
@@ -166,26 +207,25 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
         )
     if not mask.any():
         raise InputError("allowed forbids every key, so there is nothing to attend to; allow at least one.")
-    return array, np.flatnonzero(mask)
+    return array, np.flatnonzero(mask), top
 
 
-def _checked_array(keys: ArrayLike) -> Array:
+def _checked_array(keys: ArrayLike) -> tuple[Array, float]:
     """Keys as float64, finite and of a range that squares can take; what is good already is read once."""
     good = type(keys) in (np.ndarray, np.memmap) and keys.dtype == np.float64 and keys.ndim == 2 and keys.size  # type: ignore[union-attr]
     array = np.ascontiguousarray(keys) if good else check_array(keys, what="keys", ndim=2)
-    highest, lowest = np.full(array.shape[1], -np.inf), np.full(array.shape[1], np.inf)
-    for some in row_chunks(*array.shape):
-        np.maximum(highest, array[some].max(axis=0), out=highest)
-        np.minimum(lowest, array[some].min(axis=0), out=lowest)
-    if not (np.isfinite(highest).all() and np.isfinite(lowest).all()):
+    top = largest(array)
+    if not math.isfinite(top):
         check_array(array, what="keys", ndim=2)  # says which number it is
-    _refuse_range(highest, lowest)
-    return array
+    first = array[:LOOKED_AT]
+    if not (top < 1e139 and float(np.ptp(first, axis=0).max()) > 1e-139):  # nearly always this settles it
+        _refuse_range(array)
+    return array, top
 
 
-def _refuse_range(highest: Array, lowest: Array) -> None:
+def _refuse_range(array: Array) -> None:
     """Squares of differences between keys must neither overflow nor vanish."""
-    apart = 2 * float((highest / 2 - lowest / 2).max())
+    apart = 2 * float((array.max(axis=0) / 2 - array.min(axis=0) / 2).max())
     if apart > 1e140:
         raise InputError(f"The keys are too far apart ({apart:.1e}): their squares overflow float64; scale them down.")
     if 0 < apart < 1e-140:

@@ -23,6 +23,8 @@ from math import inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.design.shifted import Shifted
+
 Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
@@ -47,7 +49,7 @@ class Shortest:
         return self.upper / self.lower - 1 if self.lower > 0 else inf
 
 
-def shortest(rows: Array, bound: float, *, gap: float = 2e-10) -> Shortest:
+def shortest(rows: Array | Shifted, bound: float, *, gap: float = 2e-10) -> Shortest:
     """Solve it to the given relative gap, or return the best bounds that were reached.
 
     Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint.
@@ -73,7 +75,7 @@ def shortest(rows: Array, bound: float, *, gap: float = 2e-10) -> Shortest:
 class _Search:
     """Where the iteration stands: the point, the best bounds so far, and what is believed about the curvature."""
 
-    def __init__(self, rows: Array, bound: float) -> None:
+    def __init__(self, rows: Array | Shifted, bound: float) -> None:
         n, d = rows.shape
         self.rows, self.bound = rows, bound
         self.sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
@@ -199,16 +201,18 @@ def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
     inverse += half.T
 
 
-def rebuilt_inverse(rows: Array, weights: Array, mean: Array, multiplier: float, sample: int) -> Array:
+def rebuilt_inverse(rows: Array | Shifted, weights: Array, mean: Array, multiplier: float, sample: int) -> Array:
     """(I + lam Cov_w(rows))^-1, the covariance from rows taken at even steps along the cumulated weights."""
     d = rows.shape[1]
     if sample < len(weights):
         total = np.cumsum(weights)
         marks = (np.arange(sample) + 0.5) * (total[-1] / sample)
         taken, counts = np.unique(np.searchsorted(total, marks), return_counts=True)
-        centred, share = rows[np.minimum(taken, len(weights) - 1)] - mean, counts / sample
+        taken, share = np.minimum(taken, len(weights) - 1), counts / sample
     else:
-        centred, share = rows - mean, weights
+        taken, share = np.arange(len(weights)), weights
+    centred = rows[taken]
+    centred -= mean
     centred *= np.sqrt(share * multiplier)[:, None]
     hessian = centred.T @ centred
     hessian.flat[:: d + 1] += 1.0

@@ -110,26 +110,32 @@ def _rows(certificate: Certificate) -> NDArray[np.intp]:
     return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
 
 
-def attention_weights(certificate: Certificate, keys: Array) -> Array:
+def attention_weights(certificate: Certificate, keys: Array, top: float | None = None) -> Array:
     """The attention of all keys under the certificate's query (n numbers); forbidden keys get 0.
 
-    From leads over one key with 32 digits or more, since scores of long queries have lost theirs in float64.
+    In 32 digits or more where scores are long: in float64 they have lost the digits that weights are made of.
+    top: the largest absolute value among the keys, from a caller that has it.
     """
     rows, query = _rows(certificate), certificate.query
     if isinstance(query, tuple):
         scores = scores_of(keys[rows], query, certificate.scale)
     else:
-        query = np.asarray(query)
+        top = rigor.largest(keys) if top is None else top
         with np.errstate(over="ignore", invalid="ignore"):
-            leads, apart = _leads(keys, rows, query)
-            if float(apart * np.abs(query).max() * certificate.scale) * keys.shape[1] < LONG:
-                scores = certificate.scale * leads
-            else:
-                scores = -certificate.scale * rigor.margins(keys[rows], keys[rows[0]], query)[0]
+            scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top)
     weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
     weights[rows] = odds / odds.sum()
     return weights
+
+
+def _scores(keys: Array, rows: NDArray[np.intp], query: Array, scale: float, top: float) -> Array:
+    """k_i.q for the rows, up to a constant: plain, from differences of keys, or in 32 digits."""
+    longest = float(np.abs(query).max()) * scale * keys.shape[1]  # score, of keys of size 1
+    if top * longest < LONG:
+        return np.asarray((keys @ query)[rows])
+    leads, apart = _leads(keys, rows, query)
+    return leads if apart * longest < LONG else -rigor.margins(keys[rows], keys[rows[0]], query)[0]
 
 
 def _leads(keys: Array, rows: NDArray[np.intp], query: Array) -> tuple[Array, float]:

@@ -48,10 +48,10 @@ def copy(
     >>> copy([[0.0], [1.0], [2.0]], 1, eps=0.5).reachable     # the middle of three on a line
     False
     """
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     chosen = (checked_index(index, len(array), rows),)
     eps, max_norm = _demand(eps, max_norm, "eps")
-    return solve(Question(Verb.COPY, array, rows, chosen, None, float(scale), eps=eps, max_norm=max_norm))
+    return solve(Question(Verb.COPY, array, rows, chosen, None, float(scale), eps=eps, max_norm=max_norm, top=top))
 
 
 def share(
@@ -69,10 +69,10 @@ def share(
     >>> round(found.norm, 4), found.weights.round(3).tolist()
     (4.6052, [0.495, 0.495, 0.005, 0.005])
     """
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     chosen = checked_indices(indices, len(array), rows)
     eps, max_norm = _demand(eps, max_norm, "eps")
-    return solve(Question(Verb.SHARE, array, rows, chosen, None, float(scale), eps=eps, max_norm=max_norm))
+    return solve(Question(Verb.SHARE, array, rows, chosen, None, float(scale), eps=eps, max_norm=max_norm, top=top))
 
 
 def match(
@@ -93,10 +93,10 @@ def match(
     >>> round(found.norm, 4), found.weights.round(3).tolist()
     (1.2395, [0.852, 0.148])
     """
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     p = checked_target(target, len(array), rows)
     kl, max_norm = _demand(kl, max_norm, "kl")
-    return solve(Question(Verb.MATCH, array, rows, (), p, float(scale), kl=kl, max_norm=max_norm))
+    return solve(Question(Verb.MATCH, array, rows, (), p, float(scale), kl=kl, max_norm=max_norm, top=top))
 
 
 def copy_many(
@@ -109,11 +109,13 @@ def copy_many(
     >>> [round(found.norm, 4) for found in copy_many(np.eye(3), [0, 2], eps=0.02)]
     [3.7601, 3.7601]
     """
-    array, rows = checked_keys(keys, allowed, scale)
+    array, rows, top = checked_keys(keys, allowed, scale)
     chosen = checked_indices(indices, len(array), rows)
     eps = _demand(eps, None, "eps")[0] or 0.0
     digest = fingerprint(array)
-    questions = [Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, digest=digest) for j in chosen]
+    questions = [
+        Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, top=top, digest=digest) for j in chosen
+    ]
     solutions: list[tuple[Array | None, Array]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1:
         solutions = _together(array, rows, chosen, math.log(eps))

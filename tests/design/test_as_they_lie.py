@@ -105,17 +105,21 @@ def test_what_no_query_does_is_refused_with_a_proof():
     assert design.verify(found.certificate, keys, strict=False).holds
 
 
-@pytest.mark.parametrize("left_out", [None, 0, 5, 12])
-def test_products_with_shifted_keys(left_out):
+@pytest.mark.parametrize("left_out", [[], [0], [5], [12], [11, 12], [4, 0, 5, 6, 12]])
+@pytest.mark.parametrize("dimensions", [0, 1, 3])
+def test_products_with_shifted_keys(left_out, dimensions):
     keys, anchor = RNG.standard_normal((13, 4)), RNG.standard_normal(4)
-    rows = keys - anchor if left_out is None else np.delete(keys, left_out, axis=0) - anchor
-    shifted = Shifted(keys, anchor, left_out)
+    across = np.linalg.qr(RNG.standard_normal((4, dimensions)))[0] if dimensions else None
+    rows = np.delete(keys, left_out, axis=0) - anchor
+    if across is not None:
+        rows = rows @ (np.eye(4) - across @ across.T)
+    shifted = Shifted(keys, anchor, left_out, across)
     vector, weights, some = RNG.standard_normal(4), RNG.random(len(rows)), np.array([0, 4, 5, len(rows) - 1])
     assert shifted.shape == rows.shape
     assert len(shifted) == len(rows)
-    np.testing.assert_allclose(shifted @ vector, rows @ vector, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(shifted @ vector, rows @ vector, rtol=0, atol=1e-13)
     np.testing.assert_allclose(weights @ shifted, weights @ rows, rtol=0, atol=1e-13)
-    assert np.array_equal(shifted[some], rows[some])
+    np.testing.assert_allclose(shifted[some], rows[some], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("count", [40, 3001])  # the whole Hessian, and one from a sample
@@ -123,7 +127,7 @@ def test_the_solver_finds_the_same_on_shifted_keys(count):
     keys = RNG.standard_normal((count, 7))
     keys[3] *= 3
     rows, limit = np.delete(keys, 3, axis=0) - keys[3], math.log(1e-4)
-    plain, shifted = shortest(rows, limit), shortest(Shifted(keys, keys[3], 3), limit)
+    plain, shifted = shortest(rows, limit), shortest(Shifted(keys, keys[3], [3]), limit)
     assert plain.gap <= 2e-10
     assert shifted.gap <= 2e-10
     assert shifted.lower == pytest.approx(plain.lower, rel=1e-9)

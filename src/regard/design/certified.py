@@ -7,6 +7,7 @@ Nothing leaves here that `verification` has not confirmed. Float64 answers nearl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from regard.design import exact_answers, minimax
 from regard.design.answer import Design, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.evaluate import norm_above
+from regard.design.even_shares import shortest_even
 from regard.design.obstruction import unreachable_proofs
 from regard.design.question import Geometry, Lying, Question, as_they_lie, geometry
 from regard.design.shifted import Shifted
@@ -65,24 +67,29 @@ def _demanded(question: Question) -> Tried | None:
 
 
 def _searched(question: Question, place: Place) -> Tried | None:
-    """What the solver finds among these points, if the check confirms it."""
+    """What a solver finds among these points, if the check confirms it."""
+    for solution, upper, dual in _solutions(question, place):
+        query = place.query(solution, question.scale)
+        if math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all():
+            tried = _shortest(question, query, dual)
+            if tried is not None:
+                return tried
+    return None
+
+
+def _solutions(question: Question, place: Place) -> Iterator[tuple[Array, float, Balance]]:
+    """Queries, their norms (infinite if no feasible one was found), and their duals; the quickest solver first."""
+    points, limit = place.points, question.limit()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
-        solution, upper, dual = _search(question, place)
-    query = place.query(solution, question.scale)
-    sound = math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all()
-    return _shortest(question, query, dual) if sound else None
-
-
-def _search(question: Question, place: Place) -> tuple[Array, float, Balance]:
-    """The solver's query, its norm (infinite if no feasible one was found), and its dual."""
-    limit = question.limit()
-    if len(place.anchors) == 1 or isinstance(place.points, Shifted):
-        single = shortest(place.points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
-        dual = Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
-        return single.query, single.upper, dual
-    bounds = np.full(len(place.anchors), limit)
-    several = minimax.shortest_minimax(place.points, place.anchors, bounds, gap=SOLVER_GAP)
-    return several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
+        if len(place.anchors) == 1 or isinstance(points, Shifted):
+            single = shortest(points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
+            yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
+            return
+        even = shortest_even(points, np.searchsorted(question.rows, question.chosen), question.eps or 0.0)
+        if even is not None:
+            yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
+        several = minimax.shortest_minimax(points, place.anchors, np.full(len(place.anchors), limit), gap=SOLVER_GAP)
+        yield several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
 
 
 def certified_shortest(question: Question, query: Array, dual: Balance) -> Design | None:

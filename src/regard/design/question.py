@@ -184,7 +184,7 @@ def as_they_lie(question: Question) -> Lying | None:
         return None
     if len(anchors) > 1:  # attention does not see where the origin is
         return Lying(keys, anchors)
-    left_out = question.chosen[0] if question.verb is Verb.COPY else None
+    left_out = question.chosen if question.verb is Verb.COPY else ()
     return Lying(Shifted(keys, middle, left_out), np.zeros((1, keys.shape[1])))
 
 

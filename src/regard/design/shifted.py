@@ -7,6 +7,8 @@ costs digits where the keys are close together and far from the origin: `questio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,37 +16,48 @@ Array = NDArray[np.float64]
 
 
 class Shifted:
-    """The rows k_i - a for all keys k_i, or all but one.
+    """The rows k_i - a for all keys k_i but those left out; and of each only the part at right angles to `across`.
 
-    >>> rows = Shifted(np.array([[1.0, 2.0], [5.0, 5.0], [3.0, 4.0]]), np.array([1.0, 1.0]), left_out=1)
+    across: orthonormal columns (d x m).
+
+    >>> rows = Shifted(np.array([[1.0, 2.0], [5.0, 5.0], [3.0, 4.0]]), np.array([1.0, 1.0]), left_out=[1])
     >>> (rows @ np.array([1.0, 10.0])).tolist(), (np.array([0.5, 0.25]) @ rows).tolist()
     ([10.0, 32.0], [0.5, 1.25])
     """
 
     __array_ufunc__ = None  # so that `weights @ rows` comes here and not to NumPy
 
-    def __init__(self, keys: Array, anchor: Array, left_out: int | None = None) -> None:
-        self.keys, self.anchor = keys, anchor
-        self.cut = len(keys) if left_out is None else left_out
-        self.before, self.after = keys[: self.cut], keys[self.cut + 1 :]
-        self.shape = (len(self.before) + len(self.after), keys.shape[1])
+    def __init__(self, keys: Array, anchor: Array, left_out: Sequence[int] = (), across: Array | None = None) -> None:
+        self.keys, self.anchor, self.across = keys, anchor, across
+        self.left_out = np.sort(np.asarray(left_out, dtype=np.intp))
+        self.shape = (len(keys) - len(left_out), keys.shape[1])
+        self.runs = []  # of rows that lie together: their keys, and their place among the rows
+        for count, (start, end) in enumerate(zip([-1, *self.left_out], [*self.left_out, len(keys)], strict=True)):
+            if end > start + 1:
+                self.runs.append((keys[start + 1 : end], slice(start + 1 - count, end - count)))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __matmul__(self, vector: Array) -> Array:
-        products = np.empty(len(self))
-        np.matmul(self.before, vector, out=products[: self.cut])
-        np.matmul(self.after, vector, out=products[self.cut :])
+        vector, products = self.level(vector), np.empty(len(self))
+        for keys, some in self.runs:
+            np.matmul(keys, vector, out=products[some])
         products -= self.anchor @ vector
         return products
 
     def __rmatmul__(self, weights: Array) -> Array:
-        mean = weights[: self.cut] @ self.before + weights[self.cut :] @ self.after
-        return np.asarray(mean - weights.sum() * self.anchor)
+        mean = -weights.sum() * self.anchor
+        for keys, some in self.runs:
+            mean += weights[some] @ keys
+        return self.level(mean)
 
     def __getitem__(self, some: NDArray[np.intp]) -> Array:
         """Some of the rows, by their numbers."""
-        rows = self.keys[some + (some >= self.cut)]
+        rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
         rows -= self.anchor
-        return rows
+        return self.level(rows)
+
+    def level(self, vectors: Array) -> Array:
+        """The part of one vector, or of each of several rows, at right angles to `across`."""
+        return vectors if self.across is None else np.asarray(vectors - (vectors @ self.across) @ self.across.T)

@@ -179,3 +179,39 @@ def test_slacks_are_above_also_in_their_last_digits() -> None:
         )
         bound = evaluate.slack_above(keys, weights, anchor, np.ones(1), refine=True)
         assert square <= Fraction(bound) ** 2 <= square * (1 + Fraction(1, 10**13))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 600])
+@pytest.mark.parametrize("spread", [0, 3, 200])
+def test_an_entropy_lies_in_its_enclosure(count: int, spread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(count + spread)
+    weights = rng.random(count) * 10.0 ** -rng.integers(0, spread + 1, count)
+    for library in (np.log, poor("log")):
+        monkeypatch.setattr(np, "log", library)
+        with flint.ctx.workprec(300):
+            exact, found = evaluate.entropy_ball(weights), evaluate.entropy_floats(weights)
+            assert found.contains(exact)
+            assert float(found.rad()) < 1e-13 * (1 + math.log(count))
+            assert evaluate.entropy(weights, strict=False) == found.lower()
+
+
+@pytest.mark.parametrize("count", [1, 7, 1300])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e-200, 1e200])
+def test_a_mean_is_below_its_bound(count: int, size: float) -> None:
+    rng = np.random.default_rng(count)
+    shares, mid = rng.random(count) + 1e-3, size * rng.standard_normal(count)
+    rad = 1e-16 * np.abs(mid) * rng.random(count)
+    exact = sum(
+        (Fraction(p) * (Fraction(x) + Fraction(r)) for p, x, r in zip(shares, mid, rad, strict=True)), Fraction(0)
+    )
+    exact /= sum(map(Fraction, shares), Fraction(0))
+    with flint.ctx.workprec(128):
+        bound = evaluate.mean_above(shares, mid, rad)
+        assert bound >= flint.arb(flint.fmpq(exact.numerator, exact.denominator))
+        assert float(bound) - float(exact) <= 1e-14 * size + 1e-296
+
+
+def test_a_mean_of_what_overflowed_is_not_bounded() -> None:
+    for mid in ([math.inf, -math.inf], [math.nan, 0.0], [math.inf, 0.0]):
+        assert evaluate.mean_above(np.ones(2), np.array(mid), np.zeros(2)) == flint.arb(math.inf)
+    assert evaluate.mean_above(np.ones(2), np.zeros(2), np.array([math.inf, 0.0])) == flint.arb(math.inf)

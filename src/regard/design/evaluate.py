@@ -49,13 +49,16 @@ def entropy(weights: Array, *, strict: bool) -> flint.arb:
     positive = weights[weights > 0]
     if not len(positive):
         return flint.arb(-math.inf)  # nothing competes
-    if strict:
-        return entropy_ball(positive)
+    return entropy_ball(positive) if strict else entropy_floats(positive).lower()
+
+
+def entropy_floats(positive: Array) -> flint.arb:
+    """The entropy of positive weights / their sum, enclosed, from NumPy's logarithms."""
     total = exact_sum(positive)
-    logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts less than it should
+    logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts for less than 1e-297
     value = -exact_sum(positive * logs) / total
     size = float(np.sum(positive * (np.abs(logs) + 1))) / total * (1 + len(positive) * 2 * U)  # of positive numbers
-    return flint.arb(value - 2 * (LIBRARY_ULPS + 6) * U * size)
+    return flint.arb(value, 2 * (LIBRARY_ULPS + 6) * U * size + len(positive) * 1e-297)
 
 
 def entropy_ball(positive: Array) -> flint.arb:
@@ -66,6 +69,16 @@ def entropy_ball(positive: Array) -> flint.arb:
         total += ball
         sum_w_log_w += ball * ball.log()
     return total.log() - sum_w_log_w / total
+
+
+def mean_above(shares: Array, mid: Array, rad: Array) -> flint.arb:
+    """A number at or above sum_i p_i x_i / sum_i p_i for positive p and all x_i in [mid_i - rad_i, mid_i + rad_i]."""
+    products, errors = shares * mid, shares * rad
+    if not math.isfinite(largest(products) + largest(errors)):
+        return flint.arb(math.inf)  # the enclosure overflowed: nothing is known
+    middle, whole = exact_sum(products), exact_sum(shares)
+    rounding = exact_sum(errors) * (1 + 4 * U) + 2 * U * exact_sum(np.abs(products)) + len(shares) * 1e-300
+    return ((flint.arb(middle, 2 * U * abs(middle)) + flint.arb(rounding)) / flint.arb(whole, U * whole)).upper()
 
 
 def norm_above(vector: Array) -> float:

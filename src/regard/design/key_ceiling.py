@@ -26,12 +26,14 @@ from regard.design.obstruction import REACH, combinations
 from regard.design.question import (
     Geometry,
     Question,
+    as_they_lie,
     checked_index,
     checked_indices,
     checked_keys,
     checked_positive,
     geometry,
 )
+from regard.design.shifted import Shifted
 from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
@@ -157,21 +159,29 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
     keys, key, scale = question.keys, question.chosen[0], question.scale
     aim = math.log(PRECISION / 4)
     if direction is None:
+        lying = as_they_lie(question) if len(distinct) == len(keys) - 1 else None
+        if lying is not None:
+            yield from _outranking(lying.points, aim, scale)
         rows = keys[distinct] - keys[key]
         unit = float(np.linalg.norm(rows, axis=1).max())
-        span, points = None, rows / unit
-        if len(points) < points.shape[1]:  # the shortest query lies in their span: far fewer numbers
-            span, triangle = np.linalg.qr(points.T)
-            points = triangle.T
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            solution = shortest(points, aim, gap=1e-6)
-        if math.isfinite(solution.upper):
-            yield (solution.query if span is None else span @ solution.query) / (unit * scale)
+        yield from _outranking(rows / unit, aim, unit * scale)
         return
     unit_direction = direction / np.linalg.norm(direction)
     lead, rad = rigor.margins(keys[distinct], keys[key], unit_direction)
     if (lead - rad).min() > 0:
         yield unit_direction * ((math.log(len(distinct)) - aim) / (lead - rad).min() * (1 + 1e-6) / scale)
+
+
+def _outranking(points: Array | Shifted, aim: float, size: float) -> Iterator[Array]:
+    """The shortest query that keeps ln sum exp of these points at `aim`, divided by their size, if one was found."""
+    span = None
+    if len(points) < points.shape[1] and not isinstance(points, Shifted):  # it lies in their span: far fewer numbers
+        span, triangle = np.linalg.qr(points.T)
+        points = triangle.T
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        solution = shortest(points, aim, gap=1e-6)
+    if math.isfinite(solution.upper):
+        yield (solution.query if span is None else span @ solution.query) / size
 
 
 def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]) -> _Proof:

@@ -165,9 +165,7 @@ class FloatLevel:
 
     def entropy(self, weights: Numbers) -> flint.arb:
         entropy = evaluate.entropy(_floats(weights), strict=self.strict)
-        if self.target is None:
-            return entropy
-        return entropy - evaluate.entropy_ball(self.target[self.target > 0])
+        return entropy if self.target is None else entropy - self._target_entropy
 
     def slack(self, balance: Balance) -> flint.arb:
         weights, problem = _floats(balance.weights), self.problem
@@ -212,11 +210,20 @@ class FloatLevel:
         first = int(self.problem.competing[int(np.argmax(target))])
         lead, rad = next(self._leads(self.problem.keys[first : first + 1], query))
         total = evaluate.sum_exp(-lead, rad, strict=self.strict)
-        share, high, error = flint.arb(0), flint.arb(0), rad[target > 0]
-        for p, x, r in zip(target[target > 0], lead[target > 0], error, strict=True):
+        here = target > 0
+        if not (self.strict or self.refine):
+            return total.log() + evaluate.mean_above(target[here], lead[here], rad[here]) - self._target_entropy
+        share, high, error = flint.arb(0), flint.arb(0), rad[here]
+        for p, x, r in zip(target[here], lead[here], error, strict=True):
             share += flint.arb(float(p))
             high += flint.arb(float(p)) * (flint.arb(float(x)) + flint.arb(float(r)))
-        return total.log() + high / share - evaluate.entropy_ball(target[target > 0])
+        return total.log() + high / share - self._target_entropy
+
+    @cached_property
+    def _target_entropy(self) -> flint.arb:
+        """H(p) of the target, enclosed: in floats where that is quick, in balls where digits count."""
+        target = np.zeros(0) if self.target is None else self.target[self.target > 0]
+        return evaluate.entropy_ball(target) if self.strict or self.refine else evaluate.entropy_floats(target)
 
 
 def _floats(numbers: Numbers) -> Array:

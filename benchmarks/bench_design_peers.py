@@ -1,0 +1,161 @@
+"""The solvers of the shortest query against SLSQP, trust-constr, and cvxpy with Clarabel, ECOS and SCS.
+
+CPU time of one thread, the median of several runs, LIMIT seconds a peer at most. A ratio is the peer's time over that
+of our solver, which returns both bounds: above 1 we are faster. `error` is a peer's norm over the proved one, less 1;
+`violation` how far (in nats) its query is from meeting the demand.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bench_design import cases, centred, cpu_time, median_time, slsqp, start
+from regard.design import minimax
+from regard.design.even_shares import shortest_even
+from regard.design.shortest import log_sum_exp, shortest
+
+LIMIT = 30.0  # seconds a peer; one that runs out of them is not asked for anything larger
+ENOUGH = 5.0  # seconds after which a peer's run is not repeated
+
+
+def main() -> None:
+    one_target()
+    shares_and_matches()
+
+
+def one_target() -> None:
+    print("copy one key: ratio to each peer (its error / violation where it is not tiny)")
+    print(f"{'case':38s} {'norm':>10s} {'solve ms':>9s}  peers")
+    too_large: dict[str, int] = {}
+    for name, keys, index, eps in sorted(cases(), key=lambda case: case[1].size):
+        rows, unit = centred(keys, index)
+        bound = float(np.log(eps))
+        ours, found = median_time(lambda rows=rows, bound=bound: shortest(rows, bound))
+        print(f"{name:38s} {found.lower / unit:10.5g} {1e3 * ours:9.2f}", end="", flush=True)
+        for peer, solve in PEERS.items():
+            if rows.size >= too_large.get(peer, np.inf):
+                print(f"  {peer} -", end="")
+                continue
+            text = outcome(solve, rows, bound, ours, found.lower)
+            print(f"  {peer} {text}", end="", flush=True)
+            if "no answer" in text:
+                too_large[peer] = rows.size
+        print()
+    print("(-: left out, since the peer had no answer within the limit on a smaller case)")
+
+
+def shares_and_matches() -> None:
+    print("\nshare and match against cvxpy with Clarabel")
+    rng = np.random.default_rng(5)
+    for n, d in ((100, 16), (1000, 64), (3000, 64)):
+        keys = rng.standard_normal((n, d))
+        origin = keys[:3].mean(axis=0)
+        points = keys - origin
+        limit = float(np.log(3 + 0.01))
+        ours, found = median_time(lambda p=points: shortest_even(p, np.arange(3), 0.01))
+        text = outcome(lambda p, b: clarabel_several(p, p[:3], b), points, limit, ours, found.lower)
+        print(f"share 3 of gaussian {n}x{d}, eps 0.01: {1e3 * ours:.1f} ms, Clarabel {text}", flush=True)
+        target = rng.dirichlet(np.full(n, 0.5))
+        rows = keys - target @ keys
+        entropy = float(-(target[target > 0] @ np.log(target[target > 0])))
+        least = minimax.strongest(rows, np.zeros((1, d)), np.zeros(1), 1e8).upper
+        bound = 0.5 * (float(np.log(n)) + least)  # half-way between what q = 0 gives and the best there is
+        ours, single = median_time(lambda r=rows, b=bound: shortest(r, b))
+        text = outcome(PEERS["Clarabel"], rows, bound, ours, single.lower)
+        kl = bound - entropy
+        print(f"match on gaussian {n}x{d}, KL {kl:.3g}: {1e3 * ours:.1f} ms, Clarabel {text}", flush=True)
+
+
+def trust_constr(rows: np.ndarray, bound: float) -> np.ndarray:
+    from scipy.optimize import NonlinearConstraint, minimize
+
+    def hessian(query: np.ndarray, multiplier: np.ndarray) -> np.ndarray:
+        weights = log_sum_exp(rows @ query)[1]
+        mean = weights @ rows
+        return multiplier[0] * ((rows * weights[:, None]).T @ rows - np.outer(mean, mean))
+
+    constraint = NonlinearConstraint(
+        lambda q: log_sum_exp(rows @ q)[0], -np.inf, bound, jac=lambda q: log_sum_exp(rows @ q)[1] @ rows, hess=hessian
+    )
+    d = rows.shape[1]
+    return minimize(
+        lambda q: 0.5 * q @ q,
+        start(rows, bound),
+        jac=lambda q: q,
+        hess=lambda q: np.eye(d),
+        constraints=[constraint],
+        method="trust-constr",
+        options={"gtol": 1e-10, "xtol": 1e-12, "maxiter": 1000},
+    ).x
+
+
+def conic(solver: str) -> Callable[[np.ndarray, float], np.ndarray]:
+    def solve(rows: np.ndarray, bound: float) -> np.ndarray:
+        return clarabel_several(rows, np.zeros((1, rows.shape[1])), bound, solver=solver)
+
+    return solve
+
+
+def clarabel_several(points: np.ndarray, anchors: np.ndarray, bound: float, *, solver: str = "CLARABEL") -> np.ndarray:
+    import cvxpy
+
+    query = cvxpy.Variable(points.shape[1])
+    demands = [cvxpy.log_sum_exp((points - anchor) @ query) <= bound for anchor in anchors]
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.norm(query)), demands).solve(solver=solver)
+    if query.value is None:
+        raise RuntimeError("no answer")
+    return np.asarray(query.value)
+
+
+PEERS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "SLSQP": slsqp,
+    "trust-constr": trust_constr,
+    "Clarabel": conic("CLARABEL"),
+    "ECOS": conic("ECOS"),
+    "SCS": conic("SCS"),
+}
+
+
+def outcome(
+    solve: Callable[[np.ndarray, float], np.ndarray], rows: np.ndarray, bound: float, ours: float, norm: float
+) -> str:
+    """The ratio of CPU times, with the peer's error and violation where they matter, or why there is none."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.Process(target=_in_child, args=(solve, rows, bound, sender))
+    child.start()
+    answered = receiver.poll(LIMIT)
+    result = receiver.recv() if answered else None
+    child.kill()
+    child.join()
+    if result is None:
+        return f">{LIMIT / ours:.0f}x (no answer in {LIMIT:.0f} s)"
+    if isinstance(result, str):
+        return f"failed ({result})"
+    spent, query = result
+    error = float(np.linalg.norm(query)) / norm - 1
+    violation = log_sum_exp(rows @ query)[0] - bound
+    flaws = f" ({error:+.0e} / {violation:+.0e})" if abs(error) > 1e-8 or violation > 1e-7 else ""
+    return f"{spent / ours:.1f}x{flaws}"
+
+
+def _in_child(solve: Any, rows: np.ndarray, bound: float, sender: Any) -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    try:
+        times = []
+        while len(times) < 5 and sum(times) < ENOUGH:
+            spent, query = cpu_time(lambda: solve(rows, bound))
+            times.append(spent)
+        sender.send((statistics.median(times), query))
+    except Exception as error:  # a peer may fail in any way; the benchmark says that it did
+        sender.send(type(error).__name__)
+
+
+if __name__ == "__main__":
+    main()

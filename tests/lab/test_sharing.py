@@ -227,7 +227,7 @@ import nbformat
 from nbclient import NotebookClient
 cell = nbformat.v4.new_code_cell('import regard; regard.lab.show("copy", keys=[[1, 0], [0, 1]], to=0)')
 book = nbformat.v4.new_notebook(cells=[cell])
-NotebookClient(book, timeout=240, kernel_name="python3").execute()  # ends when the kernel has ended
+NotebookClient(book, timeout=600, kernel_name="python3").execute()  # ends when the kernel has ended
 print(book.cells[0].outputs[0]["data"]["text/html"])
 """
 

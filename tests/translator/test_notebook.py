@@ -26,7 +26,7 @@ from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
 parameters = next(i for i, c in enumerate(notebook.cells) if "parameters" in c.metadata.get("tags", []))
 notebook.cells.insert(parameters + 1, nbformat.v4.new_code_cell(sys.argv[2]))
-NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[3])
 """
 

@@ -10,12 +10,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from processes import PATIENCE, wait_until
 
 USER, PASSWORD = "ann", "oPen-sEsame"
 
@@ -33,18 +34,19 @@ class Server:
              "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=40"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **unprivileged(),
         )  # fmt: skip
-        for _ in range(200):
-            with contextlib.suppress(Exception):
-                self.execute("postgres", "SELECT 1")
-                return
-            time.sleep(0.05)
-        raise TimeoutError("the database did not start")
+        wait_until(self.answers, "the database did not start")
+
+    def answers(self) -> bool:
+        with contextlib.suppress(Exception):
+            self.execute("postgres", "SELECT 1")
+            return True
+        return False
 
     def stop(self) -> None:
         """At once: clients are cut off."""
         if self.process is not None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=PATIENCE)
             self.process = None
 
     def database(self, name: str) -> str:
@@ -58,7 +60,7 @@ class Server:
     def execute(self, database: str, statement: str) -> list[Any]:
         import psycopg
 
-        with psycopg.connect(self.address(database), autocommit=True, connect_timeout=3) as connection:
+        with psycopg.connect(self.address(database), autocommit=True, connect_timeout=60) as connection:
             done = connection.execute(statement)
             return done.fetchall() if done.description else []
 
@@ -80,7 +82,7 @@ def serving() -> Iterator[Server]:
         subprocess.run(
             [programs / "initdb", "-D", folder / "data", "-U", USER, "--auth=scram-sha-256", "--no-sync",
              "--pwfile", folder / "password", "-E", "UTF8", "--locale=C"],
-            check=True, capture_output=True, cwd=folder, timeout=60, **unprivileged(),
+            check=True, capture_output=True, cwd=folder, timeout=PATIENCE, **unprivileged(),
         )  # fmt: skip
         server.start()
         yield server

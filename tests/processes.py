@@ -5,8 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+PATIENCE = 600.0  # seconds; only what hangs takes so long, on a slow and busy machine too
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> None:
+    """Wait for an event, however long the machine needs for it."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > end:
+            raise AssertionError(what)
+        time.sleep(0.02)
 
 
 def printed_under_two_hash_seeds(program: str) -> set[str]:
@@ -28,4 +40,4 @@ def launcher(program: str) -> Iterator[subprocess.Popen[str]]:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     yield process
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)

@@ -35,4 +35,10 @@ def spoiled():
     with torch.no_grad():
         made.attn.in_proj_weight[0, 0] = float("nan")
     return made, words
+
+def overflowing():  # finite weights, whose scores are infinite and their softmax NaN
+    made, words = build()
+    with torch.no_grad():
+        made.attn.in_proj_weight[: 2 * made.attn.embed_dim] = 1e38  # queries and keys
+    return made, words
 """

@@ -23,6 +23,7 @@ import pytest
 import typer
 
 from places import ROOT
+from processes import PATIENCE
 from regard.cli import app
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,7 +33,6 @@ PLACEHOLDERS = re.compile(r"\b[A-Z]{2,}\b|\.\.\.")  # DIR, NAME: a form to fill 
 TRAINING = re.compile(r"translator (train|compare \w+ --with|tune)\b")
 SMALL = "--set epochs=1 --set data.size=200 --set width=16 --set heads=2 --set head_width=8 --set feed_forward=16"
 UNFILLED = "write "  # what a template says that nobody has filled in yet
-PATIENCE = 300.0  # seconds; a backstop against a line that never speaks, far beyond what any needs
 
 
 def lines_to_run(page: Path) -> list[str]:

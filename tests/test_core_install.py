@@ -27,6 +27,7 @@ EXAMPLES = {
     "assignment check": ["hw.toml"],
     "assignment example": ["week"],
     "assignment new": ["cse151b-hw4"],
+    "assignment overrule": ["week/grades ben 1 --points 2 --reason fair"],
     "assignment pack": ["hw.toml --gradescope"],
     "assignment secret": ["secret.txt"],
     "assignment template": ["hw.toml"],

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from places import ROOT
+from regard.cli import main
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -34,17 +34,22 @@ SLOW = [pytest.param(page, marks=pytest.mark.slow) if page.name == "grading.md" 
 
 
 @pytest.mark.parametrize("page", SLOW, ids=[page.name for page in PAGES])
-def test_console_examples(page: Path, tmp_path: Path) -> None:
+def test_console_examples(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     for command, expected in console_examples(page.read_text(encoding="utf-8")):
-        words = shlex.split(command)
+        words = shlex.split(command, comments=True)
         assert words[0] == "regard", f"{page.name}: {command}"
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-        run = subprocess.run(
-            [sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
-        )
-        got = run.stdout
-        matches = doctest.OutputChecker().check_output(expected, got, FLAGS)
-        assert matches, f"{page.name}: $ {command}\nexpected:\n{expected}\ngot:\n{got}\n{run.stderr}"
+        monkeypatch.setattr(sys, "argv", words)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as in a process of its own
+            with pytest.raises(SystemExit):
+                main()
+        said = capfd.readouterr()
+        matches = doctest.OutputChecker().check_output(expected, said.out, FLAGS)
+        assert matches, f"{page.name}: $ {command}\nexpected:\n{expected}\ngot:\n{said.out}\n{said.err}"
 
 
 def console_examples(text: str) -> list[tuple[str, str]]:

@@ -168,26 +168,25 @@ def test_importing_regard_is_light():
 
 
 HELP = """
-import sys, time
+import sys
 sys.argv = ["regard", {words}]
 from regard.cli import main
 try:
     main()
 except SystemExit as left:
     assert not left.code
-print("CPU", time.process_time())
 print("LOADED", *sys.modules)
 """
 
 
 @pytest.mark.parametrize("words", ['"--help"', '"design", "--help"', '"design", "copy", "--help"'])
 def test_help_answers_at_once(words):
-    runs = [python(HELP.format(words=words)) for _ in range(2)]
-    assert "Usage" in runs[0]
-    loaded = runs[0].split("LOADED")[1].split()
-    for heavy in ("torch", "matplotlib", "scipy.optimize", "scipy", "flint", "joblib"):
+    """It loads little: how long that takes is for the benchmarks, on a quiet machine."""
+    said = python(HELP.format(words=words))
+    assert "Usage" in said
+    loaded = said.split("LOADED")[1].split()
+    for heavy in ("torch", "matplotlib", "numpy", "scipy", "flint", "joblib", "rich", "pydantic"):
         assert heavy not in loaded
-    assert min(float(run.split("CPU ")[1].split()[0]) for run in runs) < 0.5
 
 
 def test_an_answer_without_a_picture_needs_no_matplotlib_and_no_torch():

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from places import DOCS
+from processes import PATIENCE
 from regard import claims, design, lowrank, noise, subspace
 from regard.lab.page import pages
 from regard.lab.state import State
@@ -183,7 +184,7 @@ import sys
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])
 """
 
@@ -197,7 +198,7 @@ def test_a_notebook_runs_and_shows_what_its_prose_promises(name: str, tmp_path: 
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(FOLDER / f"{name}.ipynb"), str(out)],
-        capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path,
+        capture_output=True, text=True, timeout=PATIENCE, env=environment, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     text = said(json.loads(out.read_text(encoding="utf-8")))

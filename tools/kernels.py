@@ -52,7 +52,7 @@ def passes(name: str) -> bool:
         for _ in range((os.cpu_count() or 1) if busy else 0):
             stack.callback(subprocess.Popen([sys.executable, "-c", BUSY_LOOP]).kill)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-n", "auto", "-m", "not slow", *shuffle],
+            [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-m", "not slow", *shuffle],
             cwd=ROOT, env={**os.environ, **threads, **settings}, capture_output=True, text=True, check=False,
         )  # fmt: skip
     print(f"{name}: {done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-300:]}", flush=True)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from processes import PATIENCE
 from regard import cli, design
 from regard.cli import main
 
@@ -84,7 +85,7 @@ def test_ctrl_c_at_any_moment_is_no_traceback(after):
     running.stdout.readline()
     time.sleep(after)
     os.kill(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=120)
+    _, said = running.communicate(timeout=PATIENCE)
     if running.returncode == -signal.SIGINT:  # a slow machine: the interpreter had not come to our first line
         assert ", in main" not in said
         return

@@ -17,6 +17,7 @@ ROWS = np.random.default_rng(2).standard_normal((1500, 24))
 ROWS[7] = ROWS[10:60].mean(axis=0)  # rounded: only the exact search can tell
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_half_way_changes_nothing():
     pytest.importorskip("distributed", reason="needs the extra dask: pip install 'regard[dask]'")
     from regard.design.winnable_cluster import dask_cluster

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from grading.test_grader import SECRET, TOML, hand_in, place, points
+from grading.test_grader import SECRET, TOML, hand_in, journal, known, place, points
 from lab_browser import browser
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
@@ -22,7 +22,7 @@ from regard.grading.students import read_students
 from regard.grading.submissions import read_submissions
 from regard.grading.writing import write_marks
 
-__all__ = ["browser", "place"]  # fixtures
+__all__ = ["browser", "journal", "known", "place"]  # fixtures
 
 
 def regraded(place, students=None):
@@ -34,40 +34,40 @@ def regraded(place, students=None):
     return write_marks(place / "grades", pile, grade(pile, place / "grades", jail=Tier.NONE, workers=1))
 
 
-def test_a_mark_is_overruled_and_shown_and_stays(place) -> None:
-    regraded(place)
-    said = overrule(place / "grades", "CARL", "1", points=7, reason=" right for\ntwo keys <b> ")
+def test_a_mark_is_overruled_and_shown_and_stays(known) -> None:
+    regraded(known)
+    said = overrule(known / "grades", "CARL", "1", points=7, reason=" right for\ntwo keys <b> ")
     assert str(said).startswith("carl, 1: 2 -> 7 of 10. Kept in ")
-    found = regraded(place)
+    found = regraded(known)
     assert points(found) == {"ada": [10, 5], "carl": [7, 0]}
     assert found.graded == 0
     assert found.changed == ("carl: 2 -> 7 (1: 2 -> 7)",)
     assert re.search(r"carl +7\* +0 +7 +15", str(found))
     assert "Marks with a star were given by a person: 1." in str(found)
-    student = (place / "grades" / "students" / "carl.html").read_text()
+    student = (known / "grades" / "students" / "carl.html").read_text()
     assert "A person gave this mark: right for two keys &lt;b&gt;" in student
     assert "7 of 10" in student
     assert "is below" in student  # what was found is still told
-    whole = (place / "grades" / "class.html").read_text()
+    whole = (known / "grades" / "class.html").read_text()
     assert "<h2>Given by a person instead</h2><ul><li>carl, 1: 2 -&gt; 7, right for two keys &lt;b&gt;</li>" in whole
-    assert "1: 2 -> 7" in (place / "grades" / "marks.csv").read_text(encoding="utf-8-sig")
-    kept = json.loads((place / "grades" / "marks.json").read_text())["rows"][1]["questions"][0]
+    assert "1: 2 -> 7" in (known / "grades" / "marks.csv").read_text(encoding="utf-8-sig")
+    kept = json.loads((known / "grades" / "marks.json").read_text())["rows"][1]["questions"][0]
     assert (kept["points"], kept["automatic"], kept["overruled"]) == (7, 2, "right for two keys <b>")
 
 
-def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(place) -> None:
-    regraded(place)
-    overrule(place / "grades", "carl", "1", points=7, reason="almost")
-    (place / "a.toml").write_text(
+def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(known) -> None:
+    regraded(known)
+    overrule(known / "grades", "carl", "1", points=7, reason="almost")
+    (known / "a.toml").write_text(
         TOML.replace('claim = "copying-condition"', 'claim = "copying-condition"\nset = {n = 2}')
     )
-    found = regraded(place)
+    found = regraded(known)
     assert points(found)["carl"] == [7, 0]
     assert found.overruled == ["carl, 1: 10 -> 7, almost (the mark was 2 when it was overruled, and would be 10 now)"]
-    overrule(place / "grades", "carl", "1", points=None)
-    assert points(regraded(place))["carl"] == [10, 0]
+    overrule(known / "grades", "carl", "1", points=None)
+    assert points(regraded(known))["carl"] == [10, 0]
     with pytest.raises(InputError, match="nobody has overruled this mark"):
-        overrule(place / "grades", "carl", "1", points=None)
+        overrule(known / "grades", "carl", "1", points=None)
 
 
 def test_a_doubted_mark_stands_once_a_person_has_looked(place, monkeypatch) -> None:
@@ -107,12 +107,12 @@ def test_what_was_ticked_can_be_overruled_too_and_the_ticks_stay(tmp_path) -> No
     }
 
 
-def test_a_groups_mark_is_that_of_who_handed_it_in(place) -> None:
-    (place / "s.csv").write_text("id,group\ncarl,G\nzoe,G\nada,\n")
-    students = read_students(place / "s.csv")
-    regraded(place, students)
-    assert overrule(place / "grades", "zoe", "1", points=9, reason="x").student == "carl"
-    assert points(regraded(place, students)) == {"ada": [10, 5], "carl": [9, 0], "zoe": [9, 0]}
+def test_a_groups_mark_is_that_of_who_handed_it_in(known) -> None:
+    (known / "s.csv").write_text("id,group\ncarl,G\nzoe,G\nada,\n")
+    students = read_students(known / "s.csv")
+    regraded(known, students)
+    assert overrule(known / "grades", "zoe", "1", points=9, reason="x").student == "carl"
+    assert points(regraded(known, students)) == {"ada": [10, 5], "carl": [9, 0], "zoe": [9, 0]}
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_a_groups_mark_is_that_of_who_handed_it_in(place) -> None:
         ("none", "1", {"points": 5, "reason": "x"}, "handed in nothing that could be graded"),
     ],
 )
-def test_what_cannot_be_overruled(student, question, given, said, place) -> None:
-    (place / "s.csv").write_text("id\nada\ncarl\nnone\n")
-    regraded(place, read_students(place / "s.csv"))
+def test_what_cannot_be_overruled(student, question, given, said, known) -> None:
+    (known / "s.csv").write_text("id\nada\ncarl\nnone\n")
+    regraded(known, read_students(known / "s.csv"))
     with pytest.raises(InputError, match=said):
-        overrule(place / "grades", student, question, **given)
-    assert not (place / "grades" / "written.json").exists()
+        overrule(known / "grades", student, question, **given)
+    assert not (known / "grades" / "written.json").exists()
 
 
 def test_folders_without_marks(tmp_path) -> None:
@@ -178,10 +178,10 @@ def form_of(place, decided):
     return path, json.loads(page.split("id=data>")[1].split("</script>")[0])
 
 
-def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(place) -> None:
-    hand_in(place, slow="x = 1")
+def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(known) -> None:
+    hand_in(known, slow="x = 1")
     gone = ByHand(points=1.0, reason="left the course")
-    _, data = form_of(place, {"ghost": {"1": gone}, "carl": {"1": ByHand(points=7.0, reason="r", was=2.0)}})
+    _, data = form_of(known, {"ghost": {"1": gone}, "carl": {"1": ByHand(points=7.0, reason="r", was=2.0)}})
     assert [(item["student"], item["question"]) for item in data["items"]] == [
         (student, question) for student in ("ada", "carl", "slow") for question in ("1", "2")
     ]
@@ -193,8 +193,8 @@ def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(place) -> None:
 
 
 @pytest.mark.slow
-def test_the_form_by_keys_alone(place, tmp_path, browser) -> None:
-    path, _ = form_of(place, {"ghost": {"1": ByHand(points=1.0, reason="left")}})
+def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
+    path, _ = form_of(known, {"ghost": {"1": ByHand(points=1.0, reason="left")}})
     tab, wrong = browser.new_page(), []
     tab.on("pageerror", lambda error: wrong.append(str(error)))
     tab.on("console", lambda message: wrong.append(message.text))
@@ -218,7 +218,7 @@ def test_the_form_by_keys_alone(place, tmp_path, browser) -> None:
     assert "(overruled)" not in tab.text_content("#where")
     tab.close()
     assert not wrong
-    decided = read_written(tmp_path / "saved.json", read_assignment(place / "a.toml"))
+    decided = read_written(tmp_path / "saved.json", read_assignment(known / "a.toml"))
     assert decided == {
         "carl": {"1": ByHand(points=7.0, reason="jkx is text here", was=2.0)},
         "ghost": {"1": ByHand(points=1.0, reason="left")},

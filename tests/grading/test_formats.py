@@ -65,13 +65,19 @@ def copying_output(eps, distance): return distance * eps / (2 + eps)
 """
 
 
-@pytest.fixture
-def marks(tmp_path):
-    (tmp_path / "a.toml").write_text(TOML)
-    (tmp_path / "ada.py").write_text(CODE)
-    assignment = read_assignment(tmp_path / "a.toml")
-    pile = pile_of(assignment, read_submissions([str(tmp_path / "ada.py")]), secret=Secret(KEY))
-    return assignment, grade(pile, tmp_path / "grades", jail=Tier.NONE)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("formats")
+    (made / "a.toml").write_text(TOML)
+    (made / "ada.py").write_text(CODE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def marks(folder):
+    assignment = read_assignment(folder / "a.toml")
+    pile = pile_of(assignment, read_submissions([str(folder / "ada.py")]), secret=Secret(KEY))
+    return assignment, grade(pile, folder / "grades", jail=Tier.NONE, workers=1)
 
 
 def test_gradescope(marks) -> None:
@@ -107,8 +113,8 @@ def test_moodle_and_canvas(marks) -> None:
     assert canvas[2][-1] == "10"
 
 
-def test_otter_tests_are_doctests_that_pass_and_fail(marks, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_otter_tests_are_doctests_that_pass_and_fail(marks, folder, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
     made = otter_tests(marks[0], "a.toml")
     assert list(made) == ["copying_condition.py", "copying_output.py"]
     own: dict[str, object] = {}
@@ -127,7 +133,7 @@ def test_otter_tests_are_doctests_that_pass_and_fail(marks, tmp_path, monkeypatc
     assert failed == {"copying_condition.py": 0, "copying_output.py": 1}
 
 
-def test_a_cell_says_nothing_on_standard_error(marks, tmp_path) -> None:
+def test_a_cell_says_nothing_on_standard_error(folder) -> None:
     def noisy(n, eps):
         import math
         import sys
@@ -137,12 +143,12 @@ def test_a_cell_says_nothing_on_standard_error(marks, tmp_path) -> None:
 
     heard = io.StringIO()
     with contextlib.redirect_stderr(heard):
-        assert public_check(str(tmp_path / "a.toml"), "1", noisy) == "public checks passed"
+        assert public_check(str(folder / "a.toml"), "1", noisy) == "public checks passed"
         with pytest.raises(AssertionError, match=r"^1: .* is below .*\. Hint: how many keys\?$"):
-            public_check(str(tmp_path / "a.toml"), "1", lambda n, eps: 0.1)
+            public_check(str(folder / "a.toml"), "1", lambda n, eps: 0.1)
     assert heard.getvalue() == ""
     with pytest.raises(InputError, match="has no question '3' that a function answers"):
-        public_check(str(tmp_path / "a.toml"), "3", noisy)
+        public_check(str(folder / "a.toml"), "3", noisy)
 
 
 def test_the_nbgrader_notebook(marks, tmp_path) -> None:

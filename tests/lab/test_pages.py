@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from lab_browser import ONE_THREAD, browser, dragged, lines, number, opened, run_python, run_shell, settled, slid, tab
+from processes import PATIENCE, wait_until
 from regard import lowrank
 from regard.coursework.catalogue import claims
 from regard.errors import CouldNotFindOut, InputError
@@ -547,7 +548,7 @@ def test_every_formula_of_a_claim_can_be_set(name):
 
 
 def waited(errands, function, **words):
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         found = errands.ask(function, **words)
         if found is not None:
@@ -636,11 +637,7 @@ def test_the_background_process_ends_with_the_lab_in_the_middle_of_an_errand(tmp
     os.kill(lab.pid, signal.SIGKILL)
     lab.wait()
     lab.stdout.close()
-    for _ in range(6000):
-        if not alive(child):
-            return
-        time.sleep(0.01)
-    pytest.fail("the background process outlives the lab")
+    wait_until(lambda: not alive(child), "the background process outlives the lab")
 
 
 def alive(process):

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab_browser import lab
+from processes import PATIENCE
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
 from regard.lab.page import Answer, mathml, pages, tex
@@ -31,7 +32,7 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 def request(lab, method, path, *, body=None, **headers):
     """The status, headers and body of an answer; every header may be wrong."""
-    connection = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=PATIENCE)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in {"Cookie": lab.access.cookie.partition(";")[0], **headers}.items():
@@ -194,7 +195,7 @@ def test_the_queue_is_bounded_and_whoever_left_is_passed_over(lab):
         with pytest.raises(CouldNotFindOut, match="Too many questions wait for an answer"):
             lab.answer("copy", {})
         lab.alone.release()  # their turn, one after another
-        assert all("Nobody waits" in str(one.exception(timeout=60)) for one in waiting)
+        assert all("Nobody waits" in str(one.exception(timeout=PATIENCE)) for one in waiting)
         lab.alone.acquire()
 
 
@@ -461,7 +462,7 @@ def test_the_command_says_where_it_is_and_stops_when_told(ending, tmp_path):
         assert first.startswith("The lab is at http://127.0.0.1:")
         assert "/?token=" in first
         os.kill(running.pid, ending)
-        rest, errors = running.communicate(timeout=60)
+        rest, errors = running.communicate(timeout=PATIENCE)
     finally:
         running.kill()
         running.wait()

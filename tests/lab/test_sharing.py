@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from lab_browser import browser
+from processes import PATIENCE
 from regard import lab as rooms
 from regard.errors import InputError
 from regard.lab import notebook
@@ -56,7 +57,7 @@ def site():
 
 def got(lab, path, **headers):
     """Status, headers and body of a page."""
-    wire = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=60)
+    wire = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=PATIENCE)
     wire.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = wire.getresponse()
     found = answer.status, dict(answer.getheaders()), answer.read()
@@ -65,7 +66,7 @@ def got(lab, path, **headers):
 
 
 def posted(lab, name, words, **headers):
-    wire = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=60)
+    wire = http.client.HTTPConnection("127.0.0.1", lab.port, timeout=PATIENCE)
     own = {"Origin": f"http://127.0.0.1:{lab.port}"} | {k.replace("_", "-"): v for k, v in headers.items()}
     wire.request("POST", f"/ask/{name}", body=json.dumps(words), headers=own)
     answer = wire.getresponse()
@@ -226,7 +227,7 @@ import nbformat
 from nbclient import NotebookClient
 cell = nbformat.v4.new_code_cell('import regard; regard.lab.show("copy", keys=[[1, 0], [0, 1]], to=0)')
 book = nbformat.v4.new_notebook(cells=[cell])
-NotebookClient(book, timeout=240, kernel_name="python3").execute()  # ends when the kernel has ended
+NotebookClient(book, timeout=600, kernel_name="python3").execute()  # ends when the kernel has ended
 print(book.cells[0].outputs[0]["data"]["text/html"])
 """
 
@@ -236,7 +237,7 @@ def test_a_cell_of_a_notebook_shows_the_page_and_the_kernel_ends(tmp_path):
     pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", CELL], capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path
+        [sys.executable, "-c", CELL], capture_output=True, text=True, timeout=PATIENCE, env=environment, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith('<iframe src="http://127.0.0.1:')

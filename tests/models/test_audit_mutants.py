@@ -12,13 +12,18 @@ torch = pytest.importorskip("torch")
 from models.healthy import table as healthy  # noqa: E402
 from models.mutants import table as mutants  # noqa: E402
 from regard.models import audit  # noqa: E402
+from tiers import sampled  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
 
 
 def quick_or_slow(cases):
     """Cases as parameters: those of libraries, which take long to import and to build, are slow."""
-    return [pytest.param(c, id=c.name, marks=[] if c.quick else [pytest.mark.slow]) for c in cases]
+    quick, slow = ([case for case in cases if case.quick is wanted] for wanted in (True, False))
+    return [
+        *sampled(quick, every=3, name=lambda case: case.name),
+        *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in slow),
+    ]
 
 
 def built(case):

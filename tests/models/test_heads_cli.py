@@ -102,7 +102,8 @@ REFUSED = [
 ]
 REFUSED_MODELS = [
     (["my.py:nothing"], "No attention ran inside my.py:nothing"),
-    (["my.py:spoiled"], "has weights that are NaN or infinite"),
+    (["my.py:spoiled"], "the weight attn.in_proj_weight holds NaN or infinity"),
+    (["my.py:overflowing"], "has weights that are NaN or infinite"),
     (["my.py:build", "--layers", "1"], "There is no layer 1 in this capture"),
     (["my.py:build", "--tokens", "a b"], "--tokens belongs to weights from a file"),
     (["my.py:build", "--text", "a"], "has no tokenizer"),

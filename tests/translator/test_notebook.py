@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from places import DOCS
+from processes import PATIENCE
 
 NOTEBOOK = DOCS / "notebooks" / "translator.ipynb"
 VECTORS = DOCS / "notebooks" / "word-vectors.ipynb"
@@ -25,7 +26,7 @@ from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
 parameters = next(i for i, c in enumerate(notebook.cells) if "parameters" in c.metadata.get("tags", []))
 notebook.cells.insert(parameters + 1, nbformat.v4.new_code_cell(sys.argv[2]))
-NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[3])
 """
 
@@ -42,7 +43,7 @@ def ran(notebook, parameters, out):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(out.parent), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(notebook), parameters, str(out)],
-        capture_output=True, text=True, timeout=300, env=environment,
+        capture_output=True, text=True, timeout=PATIENCE, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(out.read_text(encoding="utf-8"))

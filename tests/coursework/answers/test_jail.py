@@ -80,7 +80,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "open" / "note.txt").write_text("a note")
     (place / "open" / "note.txt").chmod(0o666)
     (place / "other.py").write_text("# somebody else's answer\n")
-    monkeypatch.setenv("REGARD_HOSTILE_SECRET", "the teacher's")
+    monkeypatch.setenv("REGARD_HOSTILE_SECRET", f"the teacher's {os.getpid()}")  # other tests' processes are theirs
     return place
 
 
@@ -103,7 +103,8 @@ def left_behind() -> list[str]:
 
 def hostile_process(path: Path) -> bool:
     try:
-        return "REGARD_HOSTILE_SECRET=the teacher's" in (path / "environ").read_text() and path.name != str(os.getpid())
+        own = f"REGARD_HOSTILE_SECRET=the teacher's {os.getpid()}\0"
+        return own in (path / "environ").read_text() and path.name != str(os.getpid())
     except (OSError, UnicodeDecodeError):
         return False
 

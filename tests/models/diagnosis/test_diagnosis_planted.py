@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import types
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
 from regard.models.diagnosis.mistakes import LIBRARY, Weight
 from regard.models.diagnosis.recorder import record_model
 from regard.models.diagnosis.unpacking import unpacked
+from tiers import sampled
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 ROWS = [(style, row[0], row[1:]) for style, rows in PLANTS.items() for row in rows]
@@ -35,15 +35,6 @@ def diagnosed(text: str, **options: object) -> Diagnosis:
     exec(compile(text, "student.py", "exec"), module.__dict__)
     recording = record_model(module.Translator, declared=getattr(module, "REGARD", None))
     return diagnose(recording, **options)  # type: ignore[arg-type]
-
-
-def once_each() -> list[tuple[str, str, tuple[str, ...]]]:
-    """Every kind of mistake once, the styles taking turns; all of them in all styles are in the slow tier."""
-    chosen: dict[str, tuple[str, str, tuple[str, ...]]] = {}
-    turns = random.Random(3)
-    for row in turns.sample(ROWS, len(ROWS)):
-        chosen.setdefault(row[1], row)
-    return sorted(chosen.values())
 
 
 def assert_named(style: str, names: str, pairs: tuple[str, ...]) -> None:
@@ -77,14 +68,8 @@ def test_there_are_enough_styles_and_mistakes() -> None:
     assert sum(one.weight is not Weight.VARIATION for one in LIBRARY) >= 100
 
 
-@pytest.mark.parametrize("row", once_each()[::2], ids=lambda row: f"{row[1]} in {row[0]}")
+@pytest.mark.parametrize("row", sampled(ROWS, every=23, name=lambda row: f"{row[1]} in {row[0]}"))
 def test_a_planted_mistake_is_named(row: tuple[str, str, tuple[str, ...]]) -> None:
-    assert_named(*row)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[1]} in {row[0]}")
-def test_every_planted_mistake_is_named(row: tuple[str, str, tuple[str, ...]]) -> None:
     assert_named(*row)
 
 
@@ -124,21 +109,11 @@ def rows_of(style: str, name: str) -> tuple[str, ...]:
     return next(tuple(row[1:]) for row in PLANTS[style] if row[0] == name)
 
 
-def assert_pair(pair: tuple[str, str]) -> None:
+@pytest.mark.parametrize("pair", sampled(PAIRS, every=5, name="+".join))
+def test_two_mistakes_at_once(pair: tuple[str, str]) -> None:
     found = diagnosed(planted("plain", rows_of("plain", pair[0]) + rows_of("plain", pair[1])))
     assert {one.name for one in found.mistakes} == set(pair)
     assert found.explained
-
-
-@pytest.mark.parametrize("pair", PAIRS[:3], ids="+".join)
-def test_two_mistakes_at_once(pair: tuple[str, str]) -> None:
-    assert_pair(pair)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pair", PAIRS[3:], ids="+".join)
-def test_more_pairs_of_mistakes(pair: tuple[str, str]) -> None:
-    assert_pair(pair)
 
 
 STRANGE = [
@@ -149,8 +124,9 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "old", "new"), STRANGE, ids=[row[0] for row in STRANGE])
-def test_what_is_outside_the_library_gets_no_name(stage: str, old: str, new: str) -> None:
+@pytest.mark.parametrize("strange", sampled(STRANGE, every=4, name=lambda row: row[0]))
+def test_what_is_outside_the_library_gets_no_name(strange: tuple[str, str, str]) -> None:
+    stage, old, new = strange
     found = diagnosed(planted("plain", (old, new)), tries=5_000)
     assert found.mistakes == ()
     assert not found.explained

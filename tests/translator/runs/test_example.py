@@ -64,13 +64,20 @@ def test_nothing_is_written_into_the_package():
         export(EXAMPLE)
 
 
-def test_models_and_reports_take_it_by_its_name(tmp_path, monkeypatch):
+def test_models_take_it_by_its_name(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="models need torch")
     from regard.models.given import load
-    from regard.translator import report
 
     monkeypatch.chdir(tmp_path)
     given = load(EXAMPLE, text="der hund sieht die katze")
     assert given.tokens == [["<sos>", "der", "hund", "sieht", "die", "katze", "<eos>"]]
+
+
+@pytest.mark.slow
+def test_reports_take_it_by_its_name(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="reports of attention need torch")
+    from regard.translator import report
+
+    monkeypatch.chdir(tmp_path)
     found = report([EXAMPLE], tmp_path / "report.html")
     assert found.runs == [str(FOLDER)]

@@ -18,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from processes import PATIENCE
 from regard.errors import InputError
 from regard.translator.models.run import load_run
 from regard.translator.runs.files import read_json
@@ -375,7 +376,7 @@ def test_the_command_line(found, tmp_path):
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "regard", "translator", "compare", *words],
-            capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=120,
+            capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=PATIENCE,
         )  # fmt: skip
 
     done = run("s.toml", "--with", "learned,positions=sinusoidal", "--seeds", "1", "--out", "c", "--json")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from processes import PATIENCE
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.runs.records import read_record
 from regard.translator.runs.settings import load_settings
@@ -143,7 +144,7 @@ def test_real_kills_lose_no_finished_trial_and_change_nothing(base, tmp_path):
     (tmp_path / "settings.toml").write_text(settings.to_toml())
     done = subprocess.run(
         [sys.executable, "-c", KILLER, "settings.toml", str(folder / "space.toml"), "study"],
-        capture_output=True, text=True, cwd=tmp_path, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     *finished, kills = (line.split()[1] for line in done.stdout.splitlines())

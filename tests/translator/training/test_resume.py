@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from processes import PATIENCE
 from regard import files
 from regard.errors import InputError
 from regard.files import create_folder, write_file
@@ -124,7 +125,7 @@ def test_killed_at_random_moments_between_steps_and_inside_writes(whole, tmp_pat
     (tmp_path / "settings.toml").write_text(settings.to_toml())
     done = subprocess.run(
         [sys.executable, "-c", KILLER, str(tmp_path / "settings.toml"), str(tmp_path / "run")],
-        capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=PATIENCE, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     *places, kills = done.stdout.splitlines()
@@ -182,7 +183,7 @@ def test_a_write_that_the_system_cuts_short(whole, tmp_path):
     size = (uninterrupted / LAST).stat().st_size
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path / "settings.toml"), str(tmp_path / "run"), str(size // 2)],
-        capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=PATIENCE, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "last.safetensors could not be written: File too large; nothing was lost" in done.stdout

@@ -1,6 +1,6 @@
 """The shortest query against SLSQP, trust-constr, and cvxpy with Clarabel, ECOS and SCS.
 
-CPU time of one thread, the median of several runs, 60 seconds a peer at most. A ratio is the peer's time over ours:
+CPU time of one thread, the median of several runs, 60 seconds per peer at most. A ratio is the peer's time over ours:
 above 1 we are faster. `error` is a peer's norm over the certified one, less 1; `violation` how far (in nats) its query
 is from meeting the demand. "solve" is our solver, which returns both bounds; "verb" is the whole of `design.copy`:
 input checks, solver, certificate, and the separate check. Peers check nothing.
@@ -25,7 +25,7 @@ from regard.design import minimax
 from regard.design.shortest import log_sum_exp, onto_constraint, shortest
 from regard.design.verbs import _together
 
-LIMIT = 60.0  # seconds a peer; one that runs out of them is not asked for anything larger
+LIMIT = 60.0  # seconds per peer; one that runs out of them is not asked for anything larger
 GOAL_TOGETHER = 64
 
 

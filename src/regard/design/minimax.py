@@ -7,7 +7,7 @@ from 0 through the best query of every norm. So one path answers two questions:
 - `shortest_minimax`: the first point with F <= 0, that is, the shortest query that meets every constraint;
 - `strongest`: the point of norm R, the most that a query of that norm can do (with a huge R: of any norm).
 
-Each step solves a quadratic model with the exact Hessian I + L Cov_w(P); its dual has one variable a constraint and
+Each step solves a quadratic model with the exact Hessian I + L Cov_w(P); its dual has one variable per constraint and
 is solved by non-negative least squares. Bounds: with w = softmax(P q) and mu the normalised multipliers,
 F >= H(w) - mu.b - ||q|| ||P^T w - A^T mu|| for every q. Nothing here is trusted afterwards: see `certificate`.
 """

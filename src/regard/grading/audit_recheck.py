@@ -101,7 +101,7 @@ class Questions:
         return {**answers, "all": ask(_copied(self.base))}
 
     def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
-        """What does not hold, a sentence each; Differs where nothing else is found and the processes disagree."""
+        """What does not hold, one sentence for each; Differs where nothing else is found and the processes disagree."""
         broken, first = [], answers["first"]
         whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
         if not whole:

@@ -149,9 +149,9 @@ def _answers(lab: Lab, name: str, grid: Grid, counted: _Counted) -> dict[str, An
 
 def _answer(lab: Lab, name: str, words: dict[str, str]) -> dict[str, Any]:
     for _ in range(LOOKS):
-        found: dict[str, Any] = plain(lab.answer(name, words))
-        if not found["picture"].get("running"):
-            return {**found, "picture": _shorter({**found["picture"], "live": False})}
+        shown: dict[str, Any] = plain(lab.answer(name, words))
+        if not shown["picture"].get("running"):
+            return {**shown, "picture": _shorter({**shown["picture"], "live": False})}
         time.sleep(PAUSE)
     raise CouldNotFindOut(f"The page {name} did not come to an end with {words}; export fewer pages: --pages copy.")
 

@@ -98,7 +98,7 @@ def softmax_effect(
     the mean of the y or 0, whichever is better; then :func:`variation_bound`. The bounds cover exact
     arithmetic; what is found is computed in double precision.
 
-    ``spectrum``: of M, or of a product such as W_Q W_K^T. ``inputs``: X, one query's input a row.
+    ``spectrum``: of M, or of a product such as W_Q W_K^T. ``inputs``: X, one row per query.
     ``key_inputs``: Y, the same X if left out. ``scale``: usually 1 / sqrt(head width).
 
     >>> from regard.lowrank import spectrum

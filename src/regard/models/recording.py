@@ -89,15 +89,15 @@ class Recorder(Watch):
     def finish(self) -> None:
         """Put the maps that were found into their records, or into the file."""
         for number, record in enumerate(self.records):
-            maps = self.maps.found[number]
-            found: dict[str, Any] = {name: _numpy(each.matrix[list(record.heads)]) for name, each in maps.items()}
-            hidden = [name for name in self.maps.wanted if name not in found]
+            maps = self.maps.by_call[number]
+            matrices: dict[str, Any] = {name: _numpy(each.matrix[list(record.heads)]) for name, each in maps.items()}
+            hidden = [name for name in self.maps.wanted if name not in matrices]
             notes = (*record.notes, f"{' and '.join(hidden)} could not be found") if hidden else record.notes
             if self.file is not None:
-                for name, matrix in found.items():
+                for name, matrix in matrices.items():
                     self.file.put(f"{number}.{name}", matrix)
-                found = {}
-            self.records[number] = replace(record, notes=notes, **found)
+                matrices = {}
+            self.records[number] = replace(record, notes=notes, **matrices)
 
     def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
         """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
@@ -120,15 +120,15 @@ class Recorder(Watch):
     def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Float32 | None]:
         part = Part(slice(0, call.batch), heads, slice(0, call.queries))
         asked = {"q": call.queries_of, "k": call.keys_of, "v": call.values}
-        found = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
-        if hidden := [what for what, array in found.items() if array is None]:
+        arrays = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
+        if hidden := [what for what, array in arrays.items() if array is None]:
             call.notes.append(f"{' and '.join(hidden)} could not be seen")
         if self.file is not None:
-            for what, array in found.items():
+            for what, array in arrays.items():
                 if array is not None:
                     self.file.put(f"{len(self.records)}.{what}", array)
-            found = dict.fromkeys(found)
-        return found
+            arrays = dict.fromkeys(arrays)
+        return arrays
 
 
 class MapFinder:
@@ -136,12 +136,12 @@ class MapFinder:
 
     def __init__(self, wanted: tuple[str, ...]) -> None:
         self.wanted, self.linear = wanted, LinearMaps()
-        self.found: dict[int, dict[str, HeadMap]] = {}
+        self.by_call: dict[int, dict[str, HeadMap]] = {}
         self.open: dict[int, Tensor] = {}  # outputs of the heads that no map has read yet
 
     def before(self, number: int, call: AttentionCall) -> None:
         made = maps_before(call, self.linear) if self.wanted else {}
-        self.found[number] = {name: each for name, each in made.items() if name in self.wanted}
+        self.by_call[number] = {name: each for name, each in made.items() if name in self.wanted}
         if "w_o" in self.wanted and "w_o" not in made:
             self.open = {number: call.output(call.whole)}  # an output that nobody read before the next is not read
 
@@ -152,8 +152,8 @@ class MapFinder:
         if latest is None:
             return
         for number, output in [*self.open.items()]:
-            if (found := read_by(output, latest)) is not None:
-                self.found[number]["w_o"] = found
+            if (read := read_by(output, latest)) is not None:
+                self.by_call[number]["w_o"] = read
                 del self.open[number]
 
 
@@ -244,10 +244,10 @@ def probed(call: AttentionCall) -> bool:
     limit = 2 * call.rounding()
     for first in range(0, call.keys, call.probe_width):
         columns = slice(first, min(call.keys, first + call.probe_width))
-        found = call.probe(columns).to(call.work)
+        probe = call.probe(columns).to(call.work)
         for part in blocks(call.shape, list(range(call.heads))):
             ours = call.weights(part)[..., columns]
-            theirs = found[part.examples][:, part.heads][:, :, part.rows]
+            theirs = probe[part.examples][:, part.heads][:, :, part.rows]
             if not bool(((ours - theirs).abs() <= limit).all()):
                 return False
     return True

@@ -28,8 +28,8 @@ Float = npt.NDArray[np.float64]
 def textbook_heads() -> Capture:
     """Two layers of eight heads.
 
-    >>> found = textbook_heads()
-    >>> found.record(0).head(0)[3].argmax(), found.tokens[0][2]
+    >>> heads = textbook_heads()
+    >>> heads.record(0).head(0)[3].argmax(), heads.tokens[0][2]
     (np.int64(2), 'saw')
     """
     weights = np.stack([_rows(scores) for scores in _scores()])

@@ -43,8 +43,8 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
     looks += [_odd_operations, _gradients]
-    found = [finding for look in looks for finding in look(recording, match)]
-    return found + list(_other_shapes(recording, match, stages))
+    findings = [finding for look in looks for finding in look(recording, match)]
+    return findings + list(_other_shapes(recording, match, stages))
 
 
 def _unregistered(recording: Recording, match: Match) -> Iterator[Finding]:

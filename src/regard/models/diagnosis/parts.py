@@ -54,9 +54,9 @@ def _module(recording: Recording, accepted: frozenset[str], tries: int) -> Diagn
     return _with_mask(recording, best, len(best.parts), tries)
 
 
-def _trivial(found: Diagnosis) -> bool:
+def _trivial(diagnosis: Diagnosis) -> bool:
     """A sum that is not there explains nothing."""
-    return any(one.name.endswith("-neither") for one in found.mistakes)
+    return any(one.name.endswith("-neither") for one in diagnosis.mistakes)
 
 
 def _as_y(run: Run) -> Run:

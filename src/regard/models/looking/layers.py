@@ -52,9 +52,9 @@ class Layer:
 
     def weights(self, number: int) -> Float32:
         """Queries x keys of the head in this place; read when asked for, because all of them may be gigabytes."""
-        found = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
-        _refuse_numbers(self.record.index, self.heads[number], found)
-        return np.maximum(found, 0)
+        weights = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
+        _refuse_numbers(self.record.index, self.heads[number], weights)
+        return np.maximum(weights, 0)
 
     def influence(self, number: int) -> Float32 | None:
         """|alpha_ij v_j W_O| of that head."""
@@ -62,24 +62,26 @@ class Layer:
 
 
 def layers_of(
-    found: Capture,
+    recorded: Capture,
     *,
     layers: Sequence[int | str] | None = None,
     heads: Sequence[int] | None = None,
     example: int = 0,
 ) -> tuple[Layer, ...]:
     """The layers of a capture that were asked for."""
-    _refuse(found, layers, example)
-    several = any(_side(record) is not Kind.SELF for record in found.records)
-    chosen = [record for record in found.records if _wanted(record, layers)]
-    return tuple(_layer(found, record, heads, example, several) for record in chosen)
+    _refuse(recorded, layers, example)
+    several = any(_side(record) is not Kind.SELF for record in recorded.records)
+    chosen = [record for record in recorded.records if _wanted(record, layers)]
+    return tuple(_layer(recorded, record, heads, example, several) for record in chosen)
 
 
-def _layer(found: Capture, record: AttentionRecord, heads: Sequence[int] | None, example: int, several: bool) -> Layer:
+def _layer(
+    recorded: Capture, record: AttentionRecord, heads: Sequence[int] | None, example: int, several: bool
+) -> Layer:
     if 0 in record.shape:
         raise InputError(f"Layer {record.index} has no weights: its shape is {record.shape}.")
     places = tuple(range(len(record.heads)) if heads is None else (_place(record, head) for head in heads))
-    queries, keys = found.labels(record, example=example)
+    queries, keys = recorded.labels(record, example=example)
     return Layer(
         record=record,
         example=example,
@@ -110,13 +112,13 @@ def _wanted(record: AttentionRecord, layers: Sequence[int | str] | None) -> bool
     return any(record.index == one if isinstance(one, int) else record.module.startswith(one) for one in layers)
 
 
-def _refuse(found: Capture, layers: Sequence[int | str] | None, example: int) -> None:
-    if not found.records:
-        raise InputError(f"{found.name} holds no attention: there is nothing to look at.")
+def _refuse(recorded: Capture, layers: Sequence[int | str] | None, example: int) -> None:
+    if not recorded.records:
+        raise InputError(f"{recorded.name} holds no attention: there is nothing to look at.")
     for one in layers or ():
-        if not any(_wanted(record, [one]) for record in found.records):
-            raise InputError(f"There is no layer {one!r} in {found.name}; it has layers {span(found.layers)}.")
-    batch = min(record.shape[0] for record in found.records)
+        if not any(_wanted(record, [one]) for record in recorded.records):
+            raise InputError(f"There is no layer {one!r} in {recorded.name}; it has layers {span(recorded.layers)}.")
+    batch = min(record.shape[0] for record in recorded.records)
     if not 0 <= example < batch:
         raise InputError(f"There is no example {example}; the batch has {batch}, counted from 0.")
 

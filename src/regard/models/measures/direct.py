@@ -107,12 +107,12 @@ def blocks_of(modules: list[str]) -> tuple[str, ...]:
     >>> blocks_of(["encoder.layer.0.attention.self", "decoder.block.1.layer.1.EncDecAttention", "first.attention"])
     ('encoder.layer.0', 'decoder.block.1', 'first')
     """
-    found = []
+    blocks = []
     for module in modules:
         parts = module.split(".")
         ends = [place + 1 for place, part in enumerate(parts) if part.isdecimal()]
-        found.append(".".join(parts[: ends[0]] if ends else parts[:-1]))
-    return tuple(dict.fromkeys(found))
+        blocks.append(".".join(parts[: ends[0]] if ends else parts[:-1]))
+    return tuple(dict.fromkeys(blocks))
 
 
 def direct_effects(

@@ -55,8 +55,8 @@ def pattern_scores(
     """The scores of all heads of a layer: weights (heads, queries, keys); ``words`` None where tokens are not known.
 
     >>> rows = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> found = pattern_scores(rows, rows >= 0, words=["a", "b", "a"], key_words=["a", "b", "a"], cross=False)
-    >>> found.scores["previous"].tolist(), found.scores["induction"].tolist(), round(found.chance["previous"], 3)
+    >>> made = pattern_scores(rows, rows >= 0, words=["a", "b", "a"], key_words=["a", "b", "a"], cross=False)
+    >>> made.scores["previous"].tolist(), made.scores["induction"].tolist(), round(made.chance["previous"], 3)
     ([1.0], [1.0], 0.333)
     """
     p = normal(weights)

@@ -41,8 +41,8 @@ def spread(weights: npt.ArrayLike, allowed: Mask, *, eps: float = EPS) -> Spread
     """Means over the rows of every head: weights (heads, queries, keys), allowed of the same shape.
 
     >>> rows = np.array([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
-    >>> found = spread(rows, np.ones_like(rows, dtype=bool))
-    >>> found.effective.tolist(), found.copying.tolist(), found.sharing.tolist()
+    >>> measured = spread(rows, np.ones_like(rows, dtype=bool))
+    >>> measured.effective.tolist(), measured.copying.tolist(), measured.sharing.tolist()
     ([1.5], [0.5], [0.5])
     """
     p = normal(weights)
@@ -89,12 +89,12 @@ def agreement(heads: npt.ArrayLike) -> Float:
     given = np.asarray(heads)
     p = normal(given[:, some_rows(given.shape[1])]).astype(np.float32)  # half the traffic, and six digits are plenty
     there = p.sum(axis=2) > 0
-    found = np.eye(len(p))
+    overlaps = np.eye(len(p))
     for a in range(len(p)):
         both = there[a] & there[a + 1 :]
         shared = np.minimum(p[a], p[a + 1 :]).sum(axis=2)
-        found[a, a + 1 :] = found[a + 1 :, a] = _mean(shared, both)
-    return found
+        overlaps[a, a + 1 :] = overlaps[a + 1 :, a] = _mean(shared, both)
+    return overlaps
 
 
 def some_rows(count: int) -> npt.NDArray[np.intp]:

@@ -21,10 +21,10 @@ from regard.coursework.answers.report import AnswerChecked, Counterexample, Dist
 from regard.coursework.answers.runner import Runner, refuse_misfit, told
 from regard.coursework.question import Best, Instance, Question, Setting, Size, side
 from regard.errors import CouldNotFindOut, InputError
+from regard.progress import Progress
 
 Array = NDArray[np.float64]
 Caller = Callable[..., dict[str, Any]]  # the arguments, and how many bytes an array may have
-Progress = Callable[[int, int], None]
 
 FRESH = 60  # instances
 PRESSED = 3  # of them, the tightest, are handed to the adversary

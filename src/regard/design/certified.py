@@ -10,8 +10,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design import exact_answers, minimax
 from regard.design.answer import Design, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
@@ -23,8 +23,6 @@ from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
 from regard.design.verification import Verification, recheck
 from regard.errors import CouldNotFindOut
-
-Array = NDArray[np.float64]
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
@@ -62,7 +60,7 @@ def _demanded(question: Question) -> Tried | None:
     return _never(question, place)
 
 
-def _search(question: Question, place: Geometry) -> tuple[Array | None, Balance]:
+def _search(question: Question, place: Geometry) -> tuple[Float | None, Balance]:
     """The solver's query (None if it found no feasible one), and its dual."""
     limit = question.limit()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
@@ -80,13 +78,13 @@ def _search(question: Question, place: Geometry) -> tuple[Array | None, Balance]
     return (query if sound else None), dual
 
 
-def certified_shortest(question: Question, query: Array, dual: Balance) -> Design | None:
+def certified_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
     """The answer with its certificate, if the separate check confirms that this is the shortest query."""
     tried = _shortest(question, query, dual)
     return None if tried is None else answered(question, *tried)
 
 
-def _shortest(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
     """A certificate that the check confirms, or None.
 
     First the query as it is, a hair longer, in the quick arithmetic. The solver knows the direction better than the
@@ -104,7 +102,7 @@ def _shortest(question: Question, query: Array, dual: Balance) -> Tried | None:
     return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
 
 
-def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
     for hair in HAIRS:
         made = _shortest_certificate(question, query * (1 + hair), dual)
         verification = recheck(made, question.keys, strict=False, quick=True)
@@ -115,7 +113,7 @@ def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
     return None
 
 
-def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:
     made = _shortest_certificate(question, query * (1 + HAIRS[0]), dual)
     verification = confirmed(made, question.keys)
     necessary = verification.numbers["lower_bound"]
@@ -128,7 +126,7 @@ def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
     return (made, verification) if verification.holds else None
 
 
-def _shortest_certificate(question: Question, query: Array, dual: Balance) -> Certificate:
+def _shortest_certificate(question: Question, query: Float, dual: Balance) -> Certificate:
     return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm_above(query), gap=GAP)
 
 
@@ -207,7 +205,7 @@ def _refusal(question: Question) -> str:
     )
 
 
-def confirmed(made: Certificate, keys: Array) -> Verification:
+def confirmed(made: Certificate, keys: Float) -> Verification:
     """The separate check: the quick arithmetic, and where that does not confirm it and it is affordable, the strict."""
     quick = recheck(made, keys, strict=False)
     return quick if quick.holds or len(keys) > MANY else recheck(made, keys, strict=True)
@@ -239,7 +237,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
     )
 
 
-def _textbook(question: Question, query: Array | None) -> Textbook | None:
+def _textbook(question: Question, query: Float | None) -> Textbook | None:
     if question.eps is None or question.scale != 1 or query is None or not query.any():
         return None
     keys = question.keys if len(question.rows) == len(question.keys) else question.keys[question.rows]

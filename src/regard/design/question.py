@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
 from regard.errors import InputError
 from regard.rigor import row_blocks, row_chunks
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
@@ -25,10 +25,10 @@ class Question:
     """Keys, which of them may be attended to, what is wanted of which, and the factor on all scores."""
 
     verb: Verb
-    keys: Array  # n x d
+    keys: Float  # n x d
     rows: Rows  # the allowed keys
     chosen: tuple[int, ...]  # the keys to copy or share, counted from 0
-    target: Array | None  # one share per key
+    target: Float | None  # one share per key
     scale: float
     eps: float | None = None
     kl: float | None = None
@@ -73,7 +73,7 @@ class Question:
         alike[alike] = (self.keys[self.competing[alike]] == own).all(axis=1)
         return np.asarray(alike)
 
-    def placed(self) -> Array:
+    def placed(self) -> Float:
         """The competing points and under them the anchors, moved so that the anchors' mean is the origin.
 
         It is the only copy of the keys that a question makes, in a fresh array: whoever asks may write to it.
@@ -92,7 +92,7 @@ class Question:
             both[count:] = 0.0
         return both
 
-    def _moved(self, origin: Array, more: int) -> Array:
+    def _moved(self, origin: Float, more: int) -> Float:
         """The competing keys less an origin, and room for some more rows; in blocks, so that no second copy is made."""
         rows, width = self.competing, self.keys.shape[1]
         moved = np.empty((len(rows) + more, width))
@@ -123,12 +123,12 @@ class Question:
 class Geometry:
     """Points and anchors moved to the anchors' mean, scaled to size 1, and in as few dimensions as they span."""
 
-    points: Array
-    anchors: Array
+    points: Float
+    anchors: Float
     unit: float
-    frame: Array | None  # columns: the coordinates' directions in the original space
+    frame: Float | None  # columns: the coordinates' directions in the original space
 
-    def query(self, solution: Array, scale: float) -> Array:
+    def query(self, solution: Float, scale: float) -> Float:
         """A query of the solver's in the original space."""
         direction = solution if self.frame is None else self.frame @ solution
         return np.asarray(direction / (self.unit * scale))
@@ -151,7 +151,7 @@ def geometry(question: Question) -> Geometry:
     return Geometry(coordinates.T[: len(points)], coordinates.T[len(points) :], unit, frame)
 
 
-def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows]:
+def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Float, Rows]:
     """Keys as float64, and the rows that may be attended to."""
     array = _checked_array(keys)
     number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
@@ -169,7 +169,7 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     return array, np.flatnonzero(mask)
 
 
-def _checked_array(keys: ArrayLike) -> Array:
+def _checked_array(keys: ArrayLike) -> Float:
     """Keys as float64, finite and of a range that squares can take; what is good already is read once."""
     good = type(keys) in (np.ndarray, np.memmap) and keys.dtype == np.float64 and keys.ndim == 2 and keys.size  # type: ignore[union-attr]
     array = np.ascontiguousarray(keys) if good else check_array(keys, what="keys", ndim=2)
@@ -183,7 +183,7 @@ def _checked_array(keys: ArrayLike) -> Array:
     return array
 
 
-def _refuse_range(highest: Array, lowest: Array) -> None:
+def _refuse_range(highest: Float, lowest: Float) -> None:
     """Squares of differences between keys must neither overflow nor vanish."""
     apart = 2 * float((highest / 2 - lowest / 2).max())
     if apart > 1e140:
@@ -226,7 +226,7 @@ def checked_positive(value: float | None, name: str, meaning: str) -> float | No
     return float(value)
 
 
-def checked_target(target: ArrayLike, count: int, rows: Rows) -> Array:
+def checked_target(target: ArrayLike, count: int, rows: Rows) -> Float:
     """A distribution over the keys: non-negative, summing to 1 within 1e-6, nothing on forbidden keys."""
     p = check_array(target, what="target", ndim=1)
     if len(p) != count:

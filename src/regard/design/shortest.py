@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from regard.array_types import Float
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
 SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
@@ -36,8 +35,8 @@ HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 
 class Shortest:
     """A query on the constraint, the dual weights, and the bounds that they give; `upper` is inf if none was found."""
 
-    query: Array
-    weights: Array
+    query: Float
+    weights: Float
     lower: float
     upper: float
     iterations: int
@@ -47,7 +46,7 @@ class Shortest:
         return self.upper / self.lower - 1 if self.lower > 0 else inf
 
 
-def shortest(rows: Array, bound: float, *, gap: float = 2e-10) -> Shortest:
+def shortest(rows: Float, bound: float, *, gap: float = 2e-10) -> Shortest:
     """Solve it to the given relative gap, or return the best bounds that were reached.
 
     Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint.
@@ -73,7 +72,7 @@ def shortest(rows: Array, bound: float, *, gap: float = 2e-10) -> Shortest:
 class _Search:
     """Where the iteration stands: the point, the best bounds so far, and what is believed about the curvature."""
 
-    def __init__(self, rows: Array, bound: float) -> None:
+    def __init__(self, rows: Float, bound: float) -> None:
         n, d = rows.shape
         self.rows, self.bound = rows, bound
         self.sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
@@ -115,7 +114,7 @@ class _Search:
         before, self.gradient = self.gradient, self.weights @ self.rows
         self.turn = self.last_step + self.multiplier * (self.gradient - before)
 
-    def _search_along(self, step: Array) -> float:
+    def _search_along(self, step: Float) -> float:
         """Halve the step until ½||q||² + lam f(q) has fallen enough; scores are linear in q: no further product."""
         change, multiplier, query = self.rows @ step, self.multiplier, self.query
         square, cross, stretch = query @ query, query @ step, step @ step
@@ -162,7 +161,7 @@ class _Search:
         return max(entropy - self.bound, 0.0) / length if length > 0 else inf
 
 
-def log_sum_exp(scores: Array) -> tuple[float, Array]:
+def log_sum_exp(scores: Float) -> tuple[float, Float]:
     """LSE and softmax of one vector of scores."""
     top = scores.max()
     weights = np.exp(scores - top)
@@ -171,7 +170,7 @@ def log_sum_exp(scores: Array) -> tuple[float, Array]:
     return float(top) + log(total), weights
 
 
-def onto_constraint(scores: Array, bound: float, start: float) -> float:
+def onto_constraint(scores: Float, bound: float, start: float) -> float:
     """The factor t near `start` with LSE(t scores) <= bound, by Newton from the infeasible side; inf if none."""
     factor = start
     for _ in range(30):
@@ -188,7 +187,7 @@ def onto_constraint(scores: Array, bound: float, start: float) -> float:
     return inf
 
 
-def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
+def update_inverse(inverse: Float, step: Float, turn: Float) -> None:
     """The BFGS update of an inverse Hessian, in place; skipped where the curvature is lost in rounding."""
     curvature = step @ turn
     if not curvature > 1e-12 * sqrt(step @ step) * sqrt(turn @ turn):
@@ -199,7 +198,7 @@ def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
     inverse += half.T
 
 
-def rebuilt_inverse(rows: Array, weights: Array, mean: Array, multiplier: float, sample: int) -> Array:
+def rebuilt_inverse(rows: Float, weights: Float, mean: Float, multiplier: float, sample: int) -> Float:
     """(I + lam Cov_w(rows))^-1, the covariance from rows taken at even steps along the cumulated weights."""
     d = rows.shape[1]
     if sample < len(weights):
@@ -215,7 +214,7 @@ def rebuilt_inverse(rows: Array, weights: Array, mean: Array, multiplier: float,
     return _inverse(hessian)
 
 
-def _inverse(hessian: Array) -> Array:
+def _inverse(hessian: Float) -> Float:
     """The inverse of I plus a positive semidefinite matrix; the matrix is overwritten."""
     if len(hessian) <= SMALL:
         values, vectors = np.linalg.eigh(hessian)

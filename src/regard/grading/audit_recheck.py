@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Array
 from regard.coursework.answers import inside
 from regard.errors import InputError
 
-Array = NDArray[Any]
 Answers = Mapping[str, Array]  # by name
 Asked = Callable[[list[Array]], Answers]  # rows for every stream in, answers out
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Single
 from regard.errors import InputError
-from regard.models.records import AttentionRecord, Capture, Float32, Tokens
+from regard.models.records import AttentionRecord, Capture, Tokens
 
 _PATTERN = re.compile(r"blocks\.(\d+)\.attn\.hook_pattern")
 _SUMS = 1e-2  # rows that are further from 1 were not rounded from a distribution, even in bfloat16
@@ -146,7 +147,7 @@ def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
     )  # fmt: skip
 
 
-def _remarks(array: Float32) -> tuple[str, ...]:
+def _remarks(array: Single) -> tuple[str, ...]:
     sums = array.sum(axis=-1, dtype=np.float64)
     off = float(np.abs(sums - 1).max())
     notes = ("some weights are negative",) if array.min() < 0 else ()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Flags, Float
 from regard.models.head_report import Heads
 from regard.models.influence import can_be_influence, influence, rollout, value_lengths
 from regard.models.measures import ceilings, key_swing, patterns, spread
-from regard.models.measures.spread import Float, Mask
 from regard.models.records import CURVE, AttentionRecord, Capture
 from regard.progress import Progress
 
@@ -60,12 +60,12 @@ class Bench:
         self._agreement()
         self._rollout()
 
-    def _spread(self, row: int, weights: Float, allowed: Mask) -> None:
+    def _spread(self, row: int, weights: Float, allowed: Flags) -> None:
         measured = spread.spread(weights, allowed, eps=self.eps)
         for name in ("entropy", "effective", "largest", "copying", "margin", "sharing"):
             self.put(name, row, getattr(measured, name))
 
-    def _patterns(self, row: int, record: AttentionRecord, weights: Float, allowed: Mask) -> None:
+    def _patterns(self, row: int, record: AttentionRecord, weights: Float, allowed: Flags) -> None:
         words, key_words = self._words(record)
         measured = patterns.pattern_scores(
             weights, allowed, words=words, key_words=key_words, cross=is_cross(record, words, key_words)
@@ -80,7 +80,7 @@ class Bench:
         if words is None:
             self.missing["separator, duplicate, induction"] = "needs tokens"
 
-    def _keys(self, row: int, record: AttentionRecord, weights: Float, allowed: Mask) -> None:
+    def _keys(self, row: int, record: AttentionRecord, weights: Float, allowed: Flags) -> None:
         if record.k is None:
             self.missing["swing"] = "needs keys"
             self.missing["evened"] = "needs queries and keys"
@@ -263,7 +263,7 @@ def weights_of(record: AttentionRecord, example: int) -> Float:
     return np.asarray(record.weights[example], dtype=np.float64)
 
 
-def allowed_of(record: AttentionRecord, example: int) -> Mask:
+def allowed_of(record: AttentionRecord, example: int) -> Flags:
     """Which keys each query may read, by the mask that was seen; where none was, all that the weights leave open.
 
     Keys that nobody in the layer reads are padding; if nobody ever looks ahead, nobody may.

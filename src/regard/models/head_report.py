@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.models.measures.ceilings import ARITHMETIC, HeadCeilings
 from regard.models.measures.key_swing import SwingNoise
-from regard.models.measures.spread import Float
 from regard.models.records import span
 from regard.results import Result, plain
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from regard.array_types import Float
 from regard.errors import InputError, RegardError
 from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
@@ -31,7 +31,6 @@ from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
 
-Float = npt.NDArray[np.float64]
 Metric = Callable[[Any], float]
 ABLATIONS: dict[str, dict[str, Any]] = {
     "zero": {"output": 0.0},

@@ -12,12 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
 from regard.models.edit import was_edited
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
 from regard.models.projections import MAPS, HeadMap, LinearMaps, maps_before, read_by
-from regard.models.records import AttentionRecord, Float32
+from regard.models.records import AttentionRecord
 from regard.models.watching import Watch, begins
 
 _BLOCK = 1 << 24  # numbers that are computed at once: 64 MB in float32
@@ -99,7 +100,7 @@ class Recorder(Watch):
                 matrices = {}
             self.records[number] = replace(record, notes=notes, **matrices)
 
-    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
+    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Single, Single | None]:
         """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
         shape = (call.batch, len(heads), call.queries, call.keys)
         sink = Sink(self.file, f"{len(self.records)}.weights", shape)
@@ -117,7 +118,7 @@ class Recorder(Watch):
             after.take(block)
         return sink.array, after.array
 
-    def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Float32 | None]:
+    def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Single | None]:
         part = Part(slice(0, call.batch), heads, slice(0, call.queries))
         asked = {"q": call.queries_of, "k": call.keys_of, "v": call.values}
         arrays = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
@@ -162,7 +163,7 @@ class Sink:
 
     def __init__(self, file: CaptureFile | None, name: str, shape: tuple[int, ...]) -> None:
         self.file, self.shape, self.done = file, shape, 0
-        self.array: Float32 = _placeholder(shape)
+        self.array: Single = _placeholder(shape)
         if file is not None:
             file.begin(name, shape)
 
@@ -258,11 +259,11 @@ def _mask(call: AttentionCall) -> npt.NDArray[np.bool_] | None:
     return None if mask is None else mask.to("cpu").contiguous().numpy()
 
 
-def _numpy(tensor: Tensor | None) -> Float32 | None:
+def _numpy(tensor: Tensor | None) -> Single | None:
     return None if tensor is None else tensor.detach().to("cpu", torch.float32).contiguous().numpy()
 
 
-def _placeholder(shape: tuple[int, ...]) -> Float32:
+def _placeholder(shape: tuple[int, ...]) -> Single:
     """The shape without the numbers, until the file is complete and mapped."""
     return np.broadcast_to(np.zeros((), np.float32), shape)
 

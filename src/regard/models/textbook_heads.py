@@ -17,12 +17,11 @@ Layer 1 has the same heads in a causal model: later words are not read, and what
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.models.records import AttentionRecord, Capture
 
 WORDS = ["the", "cat", "saw", "the", "dog", "and", "then", "the", "cat", "ran", "after", "the", "dog"]
-Float = npt.NDArray[np.float64]
 
 
 def textbook_heads() -> Capture:

@@ -12,8 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.mistakes import NORM_INSTEAD, Weight
-from regard.models.diagnosis.recording import Array, Event, Recording
+from regard.models.diagnosis.recording import Event, Recording
 from regard.models.diagnosis.reference import NormChoice
 from regard.models.diagnosis.roles import Place, Roles
 from regard.models.diagnosis.search import EXACT, Match, agrees

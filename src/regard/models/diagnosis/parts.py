@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose, told
 from regard.models.diagnosis.findings import NOWHERE, one_gain
 from regard.models.diagnosis.mistakes import Weight
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
 from regard.models.diagnosis.roles import Roles, find_roles
 from regard.models.diagnosis.search import EXACT, SINGLE, TRIES, find, same

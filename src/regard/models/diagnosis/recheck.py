@@ -17,9 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import draws
 from regard.models.diagnosis.construction import PLACES, SIZES
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.roles import Projection, Roles, find_roles
 
 LEAST_WIDTH = 4  # normalised vectors of width 1 or 2 are constants and signs: anything equals them

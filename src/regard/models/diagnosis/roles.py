@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
 USUAL_EPS = (1e-5, 1e-6, 1e-12, 1e-8, 0.0)

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.mistakes import NORM_FIRST, Mistake, Weight
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalised, run
 from regard.models.diagnosis.roles import Roles, contained
 

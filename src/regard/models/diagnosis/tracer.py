@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import Array, Event, Node, Raised, Run
+from regard.models.diagnosis.recording import Event, Node, Raised, Run
 
 MOST_NUMBERS = 30_000_000  # kept in one run: 240 MB
 COPIES = {

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import KINDS, Array, Event, Node, Raised, Recording, Run, Slope
+from regard.models.diagnosis.recording import KINDS, Event, Node, Raised, Recording, Run, Slope
 
 MOST_STEPS = 50_000  # events or nodes of a run; a one-layer model has some hundreds
 MOST_RUNS, MOST_TEXT, MOST_ENTRIES = 20, 300, 20_000

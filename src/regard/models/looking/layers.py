@@ -8,9 +8,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.models.influence import can_be_influence, value_lengths
-from regard.models.records import AttentionRecord, Capture, Float32, is_cross, span
+from regard.models.records import AttentionRecord, Capture, is_cross, span
 
 _SLACK = 1e-6  # rounding may leave a weight this far below zero
 
@@ -38,7 +39,7 @@ class Layer:
     kind: Kind
     queries: tuple[str, ...]
     keys: tuple[str, ...]
-    norms: Float32 | None = None
+    norms: Single | None = None
 
     @property
     def label(self) -> str:
@@ -50,13 +51,13 @@ class Layer:
         """The heads' numbers in the model."""
         return tuple(self.record.heads[place] for place in self.places)
 
-    def weights(self, number: int) -> Float32:
+    def weights(self, number: int) -> Single:
         """Queries x keys of the head in this place; read when asked for, because all of them may be gigabytes."""
         weights = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
         _refuse_numbers(self.record.index, self.heads[number], weights)
         return np.maximum(weights, 0)
 
-    def influence(self, number: int) -> Float32 | None:
+    def influence(self, number: int) -> Single | None:
         """|alpha_ij v_j W_O| of that head."""
         return None if self.norms is None else self.weights(number) * self.norms[number]
 
@@ -93,7 +94,7 @@ def _layer(
     )
 
 
-def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Float32 | None:
+def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Single | None:
     if not can_be_influence(record) or record.v is None or record.w_o is None:
         return None
     lengths = value_lengths(record.v[example], record.w_o)[list(places)]
@@ -123,7 +124,7 @@ def _refuse(recorded: Capture, layers: Sequence[int | str] | None, example: int)
         raise InputError(f"There is no example {example}; the batch has {batch}, counted from 0.")
 
 
-def _refuse_numbers(layer: int, head: int, weights: Float32) -> None:
+def _refuse_numbers(layer: int, head: int, weights: Single) -> None:
     bad = weights < -_SLACK if np.isfinite(weights.sum()) else ~np.isfinite(weights)
     if bad.any():
         query, key = (int(n) for n in np.argwhere(bad)[0])

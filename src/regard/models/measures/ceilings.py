@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Flags, Float
 from regard.errors import CouldNotFindOut
-from regard.models.measures.spread import EPS, Float, Mask
+from regard.models.measures.spread import EPS
 from regard.results import Result
 
 ARITHMETIC = "exact arithmetic on the stored float32 keys, positions included"
@@ -64,7 +65,7 @@ class HeadCeilings(Result):
 
 
 def head_ceilings(
-    k: Float, q: Float, allowed: Mask, *, scale: float, words: Sequence[str], layer: int, head: int, eps: float = EPS
+    k: Float, q: Float, allowed: Flags, *, scale: float, words: Sequence[str], layer: int, head: int, eps: float = EPS
 ) -> HeadCeilings:
     """The verdicts about one head: keys (keys, width), queries (queries, width), allowed (queries, keys)."""
     from regard.design import verify_winnable, winnable
@@ -89,7 +90,7 @@ def head_ceilings(
     )  # fmt: skip
 
 
-def fullest(allowed: Mask) -> int:
+def fullest(allowed: Flags) -> int:
     """The last of the queries that may read most keys: where no mask is, the last; in a causal model too."""
     counts = allowed.sum(axis=1)
     return int(len(counts) - 1 - counts[::-1].argmax())

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Float
 from regard.models.capture import run_model
 from regard.models.given import Given
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.loss import MOVED, Yardstick, logits
-from regard.models.measures.spread import Float
 from regard.models.patching import main_tensor
 from regard.models.projections import LinearMaps, read_by
 from regard.models.watching import Watch, begins

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Float
 from regard.lowrank import Spectrum, product_spectrum
 from regard.models.capture import run_model
 from regard.models.given import Given
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.direct import no_fast_path
 from regard.models.measures.loss import Yardstick, yardstick
-from regard.models.measures.spread import Float
 from regard.models.projections import HeadMap, LinearMap, LinearMaps
 from regard.models.recording import Recorder, Wanted
 from regard.models.watching import Watch

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from regard.array_types import Flags, Float
+
 EPS = 0.1  # a head copies from a weight of 1/(1 + EPS) = 0.909 on
 _ROWS = 64  # rows on which pairs of heads are compared; more change the second digit, and cost
 
@@ -37,7 +37,7 @@ class Spread:
     sharing: Float
 
 
-def spread(weights: npt.ArrayLike, allowed: Mask, *, eps: float = EPS) -> Spread:
+def spread(weights: npt.ArrayLike, allowed: Flags, *, eps: float = EPS) -> Spread:
     """Means over the rows of every head: weights (heads, queries, keys), allowed of the same shape.
 
     >>> rows = np.array([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
@@ -113,7 +113,7 @@ def moved(one: npt.ArrayLike, other: npt.ArrayLike) -> Float:
     return _mean(np.abs(p - r).sum(axis=2) / 2, there)
 
 
-def _mean(values: npt.ArrayLike, where: Mask) -> Float:
+def _mean(values: npt.ArrayLike, where: Flags) -> Float:
     """Mean along the last axis over the rows that count, NaN where there is none."""
     v = np.where(where, np.asarray(values, dtype=np.float64), 0.0)
     count = where.sum(axis=-1)
@@ -121,5 +121,5 @@ def _mean(values: npt.ArrayLike, where: Mask) -> Float:
     return mean
 
 
-def _median(values: Float, where: Mask) -> Float:
+def _median(values: Float, where: Flags) -> Float:
     return np.array([np.median(v[w]) if w.any() else np.nan for v, w in zip(values, where, strict=True)])

@@ -1,4 +1,4 @@
-"""Training in two processes against one: target tokens a second by the clock, the same global batches.
+"""Training in two processes against one: target tokens per second by the clock, the same global batches.
 
 The encoder-decoder of configs/good.toml, started as people start it (torchrun for two processes), the arms taking
 turns; a process that has just started is not timed for its first steps. Validation and checkpoints, which one process
@@ -42,7 +42,7 @@ def compare(batch: int) -> None:
         for name, (processes, threads) in ARMS.items():
             found[name].append(launch(processes, threads, batch))
     first = found["1 process"][0]
-    print(f"{first['pairs']:,} training pairs of {first['data']}, {batch:,} target tokens a batch; ", end="")
+    print(f"{first['pairs']:,} training pairs of {first['data']}, {batch:,} target tokens per batch; ", end="")
     print(f"{last_step(batch) - WARM} steps timed, median of {ROUNDS} rounds")
     print(f"{'':<22}{'tokens/s':>10}{'':>8}{'tokens/CPU-s':>14}")
     base = {key: median(found["1 process"], key) for key in ("clock", "busiest")}

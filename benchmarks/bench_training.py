@@ -253,7 +253,7 @@ def check_equal(arms: dict[str, Arm], data: Prepared) -> None:
 
 def table(arms: dict[str, Arm]) -> None:
     tutorial, good = arms[TUTORIAL].rate, arms[GOOD].rate
-    print(f"{'':<38}{'weights':>10}{'tokens a batch':>16}{'tokens/CPU-s':>14}{'tutorial=1':>12}{'ours is':>9}")
+    print(f"{'':<38}{'weights':>10}{'tokens/batch':>16}{'tokens/CPU-s':>14}{'tutorial=1':>12}{'ours is':>9}")
     for name, arm in arms.items():
         ratios = f"{arm.rate / tutorial:>11.2f}x{good / arm.rate:>8.2f}x"
         print(f"{name:<38}{arm.weights:>10,}{arm.tokens / arm.batches:>16,.0f}{arm.rate:>14,.0f}{ratios}")

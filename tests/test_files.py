@@ -85,3 +85,39 @@ def test_a_lock_is_held_by_one(tmp_path):
     two.release()
     with pytest.raises(InputError, match="cannot be opened"):
         Lock(tmp_path / "nowhere" / "x").acquire()
+
+
+def test_a_folder_is_replaced_whole_and_what_was_there_goes_last(tmp_path):
+    target = tmp_path / "made"
+    for text in ("first", "second"):
+        with files.replace_folder(target) as partial:
+            (partial / "a").write_text(text)
+            assert not (target / "b").exists()
+        assert [path.name for path in tmp_path.iterdir()] == ["made"]
+        assert (target / "a").read_text() == text
+
+
+@pytest.mark.parametrize("refused", ["filling", "old", "made"])
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch, refused):
+    """Refused while it is filled, when the old one is put aside, or when the new one takes its place."""
+    target, rename = tmp_path / "made", os.replace
+    target.mkdir()
+    (target / "a").write_text("old")
+
+    def replace(source, to):
+        aside = str(source).endswith(".partial") or str(to).endswith(".old")  # not when the old one is put back
+        if aside and str(to).endswith(refused):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(source, to)
+
+    def fill():
+        with files.replace_folder(target) as partial:
+            (partial / "a").write_text("new")
+            if refused == "filling":
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "replace", replace)
+    with pytest.raises(OSError, match="No space"):
+        fill()
+    assert (target / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]

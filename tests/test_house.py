@@ -153,6 +153,21 @@ def test_no_drawer_of_odds_and_ends():
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
+ALIASES = ("float64", "float32", "bool_", "floating[Any]")
+
+
+def test_kinds_of_arrays_are_named_once():
+    """`Float` means the same everywhere; what a module names for itself is of a kind that others do not use."""
+    for path in FILES:
+        if path == HOME / "array_types.py":
+            continue
+        for node in parsed(path).body:
+            if isinstance(node, ast.Assign):
+                value = ast.unparse(node.value).removeprefix("npt.")
+                again = value in [f"NDArray[np.{kind}]" for kind in ALIASES]
+                assert not again, f"{path}: {ast.unparse(node)}; take the name from regard.array_types"
+
+
 def python(code):
     """What a fresh interpreter prints, one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"}

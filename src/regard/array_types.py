@@ -11,3 +11,5 @@ Array = npt.NDArray[Any]  # any real type
 Float = npt.NDArray[np.float64]  # all mathematics
 Single = npt.NDArray[np.float32]  # what engines and files of word vectors hold
 Whole = npt.NDArray[np.int64]  # numbers of rows, keys, tokens; permutations
+Real = npt.NDArray[np.floating[Any]]  # float64 as it comes out of functions for which NumPy promises no more than this
+Flags = npt.NDArray[np.bool_]  # one yes or no per entry

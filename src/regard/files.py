@@ -108,6 +108,28 @@ def create_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     sync_folder(folder.parent)
 
 
+@contextlib.contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which then takes the place of ``folder`` whole; what was there goes last.
+
+    Errors of the system come as they are, with the old folder in its place: the caller knows what it was for.
+    """
+    folder = folder.absolute()
+    partial, old = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in (PARTIAL, ".old"))
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if folder.exists():
+            os.replace(folder, old)
+        os.replace(partial, folder)
+        sync_folder(folder.parent)
+    finally:
+        if old.exists() and not folder.exists():  # the second rename was refused
+            os.replace(old, folder)
+        for leftover in (partial, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Force a rename to disk, where the system can."""
     with contextlib.suppress(OSError):

@@ -5,7 +5,6 @@ matplotlib is loaded when a figure is asked for, and never its pyplot: a noteboo
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
 from regard.errors import InputError
+from regard.files import write_file
 from regard.latex import latex
 from regard.notation import pieces, readable
 
@@ -91,15 +91,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     ending, stream = target.suffix.lower(), io.BytesIO()
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(stream, format=ending[1:], dpi=150, metadata=dates.get(ending))
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(stream.getvalue())
-        os.replace(partial, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    write_file(target, stream.getvalue())
 
 
 def svg(figure: Figure) -> str:

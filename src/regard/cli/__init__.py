@@ -1,4 +1,4 @@
-"""The command line: one group a module, nothing imported before it is needed.
+"""The command line: one module per group, nothing imported before it is needed.
 
 A group is a file here that holds a ``typer.Typer`` and imports the mathematics inside its functions,
 so that ``regard --help`` answers at once. Verbs return through :func:`regard.cli.output.show`.

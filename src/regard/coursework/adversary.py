@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.question import Instance, Ruling, Setting, Size
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +22,7 @@ class Attack:
     value: float
     at: dict[str, float]
     tries: int
-    keys: Array | None = None
+    keys: Float | None = None
 
 
 def attack(
@@ -47,7 +45,7 @@ def attack(
 
     names, limits = list(box), [tuple(np.log(ends)) for ends in box.values()]
 
-    def place(x: Array) -> dict[str, float]:
+    def place(x: Float) -> dict[str, float]:
         point = {name: float(np.clip(np.exp(v), *box[name])) for name, v in zip(names, x, strict=True)}
         return {name: round(value) if name in whole else value for name, value in point.items()}
 
@@ -57,7 +55,7 @@ def attack(
 
 
 def worst_keys_for_copying(
-    start: Array, eps: float, project: Callable[[Array], Array], *, steps: int = 40, pace: float = 0.5
+    start: Float, eps: float, project: Callable[[Float], Float], *, steps: int = 40, pace: float = 0.5
 ) -> Attack:
     """Move the other keys so that copying key 0 needs the longest query: projected gradient ascent.
 
@@ -98,7 +96,7 @@ class Tried:
     ruling: Ruling
 
 
-Trial = Callable[[Array, Setting], Tried | None]  # None where the numbers do not fit together
+Trial = Callable[[Float, Setting], Tried | None]  # None where the numbers do not fit together
 
 
 def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random.Generator, moves: int) -> Tried:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Real
 from regard.coursework.queries import N
 from regard.coursework.question import Ruling, bounded
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
-
-Array = NDArray[np.floating[Any]]
 
 
 def designed_error(n: int, *, iso: float, scale: float, heads: int, spread: float = 0.0) -> tuple[float, float]:
@@ -34,7 +32,7 @@ def designed_error(n: int, *, iso: float, scale: float, heads: int, spread: floa
     return mean_error(noise.gaussian_setting(n, spread=spread, iso=iso), queries)
 
 
-def mean_error(model: NoiseModel, queries: Array) -> tuple[float, float]:
+def mean_error(model: NoiseModel, queries: Real) -> tuple[float, float]:
     """E||c - (v_0+v_1)/2||^2 of any queries' mean output, for orthonormal values, and the accuracy of it.
 
     By integrals with an error bound; where two heads share noise, by quasi-Monte-Carlo with a 95 % interval, since the
@@ -64,7 +62,7 @@ BY_INTEGRALS = (
 )
 
 
-def small_enough(model: NoiseModel, queries: Array, error: float) -> Ruling:
+def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
     """Is E||c - (v_0+v_1)/2||^2 at most ``error``, beyond the accuracy of the integral?"""
     lengths = np.linalg.norm(queries, axis=1)
     if lengths.max() > LONGEST:

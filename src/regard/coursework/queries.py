@@ -8,13 +8,11 @@ from typing import Any
 
 import flint
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
 from regard.rigor import balls
-
-Array = NDArray[np.float64]
 
 N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
 EXTRA = sized("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
@@ -29,7 +27,7 @@ ENCLOSED = (
 SHORTEST = "its norm is {} that of the shortest query (regard.design, certified)"
 
 
-def orthonormal(latent: Array, n: int, extra: int) -> Array:
+def orthonormal(latent: Float, n: int, extra: int) -> Float:
     """n orthonormal rows in R^(n + extra); the identity gives unit vectors.
 
     >>> orthonormal(np.eye(4), 2, 1).tolist()
@@ -39,7 +37,7 @@ def orthonormal(latent: Array, n: int, extra: int) -> Array:
     return np.asarray((q * np.where(np.diag(r) < 0, -1.0, 1.0)).T) + 0.0
 
 
-def with_keys(latent: Array, *, n: int, extra: int, eps: float) -> Instance:
+def with_keys(latent: Float, *, n: int, extra: int, eps: float) -> Instance:
     """Orthonormal keys and an eps."""
     return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
 
@@ -54,13 +52,13 @@ def sharp(n: int, eps: float) -> Any:
     return flint.ctx.workprec(256 + math.ceil(4 * math.log2(max(n, 2) / eps)))
 
 
-def enclosed_scores(query: Array, keys: Array) -> list[Any]:
+def enclosed_scores(query: Float, keys: Float) -> list[Any]:
     """The scores k_i . q of the floats as they are, as balls; call it inside ``balls.precise()``."""
     product = flint.arb_mat(keys.tolist()) * flint.arb_mat([[x] for x in query.tolist()])
     return [product[i, 0] for i in range(len(keys))]
 
 
-def shares(query: Array, keys: Array, chosen: Sequence[int], eps: float, *, where: str = "") -> Ruling:
+def shares(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, where: str = "") -> Ruling:
     """Does every chosen key get 1/(s+eps)? By enclosures; the room is in units of eps.
 
     >>> shares(np.array([1.0, 1.0, 0.0]), np.eye(3), [0, 1], 0.1).said
@@ -88,13 +86,13 @@ def _spare(total: Any, count: int, eps: float) -> float:
     return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 
-def within(query: Array, budget: float, name: str) -> Ruling:
+def within(query: Float, budget: float, name: str) -> Ruling:
     """Is the query no longer than the budget?"""
     norm = float(np.linalg.norm(query))
     return bounded(norm, budget, f"its norm {norm:.6g} is above the budget {name} = {budget:.6g}")
 
 
-def against_shortest(query: Array, keys: Array, chosen: Sequence[int], eps: float) -> Best | None:
+def against_shortest(query: Float, keys: Float, chosen: Sequence[int], eps: float) -> Best | None:
     """The norm against that of the shortest query which does as well."""
     from regard import design
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.parameters import Parameter
 from regard.errors import InputError
 
-Array = NDArray[np.float64]
 Setting = dict[str, float]
 
 LARGEST = 400  # rows and columns of a latent
@@ -108,7 +107,7 @@ class Instance:
     hidden: Mapping[str, Any] = field(default_factory=dict)
     again: Mapping[str, Any] | None = None
     setting: Setting = field(default_factory=dict)
-    latent: Array | None = None
+    latent: Float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +207,7 @@ class Question:
                     yield setting
                     break
 
-    def made(self, latent: Array, setting: Setting) -> Instance:
+    def made(self, latent: Float, setting: Setting) -> Instance:
         """The instance of this latent and setting."""
         return replace(self.make(latent, **setting), latent=latent, setting=setting)
 

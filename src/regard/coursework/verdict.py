@@ -220,7 +220,7 @@ class Checked(Result):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table(Result):
-    """Every claim's verdict, a line a reading."""
+    """Every claim's verdict, one line per reading."""
 
     rows: tuple[Checked, ...]
 

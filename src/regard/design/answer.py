@@ -7,16 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from regard.array_types import Float
 from regard.design.certificate import Certificate
 from regard.design.textbook import Textbook
 from regard.design.verification import Verification
 from regard.design.wording import DIGITS, SHOWN, at_least, at_most, fraction, in_full
 from regard.results import Result
-
-Array = NDArray[np.float64]
 
 PROOF = "The proof is in the certificate."
 CHECKED = "Proved, and rechecked by separate code (--details shows how). Keys are counted from 0."
@@ -39,8 +35,8 @@ class Design(Result):
     eps: float | None
     kl: float | None
     max_norm: float | None
-    query: Array | None
-    weights: Array | None
+    query: Float | None
+    weights: Float | None
     norm: float | None
     lower_bound: float | None
     gap: float | None
@@ -49,7 +45,7 @@ class Design(Result):
     textbook: Textbook | None
     certificate: Certificate
     verification: Verification
-    _keys: Array | None = field(default=None, repr=False)  # for the picture
+    _keys: Float | None = field(default=None, repr=False)  # for the picture
 
     @property
     def answer(self) -> bool:
@@ -175,14 +171,14 @@ class Ceiling(Result):
     inside: bool
     ceiling: float
     reached: float
-    query: Array | None
+    query: Float | None
     norm: float | None
     support: tuple[int, ...]
     budget_norm: float | None
     budget_ceiling: float | None
     certificate: Certificate
     verification: Verification
-    _keys: Array | None = field(default=None, repr=False)  # for the picture
+    _keys: Float | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
         said = [f"Key {self.key} (keys are counted from 0) can get at most {self._most(SHOWN)} of the attention."]
@@ -322,7 +318,7 @@ def _asked(design: Design) -> str:
     return f"1/({1 if design.verb == 'copy' else len(design.chosen)}+{in_full(design.eps or 0.0)})"
 
 
-def drawable(keys: Array) -> Array | None:
+def drawable(keys: Float) -> Float | None:
     """A copy of the keys for an answer's picture; None where they are so many that answers should not hold them."""
     return keys.copy() if keys.size <= MOST_DRAWN else None
 
@@ -362,7 +358,7 @@ def _are(count: int) -> str:
     return "is one copy" if count == 1 else f"are {count} copies"
 
 
-def _short(query: Array | None, *, exact: bool, digits: int = 6) -> str:
+def _short(query: Float | None, *, exact: bool, digits: int = 6) -> str:
     if query is None:
         return "none"
     shown = ", ".join(f"{x:.{digits}g}" for x in query[:8])

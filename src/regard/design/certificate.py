@@ -21,14 +21,13 @@ from typing import Any
 
 import flint
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
 
-Array = NDArray[np.float64]
 Exact = tuple[flint.fmpq, ...]
-Numbers = Array | Exact
+Numbers = Float | Exact
 
 FORMAT = "regard-certificate/1"
 LARGEST = 1 << 28  # bytes of a file of certificates
@@ -70,7 +69,7 @@ class Asked:
 
     verb: Verb
     keys: tuple[int, ...] = ()  # counted from 0; none for match
-    target: Array | None = None  # one share per key
+    target: Float | None = None  # one share per key
     eps: float | None = None
     kl: float | None = None
     max_norm: float | None = None
@@ -112,7 +111,7 @@ class Certificate:
     query: Numbers | None = None  # d numbers
     dual: Balance | None = None
     combination: Balance | None = None
-    direction: tuple[int, ...] | Array | None = None  # d numbers
+    direction: tuple[int, ...] | Float | None = None  # d numbers
     norm: float | None = None
     lower_bound: float | None = None
     gap: float | None = None
@@ -146,7 +145,7 @@ class Certificate:
         return _Reader(given).certificate()
 
 
-def fingerprint(keys: Array) -> str:
+def fingerprint(keys: Float) -> str:
     """SHA-256 of the shape and the float64 numbers, so that a certificate cannot be held against other keys."""
     digest = hashlib.sha256(repr(keys.shape).encode())
     digest.update(np.ascontiguousarray(keys, dtype="<f8").data)  # as they lie in memory: no copy
@@ -160,7 +159,7 @@ def rationals(numbers: Numbers) -> Exact:
     return tuple(flint.fmpq(*float(x).as_integer_ratio()) for x in numbers)
 
 
-def floats(numbers: Numbers) -> Array:
+def floats(numbers: Numbers) -> Float:
     """The same numbers, each rounded to float64 where it is a rational."""
     if not isinstance(numbers, tuple):
         return numbers
@@ -236,7 +235,7 @@ class _Reader:
             return None
         return _numbers(self.given.get("query"), "query", self.shape[1])
 
-    def _direction(self) -> tuple[int, ...] | Array | None:
+    def _direction(self) -> tuple[int, ...] | Float | None:
         """A direction in floats, or in whole numbers where floats have too few digits for it."""
         if self.claim is not Claim.CEILING:
             return None
@@ -323,7 +322,7 @@ def _positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def _vector(value: Any, name: str, length: int) -> Array:
+def _vector(value: Any, name: str, length: int) -> Float:
     good = isinstance(value, list) and len(value) == length and all(_is_number(x) for x in value)
     if not good:
         raise InputError(f"The certificate's {name!r} must be {length} finite numbers.")
@@ -360,7 +359,7 @@ def _indices(value: Any, count: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _distribution(target: Array, allowed: tuple[int, ...] | None) -> Array:
+def _distribution(target: Float, allowed: tuple[int, ...] | None) -> Float:
     """One share per key, with sum 1 and nothing on forbidden keys."""
     elsewhere = np.full(len(target), allowed is not None)
     elsewhere[list(allowed or ())] = False

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design import exact_answers, minimax
 from regard.design.answer import Design, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
@@ -26,8 +26,6 @@ from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
 from regard.design.verification import Verification, recheck
 from regard.errors import CouldNotFindOut
-
-Array = NDArray[np.float64]
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
@@ -77,7 +75,7 @@ def _searched(question: Question, place: Place) -> Tried | None:
     return None
 
 
-def _solutions(question: Question, place: Place) -> Iterator[tuple[Array, float, Balance]]:
+def _solutions(question: Question, place: Place) -> Iterator[tuple[Float, float, Balance]]:
     """Queries, their norms (infinite if no feasible one was found), and their duals; the quickest solver first."""
     points, limit = place.points, question.limit()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
@@ -92,13 +90,13 @@ def _solutions(question: Question, place: Place) -> Iterator[tuple[Array, float,
         yield several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
 
 
-def certified_shortest(question: Question, query: Array, dual: Balance) -> Design | None:
+def certified_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
     """The answer with its certificate, if the separate check confirms that this is the shortest query."""
     tried = _shortest(question, query, dual)
     return None if tried is None else answered(question, *tried)
 
 
-def _shortest(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
     """A certificate that the check confirms, or None.
 
     First the query as it is, a hair longer, in the quick arithmetic. The solver knows the direction better than the
@@ -116,7 +114,7 @@ def _shortest(question: Question, query: Array, dual: Balance) -> Tried | None:
     return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
 
 
-def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
     for hair in HAIRS:
         made = _shortest_certificate(question, query * (1 + hair), dual)
         verification = recheck(made, question.keys, strict=False, quick=True)
@@ -127,7 +125,7 @@ def _quickly(question: Question, query: Array, dual: Balance) -> Tried | None:
     return None
 
 
-def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
+def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:
     made = _shortest_certificate(question, query * (1 + HAIRS[0]), dual)
     verification = confirmed(made, question.keys)
     necessary = verification.numbers["lower_bound"]
@@ -140,7 +138,7 @@ def _carefully(question: Question, query: Array, dual: Balance) -> Tried | None:
     return (made, verification) if verification.holds else None
 
 
-def _shortest_certificate(question: Question, query: Array, dual: Balance) -> Certificate:
+def _shortest_certificate(question: Question, query: Float, dual: Balance) -> Certificate:
     return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm_above(query), gap=GAP)
 
 
@@ -219,7 +217,7 @@ def _refusal(question: Question) -> str:
     )
 
 
-def confirmed(made: Certificate, keys: Array) -> Verification:
+def confirmed(made: Certificate, keys: Float) -> Verification:
     """The separate check: the quick arithmetic, and where that does not confirm it and it is affordable, the strict."""
     quick = recheck(made, keys, strict=False)
     return quick if quick.holds or len(keys) > MANY else recheck(made, keys, strict=True)
@@ -251,7 +249,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
     )
 
 
-def _textbook(question: Question, query: Array | None) -> Textbook | None:
+def _textbook(question: Question, query: Float | None) -> Textbook | None:
     if question.eps is None or question.scale != 1 or query is None or not query.any():
         return None
     keys = question.keys if len(question.rows) == len(question.keys) else question.keys[question.rows]

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.design.certificate import Balance, floats
 from regard.design.problem import Problem
 from regard.rigor.exact import pivots
-
-Array = NDArray[np.float64]
 
 
 def combination_value(problem: Problem, combination: Balance, keep: NDArray[np.bool_] | None) -> float | None:
@@ -41,8 +40,8 @@ def combination_value(problem: Problem, combination: Balance, keep: NDArray[np.b
 
 
 def balanced(
-    rows: Array, weights: Array, basis: NDArray[np.intp], anchors: Array, mixture: Array
-) -> tuple[Array, Array] | None:
+    rows: Float, weights: Float, basis: NDArray[np.intp], anchors: Float, mixture: Float
+) -> tuple[Float, Float] | None:
     """Enclosures (mid, rad) of positive weights with sum 1 and sum w_i k_i = sum mu_m a_m / M, or None."""
     columns = _independent_columns(np.concatenate([rows, anchors]), len(basis) - 1)
     if columns is None:
@@ -71,7 +70,7 @@ def balanced(
     return full_mid, full_rad
 
 
-def _independent_columns(rows: Array, wanted: int) -> list[int] | None:
+def _independent_columns(rows: Float, wanted: int) -> list[int] | None:
     """All columns if `wanted` is their number; else columns of which the others are exact affine functions."""
     if wanted == rows.shape[1]:
         return list(range(wanted))

@@ -12,19 +12,17 @@ import math
 
 import flint
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.rigor import U, dot_enclosure, exact_sum, largest, row_chunks
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
-
-Array = NDArray[np.float64]
 
 COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
 LIBRARY_ULPS = 8  # what the quick tier grants NumPy's exp and log
 
 
-def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
+def sum_exp(mid: Float, rad: Float, *, strict: bool) -> flint.arb:
     """A number at or above sum_i exp(x_i) for all x_i in [mid_i - rad_i, mid_i + rad_i].
 
     >>> 2.0 <= above(sum_exp(np.zeros(2), np.zeros(2), strict=True)) < 2.0 + 1e-14
@@ -40,7 +38,7 @@ def sum_exp(mid: Array, rad: Array, *, strict: bool) -> flint.arb:
     return flint.arb(exact_sum(np.exp(highest)) * (1 + 2 * (LIBRARY_ULPS + 2) * U) + len(highest) * 1e-300)
 
 
-def entropy(weights: Array, *, strict: bool) -> flint.arb:
+def entropy(weights: Float, *, strict: bool) -> flint.arb:
     """A number at or below the entropy of weights / sum(weights): ln W - (sum w ln w) / W with W = sum w.
 
     >>> 1.0986122886 < below(entropy(np.ones(3), strict=False)) <= math.log(3)
@@ -52,7 +50,7 @@ def entropy(weights: Array, *, strict: bool) -> flint.arb:
     return entropy_ball(positive) if strict else entropy_floats(positive).lower()
 
 
-def entropy_floats(positive: Array) -> flint.arb:
+def entropy_floats(positive: Float) -> flint.arb:
     """The entropy of positive weights / their sum, enclosed, from NumPy's logarithms."""
     total = exact_sum(positive)
     logs = np.log(np.maximum(positive / total, 1e-300))  # what is less than that counts for less than 1e-297
@@ -61,7 +59,7 @@ def entropy_floats(positive: Array) -> flint.arb:
     return flint.arb(value, 2 * (LIBRARY_ULPS + 6) * U * size + len(positive) * 1e-297)
 
 
-def entropy_ball(positive: Array) -> flint.arb:
+def entropy_ball(positive: Float) -> flint.arb:
     """The entropy of positive weights / their sum, enclosed."""
     total, sum_w_log_w = flint.arb(0), flint.arb(0)
     for weight in positive:
@@ -71,7 +69,7 @@ def entropy_ball(positive: Array) -> flint.arb:
     return total.log() - sum_w_log_w / total
 
 
-def mean_above(shares: Array, mid: Array, rad: Array) -> flint.arb:
+def mean_above(shares: Float, mid: Float, rad: Float) -> flint.arb:
     """A number at or above sum_i p_i x_i / sum_i p_i for positive p and all x_i in [mid_i - rad_i, mid_i + rad_i]."""
     products, errors = shares * mid, shares * rad
     if not math.isfinite(largest(products) + largest(errors)):
@@ -81,7 +79,7 @@ def mean_above(shares: Array, mid: Array, rad: Array) -> flint.arb:
     return ((flint.arb(middle, 2 * U * abs(middle)) + flint.arb(rounding)) / flint.arb(whole, U * whole)).upper()
 
 
-def norm_above(vector: Array) -> float:
+def norm_above(vector: Float) -> float:
     """An upper bound of the Euclidean length; exact sums, so only a few roundings to allow for."""
     top = float(np.abs(vector).max(initial=0.0))
     if top == 0:
@@ -91,7 +89,7 @@ def norm_above(vector: Array) -> float:
 
 
 def slack_above(
-    keys: Array, weights: Array, anchors: Array, mixture: Array, *, refine: bool, top: float | None = None
+    keys: Float, weights: Float, anchors: Float, mixture: Float, *, refine: bool, top: float | None = None
 ) -> float:
     """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
 
@@ -111,7 +109,7 @@ def slack_above(
     return _length_above(parts, total, refine=refine, top=top)
 
 
-def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine: bool) -> float:
+def slack_to_target_above(keys: Float, weights: Float, target: Float, *, refine: bool) -> float:
     """An upper bound of || sum_i (w_i / W - p_i / P) k_i || for a prescribed distribution p."""
     total = exact_sum(weights)
     # W / P = 1 + (W - P) / P, to a few roundings of the small second part
@@ -121,7 +119,7 @@ def slack_to_target_above(keys: Array, weights: Array, target: Array, *, refine:
     return _length_above(parts, total, refine=refine) + 8 * U * (U + abs(excess)) * size
 
 
-def _columns_added(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     """sum over the parts of rows^T coefficients, enclosed in compensated sums; a few columns are copied at a time."""
     coefficients = np.concatenate([coefficients for _, coefficients in parts])
     sums = []
@@ -131,7 +129,7 @@ def _columns_added(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     return np.concatenate([mid for mid, _ in sums]), np.concatenate([rad for _, rad in sums])
 
 
-def _length_above(parts: list[tuple[Array, Array]], total: float, *, refine: bool, top: float | None = None) -> float:
+def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: bool, top: float | None = None) -> float:
     """An upper bound of || sum over the parts of rows^T coefficients || / total; top: of the first part, if known."""
     tops = {} if top is None else {id(parts[0][0]): top}
     for rows, _ in parts:

@@ -13,16 +13,15 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design.minimax import Minimax
 from regard.design.shifted import Shifted
 from regard.design.shortest import log_sum_exp, shortest
 
-Array = NDArray[np.float64]
-
 MOST_CHOSEN = 16  # keys: each cuts the others into one more run
 
 
-def shortest_even(points: Array, chosen: NDArray[np.intp], eps: float, *, gap: float = 2e-10) -> Minimax | None:
+def shortest_even(points: Float, chosen: NDArray[np.intp], eps: float, *, gap: float = 2e-10) -> Minimax | None:
     """The shortest query that gives each of the chosen points (n x d) at least 1/(s + eps), or None.
 
     None: no even query was found, or an uneven one is shorter. What is returned is as good as its bounds.
@@ -51,7 +50,7 @@ def shortest_even(points: Array, chosen: NDArray[np.intp], eps: float, *, gap: f
 
 
 def _with_bounds(
-    points: Array, anchors: Array, weights: Array, query: Array, limit: float, iterations: int
+    points: Float, anchors: Float, weights: Float, query: Float, limit: float, iterations: int
 ) -> Minimax | None:
     """The same with the mixture that balances the weights best, and what both prove; None if it has a negative part."""
     apart, off = anchors[1:] - anchors[0], weights @ points - anchors[0]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
-from regard.rigor import Floats
 
 Indices = NDArray[np.intp]
 
@@ -39,11 +39,11 @@ class Membership:
     key: int
     inside: bool
     proof: str
-    query: Floats | None = None
+    query: Float | None = None
     whole_query: tuple[int, ...] | None = None
     support: Indices | None = None
-    weights: Floats | None = None
-    radii: Floats | None = None
+    weights: Float | None = None
+    radii: Float | None = None
     exact_weights: tuple[flint.fmpq, ...] | None = None
 
 
@@ -51,9 +51,9 @@ class Membership:
 class Guess:
     """What floating point believes: a query that wins, or rows and positive weights that combine to the key."""
 
-    query: Floats | None
+    query: Float | None
     support: Indices
-    weights: Floats
+    weights: Float
 
 
 def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: float = 60.0) -> Membership:
@@ -158,7 +158,7 @@ class _Search:
                 return True
             self._remove(drop)
 
-    def _project(self, normal: Floats) -> tuple[Floats, Floats]:
+    def _project(self, normal: Float) -> tuple[Float, Float]:
         """Coordinates in the active rows' span, and the part outside it; twice, so that it is orthogonal."""
         Q = self.Q[:, : len(self.active)]
         inner = normal @ Q
@@ -166,7 +166,7 @@ class _Search:
         again = rest @ Q
         return inner + again, rest - Q @ again
 
-    def _add(self, p: int, inner: Floats, rest: Floats, multiplier: float) -> None:
+    def _add(self, p: int, inner: Float, rest: Float, multiplier: float) -> None:
         m = len(self.active)
         length = math.sqrt(rest @ rest)
         self.Q[:, m], self.R[:m, m], self.R[m, m] = rest / length, inner, length
@@ -206,13 +206,13 @@ class _Search:
     def support(self) -> Indices:
         return self.pool[self.active][self.u > 0]
 
-    def weights(self) -> Floats:
+    def weights(self) -> Float:
         """Weights on the rows themselves; the method's are on differences of length 1."""
         w = (self.u / self.lengths[self.active])[self.u > 0]
         return np.asarray(w / w.sum() if len(w) else w, dtype=np.float64)
 
 
-def _first_to_vanish(u: Floats, r: Floats) -> tuple[int, float]:
+def _first_to_vanish(u: Float, r: Float) -> tuple[int, float]:
     falling = r > 0
     if not falling.any():
         return -1, math.inf
@@ -236,7 +236,7 @@ def _first_pool(K: NDArray[Any], j: int) -> Indices:
     return np.asarray(order[order != j], dtype=np.intp)
 
 
-def _scores(K: NDArray[Any], q: Floats) -> Floats:
+def _scores(K: NDArray[Any], q: Float) -> Float:
     if K.dtype == np.float64:
         return np.asarray(K @ q, dtype=np.float64)
     step = max(1, (1 << 20) // max(K.shape[1], 1))
@@ -363,7 +363,7 @@ def _shortened(K: NDArray[Any], j: int, query: list[int]) -> tuple[int, ...]:
     return tuple(query)
 
 
-def _as_floats(K: NDArray[Any], j: int, query: list[int]) -> Floats | None:
+def _as_floats(K: NDArray[Any], j: int, query: list[int]) -> Float | None:
     """Floats that still win: the query rounded, or, for a thin cone, a nearby direction from a reduced lattice."""
     top = max(abs(x) for x in query)
     rounded = np.array([x / top for x in query])
@@ -424,7 +424,7 @@ def _common_denominator(weights: list[flint.fmpq]) -> int:
     return math.lcm(*(int(w.q) for w in weights))
 
 
-def _floats(x: NDArray[Any]) -> Floats:
+def _floats(x: NDArray[Any]) -> Float:
     return np.asarray(x, dtype=np.float64)
 
 

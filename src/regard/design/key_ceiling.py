@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
@@ -39,8 +40,6 @@ from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
 from regard.errors import CouldNotFindOut
 from regard.progress import Progress
-
-Array = NDArray[np.float64]
 
 PRECISION = 1e-6  # how near the query must come to the ceiling that was proved
 
@@ -154,7 +153,7 @@ def _proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
     return _confirmed(question, None, direction=direction)
 
 
-def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: Array | None) -> Iterator[Array]:
+def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: Float | None) -> Iterator[Float]:
     """Queries that should leave the distinct others PRECISION / 4 in all: the shortest, or a proved direction."""
     keys, key, scale = question.keys, question.chosen[0], question.scale
     aim = math.log(PRECISION / 4)
@@ -172,7 +171,7 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
         yield unit_direction * ((math.log(len(distinct)) - aim) / (lead - rad).min() * (1 + 1e-6) / scale)
 
 
-def _outranking(points: Array | Shifted, aim: float, size: float) -> Iterator[Array]:
+def _outranking(points: Float | Shifted, aim: float, size: float) -> Iterator[Float]:
     """The shortest query that keeps ln sum exp of these points at `aim`, divided by their size, if one was found."""
     span = None
     if len(points) < points.shape[1] and not isinstance(points, Shifted):  # it lies in their span: far fewer numbers
@@ -227,11 +226,11 @@ def _copies(question: Question) -> int:
 
 def _confirmed(
     question: Question,
-    query: Array | None,
+    query: Float | None,
     *,
     support: tuple[int, ...] = (),
     combination: Balance | None = None,
-    direction: Array | tuple[int, ...] | None = None,
+    direction: Float | tuple[int, ...] | None = None,
 ) -> _Proof:
     """The proof, once the separate check has confirmed both sides; CouldNotFindOut if it does not."""
     made = question.certificate(Claim.CEILING, query=query, combination=combination, direction=direction, gap=PRECISION)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.array_types import Flags, Float
 from regard.design.shortest import onto_constraint
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 MOST_ITERATIONS = 25  # the rest of a slow target's way is cheaper alone, with a real Hessian
 FEW_DIMENSIONS = 32  # up to here exact Hessians, from all products of two coordinates of a key
@@ -30,14 +28,14 @@ GROUP = 1 << 21  # scores held at once (targets x keys): beyond this the group f
 class Together:
     """What the iteration ended with, one row per target; `upper` is inf where no feasible query was found."""
 
-    queries: Array
-    weights: Array
-    lower: Array
-    upper: Array
+    queries: Float
+    weights: Float
+    lower: Float
+    upper: Float
 
 
 def shortest_together(
-    points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp], *, gap: float = 2e-10
+    points: Float, anchors: Float, bounds: Float, own: NDArray[np.intp], *, gap: float = 2e-10
 ) -> Together:
     """Solve one problem per row of `anchors`; `own[t]` is the point that does not compete for target t, or -1.
 
@@ -56,7 +54,7 @@ def shortest_together(
     return Together(**joined)
 
 
-def _unfinished(count: int, points: Array) -> Together:
+def _unfinished(count: int, points: Float) -> Together:
     """No answers yet, for `count` targets."""
     n, d = points.shape
     return Together(
@@ -77,7 +75,7 @@ class _Group:
     MEMORY = ("steps", "turns", "inverse_curvatures")  # lists of such arrays
 
     def __init__(
-        self, points: Array, anchors: Array, bounds: Array, own: NDArray[np.intp], exact: _Hessians | None
+        self, points: Float, anchors: Float, bounds: Float, own: NDArray[np.intp], exact: _Hessians | None
     ) -> None:
         self.points, self.exact = points, exact
         count, (n, d) = len(anchors), points.shape
@@ -90,9 +88,9 @@ class _Group:
         self.multiplier = np.zeros(count)
         self.cut = np.zeros(count, dtype=bool)  # did the last line search shorten the step?
         self.off_path = np.zeros(count)
-        self.steps: list[Array] = []  # the memory of BFGS: steps, turns of the Lagrangian's gradient, 1 / step.turn
-        self.turns: list[Array] = []
-        self.inverse_curvatures: list[Array] = []
+        self.steps: list[Float] = []  # the memory of BFGS: steps, turns of the Lagrangian's gradient, 1 / step.turn
+        self.turns: list[Float] = []
+        self.inverse_curvatures: list[Float] = []
         self.lower = self._dual_bounds()
         self.upper = np.full(count, np.inf)
         self.best_query, self.best_dual = self.query.copy(), self.query.copy()  # a dual point is kept as its query
@@ -111,7 +109,7 @@ class _Group:
         self._hand_over(out, np.ones(len(self.index), dtype=bool))
         return out
 
-    def _dual_bounds(self) -> Array:
+    def _dual_bounds(self) -> Float:
         entropy = self.value - _dot(self.weights, self.scores)
         return np.asarray(np.maximum(entropy - self.bounds, 0.0) / np.maximum(_norm(self.gradient), FLAT))
 
@@ -137,7 +135,7 @@ class _Group:
         self.turns.append(turn)
         self.inverse_curvatures.append(np.where(usable, 1 / np.where(usable, curvature, 1.0), 0.0))
 
-    def _apply_inverse(self, vectors: Array) -> Array:
+    def _apply_inverse(self, vectors: Float) -> Float:
         """The inverse Hessian of the Lagrangian times each vector, exact or by the two loops of BFGS."""
         if self.exact is not None:
             hessians = self.exact(self.weights, self.gradient + self.anchors, self.multiplier)
@@ -159,7 +157,7 @@ class _Group:
             vectors += part[:, :, None] * step
         return vectors
 
-    def _line_search(self, step: Array) -> Array:
+    def _line_search(self, step: Float) -> Float:
         """Armijo backtracking on ½||q||² + lam f(q) along the step; sets scores, values and weights."""
         change = step @ self.points.T
         change -= _dot(step, self.anchors)[:, None]
@@ -211,12 +209,12 @@ class _Group:
 class _Hessians:
     """I + lam Cov_w(P) for every target: the second moments of all targets are one product of matrices."""
 
-    def __init__(self, points: Array) -> None:
+    def __init__(self, points: Float) -> None:
         self.d = points.shape[1]
         self.upper = np.triu_indices(self.d)
         self.products = points[:, self.upper[0]] * points[:, self.upper[1]]
 
-    def __call__(self, weights: Array, means: Array, multipliers: Array) -> Array:
+    def __call__(self, weights: Float, means: Float, multipliers: Float) -> Float:
         moments = np.empty((len(weights), self.d, self.d))
         moments[:, self.upper[0], self.upper[1]] = weights @ self.products
         moments[:, self.upper[1], self.upper[0]] = moments[:, self.upper[0], self.upper[1]]
@@ -224,15 +222,15 @@ class _Hessians:
         return np.asarray(np.eye(self.d) + multipliers[:, None, None] * moments)
 
 
-def _dot(left: Array, right: Array) -> Array:
+def _dot(left: Float, right: Float) -> Float:
     return np.asarray(np.einsum("td,td->t", left, right))
 
 
-def _norm(rows: Array) -> Array:
+def _norm(rows: Float) -> Float:
     return np.asarray(np.sqrt(_dot(rows, rows)))
 
 
-def _softmax(scores: Array, own: NDArray[np.intp]) -> tuple[Array, Array]:
+def _softmax(scores: Float, own: NDArray[np.intp]) -> tuple[Float, Float]:
     """Log-sum-exp and softmax of each row, without its own point, whose score becomes a harmless 0."""
     rows = np.flatnonzero(own >= 0)
     scores[rows, own[rows]] = -np.inf

@@ -7,7 +7,7 @@ from 0 through the best query of every norm. So one path answers two questions:
 - `shortest_minimax`: the first point with F <= 0, that is, the shortest query that meets every constraint;
 - `strongest`: the point of norm R, the most that a query of that norm can do (with a huge R: of any norm).
 
-Each step solves a quadratic model with the exact Hessian I + L Cov_w(P); its dual has one variable a constraint and
+Each step solves a quadratic model with the exact Hessian I + L Cov_w(P); its dual has one variable per constraint and
 is solved by non-negative least squares. Bounds: with w = softmax(P q) and mu the normalised multipliers,
 F >= H(w) - mu.b - ||q|| ||P^T w - A^T mu|| for every q. Nothing here is trusted afterwards: see `certificate`.
 """
@@ -19,12 +19,10 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design.shortest import HOPELESS, STIFFEST, log_sum_exp
 from regard.rigor import row_chunks
-
-Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 300
 FEW_DIMENSIONS = 64  # up to which NumPy solves the model sooner than SciPy has found the routine
@@ -36,9 +34,9 @@ PATIENCE = 25  # iterations without any better bound, after which rounding has t
 class Minimax:
     """A query, dual weights over points and anchors, and the bounds they give on what was asked (norm or value)."""
 
-    query: Array
-    weights: Array
-    mixture: Array  # mu, a distribution over the anchors
+    query: Float
+    weights: Float
+    mixture: Float  # mu, a distribution over the anchors
     lower: float
     upper: float
     iterations: int
@@ -48,18 +46,18 @@ class Minimax:
 class _Point:
     """Everything known at one query."""
 
-    query: Array
+    query: Float
     value: float  # F(q)
-    excess: Array  # each constraint's value
-    weights: Array
-    mean: Array  # P^T w
+    excess: Float  # each constraint's value
+    weights: Float
+    mean: Float  # P^T w
     entropy: float
 
 
 class _Path:
     """The quadratic model along the path, for fixed points, anchors and bounds."""
 
-    def __init__(self, points: Array, anchors: Array, bounds: Array) -> None:
+    def __init__(self, points: Float, anchors: Float, bounds: Float) -> None:
         self.points, self.anchors, self.bounds = points, anchors, bounds
         self.now = self.at(np.zeros(points.shape[1]))
         self.penalty = 0.0  # L
@@ -67,7 +65,7 @@ class _Path:
         self.cut = False
         self.off_path = 0.0
 
-    def at(self, query: Array, scores: Array | None = None) -> _Point:
+    def at(self, query: Float, scores: Float | None = None) -> _Point:
         scores = self.points @ query if scores is None else scores
         level, weights = log_sum_exp(scores)
         excess = level - self.anchors @ query - self.bounds
@@ -80,11 +78,11 @@ class _Path:
             entropy=level - float(weights @ scores),
         )
 
-    def slack(self, mixture: Array) -> Array:
+    def slack(self, mixture: Float) -> Float:
         """P^T w - A^T mu, the vector whose length limits what any query can gain."""
         return self.now.mean - mixture @ self.anchors
 
-    def dual_numerator(self, mixture: Array) -> float:
+    def dual_numerator(self, mixture: Float) -> float:
         return self.now.entropy - float(mixture @ self.bounds)
 
     def model(self) -> bool:
@@ -109,7 +107,7 @@ class _Path:
         self.right = now.excess - self.slopes @ self.back_query
         return bool(self.gram.any())
 
-    def multipliers(self, total: float | None = None) -> Array:
+    def multipliers(self, total: float | None = None) -> Float:
         """The model's multipliers; with `total` their sum is prescribed (a point of the path, not its end)."""
         gram, right = self.gram, self.right
         if len(right) == 1:
@@ -126,7 +124,7 @@ class _Path:
             shift += missing
         return np.asarray(multipliers * (total / multipliers.sum()))
 
-    def advance(self, multipliers: Array) -> None:
+    def advance(self, multipliers: Float) -> None:
         """One step with these multipliers, shortened until ½||q||² + L F(q) has fallen enough."""
         self.penalty = float(multipliers.sum())
         self.mixture = multipliers / self.penalty
@@ -150,7 +148,7 @@ class _Path:
         self.off_path = sqrt(residual @ residual) / max(sqrt(trial.query @ trial.query), 1e-300)
 
 
-def _solved(hessian: Array, right: Array) -> Array:
+def _solved(hessian: Float, right: Float) -> Float:
     """H^-1 R for a positive definite H, which is overwritten."""
     if len(hessian) <= FEW_DIMENSIONS:
         root = np.linalg.inv(np.linalg.cholesky(hessian))  # by a root, so that what follows stays symmetric
@@ -161,7 +159,7 @@ def _solved(hessian: Array, right: Array) -> Array:
     return np.asarray(cho_solve(factor, right, overwrite_b=True, check_finite=False))
 
 
-def _non_negative(gram: Array, right: Array) -> Array:
+def _non_negative(gram: Float, right: Float) -> Float:
     """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A."""
     size = np.sqrt(np.maximum(np.diag(gram), 1e-14 * np.trace(gram)))
     scaled = gram / np.outer(size, size)
@@ -174,7 +172,7 @@ def _non_negative(gram: Array, right: Array) -> Array:
     return np.asarray(_least_squares(scaled, right / size) / size)
 
 
-def _least_squares(scaled: Array, right: Array) -> Array:
+def _least_squares(scaled: Float, right: Float) -> Float:
     """The same where some are zero, as non-negative least squares with a root of A."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import nnls
@@ -195,7 +193,7 @@ def _least_squares(scaled: Array, right: Array) -> Array:
     return np.asarray(solution)
 
 
-def shortest_minimax(points: Array, anchors: Array, bounds: Array, *, gap: float = 2e-10) -> Minimax:
+def shortest_minimax(points: Float, anchors: Float, bounds: Float, *, gap: float = 2e-10) -> Minimax:
     """min ||q|| subject to F(q) <= 0, to a relative gap, or the best bounds that were reached."""
     path = _Path(points, anchors, bounds)
     best = Minimax(
@@ -243,7 +241,7 @@ def _closer(path: _Path, best: Minimax) -> Minimax:
     return best
 
 
-def _levelled(path: _Path) -> Array:
+def _levelled(path: _Path) -> Float:
     """The current query, moved as little as possible so that the active anchors score alike to the last digit.
 
     The smaller eps, the sharper the demand that they do: an unevenness of x costs x / eps of the norm.
@@ -256,7 +254,7 @@ def _levelled(path: _Path) -> Array:
     return np.asarray(query)
 
 
-def _factor_to_feasible(path: _Path, query: Array, most: float) -> float:
+def _factor_to_feasible(path: _Path, query: Float, most: float) -> float:
     """t near 1, at most `most`, with F(t q) <= 0, by Newton steps along the ray; inf if there is none."""
     factor = 1.0
     for _ in range(8):
@@ -269,13 +267,13 @@ def _factor_to_feasible(path: _Path, query: Array, most: float) -> float:
     return inf
 
 
-def _next_factor(path: _Path, point: _Point, query: Array, factor: float) -> float:
+def _next_factor(path: _Path, point: _Point, query: Float, factor: float) -> float:
     """A Newton step towards F(t q) = 0 from the point t q, a small overshoot included; inf where F does not fall."""
     slope = float((point.mean - path.anchors[int(np.argmax(point.excess))]) @ query)
     return factor - point.value / slope * (1 + 1e-3) + 4e-16 if slope < 0 else inf
 
 
-def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, gap: float = 2e-10) -> Minimax:
+def strongest(points: Float, anchors: Float, bounds: Float, radius: float, *, gap: float = 2e-10) -> Minimax:
     """min F(q) over ||q|| <= radius, to an absolute gap in nats; `lower` and `upper` bound that minimum."""
     path = _Path(points, anchors, bounds)
     best = Minimax(
@@ -303,7 +301,7 @@ def strongest(points: Array, anchors: Array, bounds: Array, radius: float, *, ga
     return best
 
 
-def _widest(points: Array) -> float:
+def _widest(points: Float) -> float:
     """The largest variance of a coordinate, without a copy of the points."""
     mean = points.mean(axis=0)
     return float((np.einsum("nd,nd->d", points, points) / len(points) - mean**2).max())

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design import minimax
 from regard.design.certificate import Balance, Verb
 from regard.design.question import Geometry, Question
-
-Array = NDArray[np.float64]
 
 REACH = 1e8  # how far out, in units of the keys' size, the far end of the path is taken to be
 POOL = 1_000_000  # numbers among which a basis is looked for: the heaviest keys alone may all lie on one line
@@ -50,7 +49,7 @@ def _strongest_combinations(question: Question, place: Geometry, copies: NDArray
         yield Balance(weights=weights, mixture=mixture, basis=combination.basis)
 
 
-def combinations(points: Array, anchors: Array, weights: Array, mixture: Array) -> list[Balance]:
+def combinations(points: Float, anchors: Float, weights: Float, mixture: Float) -> list[Balance]:
     """Candidate combinations: tiny weights taken as zero or not, each balanced and with a basis to solve for.
 
     Weights that are nearly equal are tried as equal ones first: these prove a whole number exactly.
@@ -68,7 +67,7 @@ def combinations(points: Array, anchors: Array, weights: Array, mixture: Array) 
     return candidates
 
 
-def _balance(points: Array, weights: Array, target: Array) -> Array:
+def _balance(points: Float, weights: Float, target: Float) -> Float:
     """Weights near the given ones, on their support, with sum 1 and sum w p = t to rounding: w (1 + (p - t).y + c)."""
     support = np.flatnonzero(weights > 0)
     kept = weights[support] / weights[support].sum()
@@ -85,7 +84,7 @@ def _balance(points: Array, weights: Array, target: Array) -> Array:
     return full
 
 
-def _basis(points: Array, weights: Array) -> NDArray[np.intp]:
+def _basis(points: Float, weights: Float) -> NDArray[np.intp]:
     """Rows to solve for: heavy and well-conditioned together, by QR with pivoting on the columns w_i (p_i, 1)."""
     from scipy.linalg import qr
 
@@ -98,6 +97,6 @@ def _basis(points: Array, weights: Array) -> NDArray[np.intp]:
     return np.sort(pool[order[:rank]])
 
 
-def _entropy(weights: Array) -> float:
+def _entropy(weights: Float) -> float:
     positive = weights[weights > 0] / weights.sum()
     return float(-(positive @ np.log(positive)))

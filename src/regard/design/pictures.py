@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design.answer import Ceiling, Design
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, save
 from regard.pictures import figure as new_figure
@@ -15,17 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 MOST_BARS = 30
 
 
-def draw(answer: Design | Ceiling, keys: Array, path: str) -> None:
+def draw(answer: Design | Ceiling, keys: Float, path: str) -> None:
     """Write a picture of a design to a file; its ending says the format."""
     save(sketch(answer, keys), path)
 
 
-def sketch(answer: Design | Ceiling, keys: Array) -> Figure:
+def sketch(answer: Design | Ceiling, keys: Float) -> Figure:
     """The picture as a matplotlib figure: for keys in the plane the geometry, and always the weights."""
     flat = keys.shape[1] == 2
     figure = new_figure(9.6 if flat else 6.4, 4.4)
@@ -40,7 +39,7 @@ def _chosen(answer: Design | Ceiling) -> list[int]:
     return [answer.key] if isinstance(answer, Ceiling) else list(answer.chosen)
 
 
-def _weights(answer: Design | Ceiling, keys: Array) -> Array:
+def _weights(answer: Design | Ceiling, keys: Float) -> Float:
     """The weights that the answer's query really gives, or equal ones where there is no query."""
     if isinstance(answer, Design) and answer.weights is not None:
         return answer.weights
@@ -52,7 +51,7 @@ def _weights(answer: Design | Ceiling, keys: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _plane(axes: Axes, answer: Design | Ceiling, keys: Array) -> None:
+def _plane(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     weights, chosen = _weights(answer, keys), _chosen(answer)
     _hull(axes, keys)
     colours = [VERMILION if i in chosen else BLUE for i in range(len(keys))]
@@ -73,7 +72,7 @@ def _plane(axes: Axes, answer: Design | Ceiling, keys: Array) -> None:
         axes.legend(fontsize=8, loc="best")
 
 
-def _arrow(axes: Axes, query: Array, keys: Array, colour: str, label: str) -> None:
+def _arrow(axes: Axes, query: Float, keys: Float, colour: str, label: str) -> None:
     """The direction of a query, drawn as long as the keys are wide: norms are in the legend."""
     centre = keys.mean(axis=0)
     reach = 0.6 * float(np.linalg.norm(keys - centre, axis=1).max(initial=1e-300))
@@ -83,7 +82,7 @@ def _arrow(axes: Axes, query: Array, keys: Array, colour: str, label: str) -> No
     axes.plot([], [], color=colour, label=label)
 
 
-def _hull(axes: Axes, keys: Array) -> None:
+def _hull(axes: Axes, keys: Float) -> None:
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -93,7 +92,7 @@ def _hull(axes: Axes, keys: Array) -> None:
     axes.fill(corners[:, 0], corners[:, 1], color=BLUE, alpha=0.08, zorder=1)
 
 
-def _bars(axes: Axes, answer: Design | Ceiling, keys: Array) -> None:
+def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     weights, chosen = _weights(answer, keys), _chosen(answer)
     shown = np.arange(len(keys))
     if len(keys) > MOST_BARS:

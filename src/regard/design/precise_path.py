@@ -13,7 +13,7 @@ functions, so that Newton's method knows what it does (they are self-concordant)
 nat that they change. At the minimum mu_m = soft / (L (t + a_m.q)) sums to 1 and D^T softmax(D q) - A^T mu = -q / L: the
 dual side comes for free, and what the smoothing costs is at most soft times the number of anchors.
 
-Slow beside the float solvers (about a millisecond a step, a hundred steps), and used only where these are not enough.
+Slow beside the float solvers (a hundred steps of about a millisecond), and used only where these are not enough.
 """
 
 from __future__ import annotations

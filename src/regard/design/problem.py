@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.design import evaluate
 from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
-
-Array = NDArray[np.float64]
 
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
@@ -55,7 +54,7 @@ class Problem:
     A copy of the points is made only where somebody asks for them: products run over the keys as they lie there.
     """
 
-    def __init__(self, certificate: Certificate, keys: Array, strict: bool) -> None:
+    def __init__(self, certificate: Certificate, keys: Float, strict: bool) -> None:
         question = certificate.question
         self.certificate, self.strict = certificate, strict
         self.verb, self.eps, self.scale = question.verb, question.eps, certificate.scale
@@ -71,7 +70,7 @@ class Problem:
         self.target = None if question.target is None else question.target[rows]
 
     @cached_property
-    def points(self) -> Array:
+    def points(self) -> Float:
         everything = not self.masked and self.verb is not Verb.COPY
         return self.keys if everything else self.keys[self.competing]
 
@@ -180,7 +179,7 @@ class FloatLevel:
             length = evaluate.slack_above(points, weights, self.anchors, mixture, refine=self.refine, top=top)
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
-    def _leads(self, anchors: Array, query: Array) -> Iterator[tuple[Array, Array]]:
+    def _leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
         """scale (a - k_i).q for every point, as an enclosure, for one anchor a after the other."""
         careful = (rigor.margins(self.problem.points, anchor, query) for anchor in anchors)
         for mid, rad in careful if self.refine else self._plain_leads(anchors, query):
@@ -191,7 +190,7 @@ class FloatLevel:
                 scaled = self.scale * mid
                 yield scaled, (self.scale * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
 
-    def _plain_leads(self, anchors: Array, query: Array) -> Iterator[tuple[Array, Array]]:
+    def _plain_leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
         """Differences of scores, each score with its bound: one product with the keys for all anchors."""
         problem = self.problem
         if problem.masked:  # what is masked may be of any size: it stays out of the sums and of their bounds
@@ -205,7 +204,7 @@ class FloatLevel:
                 mid = own - scores
                 yield mid, (error + own_error) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)
 
-    def _divergence(self, target: Array, query: Array) -> flint.arb:
+    def _divergence(self, target: Float, query: Float) -> flint.arb:
         """KL(p || softmax) = ln sum exp(s_i - s_0) + sum p_i (s_0 - s_i) - H(p), from above."""
         first = int(self.problem.competing[int(np.argmax(target))])
         lead, rad = next(self._leads(self.problem.keys[first : first + 1], query))
@@ -226,7 +225,7 @@ class FloatLevel:
         return evaluate.entropy_ball(target) if self.strict or self.refine else evaluate.entropy_floats(target)
 
 
-def _floats(numbers: Numbers) -> Array:
+def _floats(numbers: Numbers) -> Float:
     """Float levels are for floats: rationals go to the exact level."""
     if isinstance(numbers, tuple):
         raise TypeError("rationals must be checked exactly")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
 from regard.design.shifted import Shifted
 from regard.errors import InputError
 from regard.rigor import largest, row_blocks
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 FEW_NUMBERS = 1 << 14  # of keys: up to here a copy costs next to nothing
@@ -29,10 +29,10 @@ class Question:
     """Keys, which of them may be attended to, what is wanted of which, and the factor on all scores."""
 
     verb: Verb
-    keys: Array  # n x d
+    keys: Float  # n x d
     rows: Rows  # the allowed keys
     chosen: tuple[int, ...]  # the keys to copy or share, counted from 0
-    target: Array | None  # one share per key
+    target: Float | None  # one share per key
     scale: float
     eps: float | None = None
     kl: float | None = None
@@ -78,7 +78,7 @@ class Question:
         alike[alike] = (self.keys[self.competing[alike]] == own).all(axis=1)
         return np.asarray(alike)
 
-    def placed(self) -> Array:
+    def placed(self) -> Float:
         """The competing points and under them the anchors, moved so that the anchors' mean is the origin.
 
         It is the only copy of the keys that a question makes, in a fresh array: whoever asks may write to it.
@@ -97,7 +97,7 @@ class Question:
             both[count:] = 0.0
         return both
 
-    def _moved(self, origin: Array, more: int) -> Array:
+    def _moved(self, origin: Float, more: int) -> Float:
         """The competing keys less an origin, and room for some more rows; in blocks, so that no second copy is made."""
         rows, width = self.competing, self.keys.shape[1]
         moved = np.empty((len(rows) + more, width))
@@ -128,12 +128,12 @@ class Question:
 class Geometry:
     """Points and anchors moved to the anchors' mean, scaled to size 1, and in as few dimensions as they span."""
 
-    points: Array
-    anchors: Array
+    points: Float
+    anchors: Float
     unit: float
-    frame: Array | None  # columns: the coordinates' directions in the original space
+    frame: Float | None  # columns: the coordinates' directions in the original space
 
-    def query(self, solution: Array, scale: float) -> Array:
+    def query(self, solution: Float, scale: float) -> Float:
         """A query of the solver's in the original space."""
         direction = solution if self.frame is None else self.frame @ solution
         return np.asarray(direction / (self.unit * scale))
@@ -160,10 +160,10 @@ def geometry(question: Question) -> Geometry:
 class Lying:
     """Points and anchors for a solver, from the keys as they lie in memory: neither copied nor scaled."""
 
-    points: Array | Shifted
-    anchors: Array
+    points: Float | Shifted
+    anchors: Float
 
-    def query(self, solution: Array, scale: float) -> Array:
+    def query(self, solution: Float, scale: float) -> Float:
         return np.asarray(solution / scale)
 
 
@@ -188,11 +188,11 @@ def as_they_lie(question: Question) -> Lying | None:
     return Lying(Shifted(keys, middle, left_out), np.zeros((1, keys.shape[1])))
 
 
-def _mean_key(target: Array, keys: Array) -> Array:
+def _mean_key(target: Float, keys: Float) -> Float:
     return np.asarray((target / target.sum()) @ keys)[None, :]
 
 
-def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Array, Rows, float]:
+def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Float, Rows, float]:
     """Keys as float64, the rows that may be attended to, and the largest absolute value."""
     array, top = _checked_array(keys)
     number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
@@ -210,7 +210,7 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     return array, np.flatnonzero(mask), top
 
 
-def _checked_array(keys: ArrayLike) -> tuple[Array, float]:
+def _checked_array(keys: ArrayLike) -> tuple[Float, float]:
     """Keys as float64, finite and of a range that squares can take; what is good already is read once."""
     good = type(keys) in (np.ndarray, np.memmap) and keys.dtype == np.float64 and keys.ndim == 2 and keys.size  # type: ignore[union-attr]
     array = np.ascontiguousarray(keys) if good else check_array(keys, what="keys", ndim=2)
@@ -223,7 +223,7 @@ def _checked_array(keys: ArrayLike) -> tuple[Array, float]:
     return array, top
 
 
-def _refuse_range(array: Array) -> None:
+def _refuse_range(array: Float) -> None:
     """Squares of differences between keys must neither overflow nor vanish."""
     apart = 2 * float((array.max(axis=0) / 2 - array.min(axis=0) / 2).max())
     if apart > 1e140:
@@ -266,7 +266,7 @@ def checked_positive(value: float | None, name: str, meaning: str) -> float | No
     return float(value)
 
 
-def checked_target(target: ArrayLike, count: int, rows: Rows) -> Array:
+def checked_target(target: ArrayLike, count: int, rows: Rows) -> Float:
     """A distribution over the keys: non-negative, summing to 1 within 1e-6, nothing on forbidden keys."""
     p = check_array(target, what="target", ndim=1)
     if len(p) != count:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from regard.array_types import Float
 
 
 class Shifted:
@@ -27,7 +27,7 @@ class Shifted:
 
     __array_ufunc__ = None  # so that `weights @ rows` comes here and not to NumPy
 
-    def __init__(self, keys: Array, anchor: Array, left_out: Sequence[int] = (), across: Array | None = None) -> None:
+    def __init__(self, keys: Float, anchor: Float, left_out: Sequence[int] = (), across: Float | None = None) -> None:
         self.keys, self.anchor, self.across = keys, anchor, across
         self.left_out = np.sort(np.asarray(left_out, dtype=np.intp))
         self.shape = (len(keys) - len(left_out), keys.shape[1])
@@ -39,25 +39,25 @@ class Shifted:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __matmul__(self, vector: Array) -> Array:
+    def __matmul__(self, vector: Float) -> Float:
         vector, products = self.level(vector), np.empty(len(self))
         for keys, some in self.runs:
             np.matmul(keys, vector, out=products[some])
         products -= self.anchor @ vector
         return products
 
-    def __rmatmul__(self, weights: Array) -> Array:
+    def __rmatmul__(self, weights: Float) -> Float:
         mean = -weights.sum() * self.anchor
         for keys, some in self.runs:
             mean += weights[some] @ keys
         return self.level(mean)
 
-    def __getitem__(self, some: NDArray[np.intp]) -> Array:
+    def __getitem__(self, some: NDArray[np.intp]) -> Float:
         """Some of the rows, by their numbers."""
         rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
         rows -= self.anchor
         return self.level(rows)
 
-    def level(self, vectors: Array) -> Array:
+    def level(self, vectors: Float) -> Float:
         """The part of one vector, or of each of several rows, at right angles to `across`."""
         return vectors if self.across is None else np.asarray(vectors - (vectors @ self.across) @ self.across.T)

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.design.shifted import Shifted
-
-Array = NDArray[np.float64]
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
 SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
@@ -38,8 +36,8 @@ HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 
 class Shortest:
     """A query on the constraint, the dual weights, and the bounds that they give; `upper` is inf if none was found."""
 
-    query: Array
-    weights: Array
+    query: Float
+    weights: Float
     lower: float
     upper: float
     iterations: int
@@ -49,7 +47,7 @@ class Shortest:
         return self.upper / self.lower - 1 if self.lower > 0 else inf
 
 
-def shortest(rows: Array | Shifted, bound: float, *, gap: float = 2e-10) -> Shortest:
+def shortest(rows: Float | Shifted, bound: float, *, gap: float = 2e-10) -> Shortest:
     """Solve it to the given relative gap, or return the best bounds that were reached.
 
     Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint.
@@ -75,7 +73,7 @@ def shortest(rows: Array | Shifted, bound: float, *, gap: float = 2e-10) -> Shor
 class _Search:
     """Where the iteration stands: the point, the best bounds so far, and what is believed about the curvature."""
 
-    def __init__(self, rows: Array | Shifted, bound: float) -> None:
+    def __init__(self, rows: Float | Shifted, bound: float) -> None:
         n, d = rows.shape
         self.rows, self.bound = rows, bound
         self.sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
@@ -117,7 +115,7 @@ class _Search:
         before, self.gradient = self.gradient, self.weights @ self.rows
         self.turn = self.last_step + self.multiplier * (self.gradient - before)
 
-    def _search_along(self, step: Array) -> float:
+    def _search_along(self, step: Float) -> float:
         """Halve the step until ½||q||² + lam f(q) has fallen enough; scores are linear in q: no further product."""
         change, multiplier, query = self.rows @ step, self.multiplier, self.query
         square, cross, stretch = query @ query, query @ step, step @ step
@@ -164,7 +162,7 @@ class _Search:
         return max(entropy - self.bound, 0.0) / length if length > 0 else inf
 
 
-def log_sum_exp(scores: Array) -> tuple[float, Array]:
+def log_sum_exp(scores: Float) -> tuple[float, Float]:
     """LSE and softmax of one vector of scores."""
     top = scores.max()
     weights = np.exp(scores - top)
@@ -173,7 +171,7 @@ def log_sum_exp(scores: Array) -> tuple[float, Array]:
     return float(top) + log(total), weights
 
 
-def onto_constraint(scores: Array, bound: float, start: float) -> float:
+def onto_constraint(scores: Float, bound: float, start: float) -> float:
     """The factor t near `start` with LSE(t scores) <= bound, by Newton from the infeasible side; inf if none."""
     factor = start
     for _ in range(30):
@@ -190,7 +188,7 @@ def onto_constraint(scores: Array, bound: float, start: float) -> float:
     return inf
 
 
-def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
+def update_inverse(inverse: Float, step: Float, turn: Float) -> None:
     """The BFGS update of an inverse Hessian, in place; skipped where the curvature is lost in rounding."""
     curvature = step @ turn
     if not curvature > 1e-12 * sqrt(step @ step) * sqrt(turn @ turn):
@@ -201,7 +199,7 @@ def update_inverse(inverse: Array, step: Array, turn: Array) -> None:
     inverse += half.T
 
 
-def rebuilt_inverse(rows: Array | Shifted, weights: Array, mean: Array, multiplier: float, sample: int) -> Array:
+def rebuilt_inverse(rows: Float | Shifted, weights: Float, mean: Float, multiplier: float, sample: int) -> Float:
     """(I + lam Cov_w(rows))^-1, the covariance from rows taken at even steps along the cumulated weights."""
     d = rows.shape[1]
     if sample < len(weights):
@@ -219,7 +217,7 @@ def rebuilt_inverse(rows: Array | Shifted, weights: Array, mean: Array, multipli
     return _inverse(hessian)
 
 
-def _inverse(hessian: Array) -> Array:
+def _inverse(hessian: Float) -> Float:
     """The inverse of I plus a positive semidefinite matrix; the matrix is overwritten."""
     if len(hessian) <= SMALL:
         values, vectors = np.linalg.eigh(hessian)

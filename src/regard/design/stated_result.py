@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.design.certificate import Certificate, Claim, Verb, floats
 from regard.design.evaluate import above, norm_above
 from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
 from regard.design.problem import Problem
 
-Array = NDArray[np.float64]
 LONG = 1e4  # scores beyond this have lost digits that their weights need
 LOST = 1e-9  # divergences below this have lost their digits in float64
 NEAR = 1e-9  # how close a figure must be that the certificate does not state itself
 
 
 def check_stated(
-    outer: Mapping[str, Any], certificate: Certificate, keys: Array, proved: Mapping[str, float]
+    outer: Mapping[str, Any], certificate: Certificate, keys: Float, proved: Mapping[str, float]
 ) -> tuple[list[tuple[str, bool]], tuple[str, ...]]:
     """Statements about the fields of a whole result, and the names of those that were not checked."""
     checks = _checks(certificate, keys, proved)
@@ -47,7 +47,7 @@ def _holds(check: Callable[[Any], bool], value: Any) -> bool:
         return False
 
 
-def _checks(certificate: Certificate, keys: Array, proved: Mapping[str, float]) -> dict[str, Callable[[Any], bool]]:
+def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) -> dict[str, Callable[[Any], bool]]:
     question, claim = certificate.question, certificate.claim
     query = None if certificate.query is None else floats(certificate.query)
     norm = certificate.norm if certificate.norm is not None else proved.get("norm")
@@ -94,7 +94,7 @@ def _near(expected: float | None) -> Callable[[Any], bool]:
     )
 
 
-def _all_near(expected: Array | None) -> Callable[[Any], bool]:
+def _all_near(expected: Float | None) -> Callable[[Any], bool]:
     if expected is None:
         return lambda value: value is None
     return lambda value: (
@@ -110,7 +110,7 @@ def _rows(certificate: Certificate) -> NDArray[np.intp]:
     return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
 
 
-def attention_weights(certificate: Certificate, keys: Array, top: float | None = None) -> Array:
+def attention_weights(certificate: Certificate, keys: Float, top: float | None = None) -> Float:
     """The attention of all keys under the certificate's query (n numbers); forbidden keys get 0.
 
     In 32 digits or more where scores are long: in float64 they have lost the digits that weights are made of.
@@ -129,7 +129,7 @@ def attention_weights(certificate: Certificate, keys: Array, top: float | None =
     return weights
 
 
-def _scores(keys: Array, rows: NDArray[np.intp], query: Array, scale: float, top: float) -> Array:
+def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top: float) -> Float:
     """k_i.q for the rows, up to a constant: plain, from differences of keys, or in 32 digits."""
     longest = float(np.abs(query).max()) * scale * keys.shape[1]  # score, of keys of size 1
     if top * longest < LONG:
@@ -138,7 +138,7 @@ def _scores(keys: Array, rows: NDArray[np.intp], query: Array, scale: float, top
     return leads if apart * longest < LONG else -rigor.margins(keys[rows], keys[rows[0]], query)[0]
 
 
-def _leads(keys: Array, rows: NDArray[np.intp], query: Array) -> tuple[Array, float]:
+def _leads(keys: Float, rows: NDArray[np.intp], query: Float) -> tuple[Float, float]:
     """(k_i - k_0).q for the rows, and the largest number in a difference; in blocks, so that no copy is made of all."""
     leads, apart = np.empty(len(rows)), 0.0
     for some, block in rigor.row_blocks(keys, rows):
@@ -147,7 +147,7 @@ def _leads(keys: Array, rows: NDArray[np.intp], query: Array) -> tuple[Array, fl
     return leads, apart
 
 
-def attention(certificate: Certificate, keys: Array, weights: Array) -> float:
+def attention(certificate: Certificate, keys: Float, weights: Float) -> float:
     """What the question measures: the key's weight, the least of the shared ones, or the divergence."""
     question = certificate.question
     if question.verb is not Verb.MATCH or question.target is None:

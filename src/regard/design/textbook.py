@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.rigor import row_chunks
-
-Array = NDArray[np.float64]
 
 FEW = 64  # keys that are looked at before the rest
 TOLERANCE = 1e-9  # how far products of keys may be from 0 and 1 and still count as orthonormal or unit
@@ -26,12 +24,12 @@ class Textbook:
     """A closed form, where it comes from, its query and norm, and the norm its statement promises."""
 
     name: str
-    query: Array
+    query: Float
     norm: float
     promised_norm: float
 
 
-def copying_query(keys: Array, index: int, eps: float) -> Array:
+def copying_query(keys: Float, index: int, eps: float) -> Float:
     """q = 2 ln(n/eps) k_j: for unit keys with every other key at distance >= 1 from k_j.
 
     Then k_j.k_j - k_i.k_j = ||k_i - k_j||² / 2 >= 1/2, so the others' total is at most (n-1) eps/n < eps.
@@ -42,7 +40,7 @@ def copying_query(keys: Array, index: int, eps: float) -> Array:
     return np.asarray(2 * (log(len(keys)) - log(eps)) * keys[index])
 
 
-def sharing_query(keys: Array, indices: Sequence[int], eps: float) -> Array:
+def sharing_query(keys: Float, indices: Sequence[int], eps: float) -> Float:
     """q = T sum_S k with T = ln((n-s)/eps): for orthonormal keys; norm T sqrt(s).
 
     Scores are T on S and 0 elsewhere, so each of S gets 1/(s + (n-s) e^-T) = 1/(s + eps), exactly.
@@ -56,7 +54,7 @@ def sharing_query(keys: Array, indices: Sequence[int], eps: float) -> Array:
     return np.asarray(max(log(rest) - log(eps), 0.0) * keys[list(indices)].sum(axis=0))
 
 
-def shortest_for_orthonormal(keys: Array, indices: Sequence[int], eps: float) -> Array:
+def shortest_for_orthonormal(keys: Float, indices: Sequence[int], eps: float) -> Float:
     """The shortest query that gives each of S at least 1/(s+eps), for orthonormal keys.
 
     q = T [ ((n-s)/n) sum_S k - (s/n) sum_rest k ], of norm T sqrt(s (n-s) / n): the same scores less their mean,
@@ -75,7 +73,7 @@ def shortest_for_orthonormal(keys: Array, indices: Sequence[int], eps: float) ->
     return np.asarray(strength * (((n - s) / n) * keys[chosen].sum(axis=0) - (s / n) * keys[~chosen].sum(axis=0)))
 
 
-def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook | None:
+def textbook_query(keys: Float, indices: Sequence[int], eps: float) -> Textbook | None:
     """The closed form whose assumption these keys meet (to 1e-9), or None."""
     if len(keys) > keys.shape[1] and len(indices) > 1:
         return None  # more keys than dimensions: not orthonormal, and sharing has no other closed form
@@ -91,7 +89,7 @@ def textbook_query(keys: Array, indices: Sequence[int], eps: float) -> Textbook 
     return None
 
 
-def _unit_and_apart(keys: Array, index: int) -> bool:
+def _unit_and_apart(keys: Float, index: int) -> bool:
     """Are all keys of length 1, and all others at distance 1 or more from this one? The first that is not ends it."""
     own, near = keys[index], 0
     for some in row_chunks(len(keys), keys.shape[1]):
@@ -106,5 +104,5 @@ def _unit_and_apart(keys: Array, index: int) -> bool:
     return near == 1
 
 
-def _norm(query: Array) -> float:
+def _norm(query: Float) -> float:
     return float(np.linalg.norm(query))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.design.answer import Design, Designs
 from regard.design.certificate import Balance, Verb, fingerprint
 from regard.design.certified import GAP, SOLVER_GAP, certified_shortest, solve
@@ -21,8 +22,6 @@ from regard.design.question import (
     checked_target,
 )
 from regard.errors import CouldNotFindOut, InputError
-
-Array = NDArray[np.float64]
 
 
 def copy(
@@ -116,7 +115,7 @@ def copy_many(
     questions = [
         Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, top=top, digest=digest) for j in chosen
     ]
-    solutions: list[tuple[Array | None, Array]] = [(None, np.zeros(0))] * len(chosen)
+    solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1:
         solutions = _together(array, rows, chosen, math.log(eps))
     answers, unanswered = [], {}
@@ -131,8 +130,8 @@ def copy_many(
 
 
 def _together(
-    keys: Array, rows: NDArray[np.intp], chosen: tuple[int, ...], limit: float
-) -> list[tuple[Array | None, Array]]:
+    keys: Float, rows: NDArray[np.intp], chosen: tuple[int, ...], limit: float
+) -> list[tuple[Float | None, Float]]:
     """A query and dual weights for each chosen key, found together; None for the query where it did not finish."""
     points = keys[rows]
     points -= points.mean(axis=0)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import rigor
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.design import evaluate
 from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb, fingerprint
@@ -36,8 +37,6 @@ from regard.design.stated_result import check_stated
 from regard.design.wording import at_least, at_most, fraction
 from regard.errors import InputError
 from regard.results import Result
-
-Array = NDArray[np.float64]
 
 PRECISION = 128  # bits of the balls
 WIDEST_GAP = {Claim.SHORTEST: 1e-9, Claim.STRONGEST: 1e-9, Claim.CEILING: 1e-6}  # a wider one says too little
@@ -95,7 +94,7 @@ def verify(
     return recheck(whole, keys, strict=strict, outer=outer)
 
 
-def _refuse_other_keys(shape: Any, sha256: Any, keys: Array) -> None:
+def _refuse_other_keys(shape: Any, sha256: Any, keys: Float) -> None:
     if list(keys.shape) != shape or fingerprint(keys) != sha256:
         raise InputError(
             f"The certificate was made for other keys, of shape {shape}; these are of shape "
@@ -104,7 +103,7 @@ def _refuse_other_keys(shape: Any, sha256: Any, keys: Array) -> None:
 
 
 def recheck(
-    certificate: Certificate, keys: Array, *, strict: bool, quick: bool = False, outer: Mapping[str, Any] | None = None
+    certificate: Certificate, keys: Float, *, strict: bool, quick: bool = False, outer: Mapping[str, Any] | None = None
 ) -> Verification:
     """`verify` for keys that are known to be the right ones; `quick`: plain products only."""
     checker = _Checker(certificate, Problem(certificate, keys, strict), quick=quick)

@@ -18,12 +18,12 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import InputError
 from regard.files import read_file
 from regard.results import Result
 
-Floats = NDArray[np.float64]
 STEP = 2048  # rows that one step compares
 MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
 
@@ -119,7 +119,7 @@ def _fingerprint(stored: NDArray[Any]) -> str:
     return hashlib.sha256(head + np.ascontiguousarray(stored).tobytes()).hexdigest()
 
 
-def _inverse_covariance(K: Floats) -> Floats:
+def _inverse_covariance(K: Float) -> Float:
     size = float(np.abs(K).max()) or 1.0
     X = (K - K.mean(axis=0)) / size
     covariance = X.T @ X / len(K)
@@ -127,7 +127,7 @@ def _inverse_covariance(K: Floats) -> Floats:
     return np.asarray(np.linalg.pinv(covariance + ridge * np.eye(K.shape[1])), dtype=np.float64)
 
 
-def _screened(K: Floats, which: list[int], matrix: Floats | None) -> dict[int, str]:
+def _screened(K: Float, which: list[int], matrix: Float | None) -> dict[int, str]:
     """Rows whose recipe, applied again, does not win."""
     failed, centre = {}, K.mean(axis=0)
     for start in range(0, len(which), 256):
@@ -140,7 +140,7 @@ def _screened(K: Floats, which: list[int], matrix: Floats | None) -> dict[int, s
     return failed
 
 
-def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
+def _unsure(K: Float, some: list[int], Q: Float) -> list[NDArray[np.intp]]:
     """For each query, the rows that float64 cannot prove to score less than the query's own row."""
     d = K.shape[1]
     top = max(float(np.abs(K).max()), 1e-300)
@@ -162,13 +162,13 @@ def _unsure(K: Floats, some: list[int], Q: Floats) -> list[NDArray[np.intp]]:
     return [np.concatenate(parts) for parts in unsure]
 
 
-def _length_above(X: Floats) -> Floats:
+def _length_above(X: Float) -> Float:
     """The rows' lengths, no less than they are (to a few roundings) even where the squares underflow or overflow."""
     with np.errstate(over="ignore"):  # to infinity, with which nothing is proved
         return np.asarray(np.linalg.norm(X, axis=1) + 1e-150)
 
 
-def _beats(winner: Floats, loser: Floats, q: Sequence[Any] | Floats) -> bool:
+def _beats(winner: Float, loser: Float, q: Sequence[Any] | Float) -> bool:
     """(winner - loser).q > 0, certainly: in balls, with more and more digits until they are exact."""
     query = [x if isinstance(x, flint.fmpz) else float(x) for x in q]
     for bits in (128, 512, 16384):
@@ -183,7 +183,7 @@ def _beats(winner: Floats, loser: Floats, q: Sequence[Any] | Floats) -> bool:
     return False
 
 
-def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str | None:
+def _own_proof(K: Float, j: int, way: str, proof: dict[str, Any] | None) -> str | None:
     """What is wrong with the proof of row j; None if it holds."""
     if proof is None:
         return "the certificate holds no proof of it"
@@ -200,7 +200,7 @@ def _own_proof(K: Floats, j: int, way: str, proof: dict[str, Any] | None) -> str
     return None if holds else "its rows do not combine to it with positive weights"
 
 
-def _query_wins(K: Floats, j: int, query: Any) -> bool:
+def _query_wins(K: Float, j: int, query: Any) -> bool:
     if not isinstance(query, list) or len(query) != K.shape[1]:
         return False
     try:
@@ -215,7 +215,7 @@ def _query_wins(K: Floats, j: int, query: Any) -> bool:
     return bool(np.isfinite(q).all()) and all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
 
 
-def _combines_exactly(K: Floats, j: int, support: list[int], weights: list[str]) -> bool:
+def _combines_exactly(K: Float, j: int, support: list[int], weights: list[str]) -> bool:
     try:
         w = [_rational(text) for text in weights]
     except (ValueError, ZeroDivisionError):
@@ -235,7 +235,7 @@ def _combines_exactly(K: Floats, j: int, support: list[int], weights: list[str])
     return True
 
 
-def _combines_in_balls(K: Floats, j: int, support: list[int]) -> bool:
+def _combines_in_balls(K: Float, j: int, support: list[int]) -> bool:
     """d + 1 rows: the one solution of sum w k = k_j, sum w = 1 is enclosed, and must be positive."""
     d = K.shape[1]
     if len(support) != d + 1:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.rigor import SLACK, Floats, product_bound
-
-Singles = NDArray[np.float32]
+from regard.array_types import Float, Single
+from regard.rigor import SLACK, product_bound
 
 BLOCK = 1 << 20  # numbers that one step holds as float64: 8 MB
 QUERIES = 512  # rows that one task screens
@@ -27,10 +26,10 @@ U32 = 2.0**-24
 class Screen:
     """What a task needs: the rows over 2^exponent in float32 with their bound, the mean, a matrix for queries."""
 
-    keys: Singles  # n x (d + 1), the last column the bound b_i
+    keys: Single  # n x (d + 1), the last column the bound b_i
     exponent: int
-    centre: Floats
-    whiten: Floats | None = None
+    centre: Float
+    whiten: Float | None = None
 
 
 def blocks(n: int, d: int) -> Iterator[slice]:
@@ -55,7 +54,7 @@ def prepare(rows: NDArray[Any]) -> Screen:
     return Screen(keys=keys, exponent=exponent, centre=total)
 
 
-def whitening(rows: NDArray[Any], centre: Floats) -> Floats:
+def whitening(rows: NDArray[Any], centre: Float) -> Float:
     """The inverse covariance of the rows, kept away from singular; q = W (k_j - centre) points where j stands out."""
     n, d = rows.shape
     covariance = np.zeros((d, d))
@@ -67,7 +66,7 @@ def whitening(rows: NDArray[Any], centre: Floats) -> Floats:
     return np.asarray(np.linalg.inv(covariance + ridge * np.eye(d)), dtype=np.float64)
 
 
-def queries(chunk: Floats, centre: Floats, whiten: Floats | None) -> Singles:
+def queries(chunk: Float, centre: Float, whiten: Float | None) -> Single:
     """The screening queries of some rows, as float32 of largest entry near 1."""
     q = chunk - centre
     q = q if whiten is None else q @ whiten
@@ -100,7 +99,7 @@ def best_rivals(rows: NDArray[Any], j: int, screen: Screen, count: int) -> NDArr
     return np.asarray(np.argpartition(-scores, count)[:count], dtype=np.intp)
 
 
-def _best_of_others(q: Singles, which: NDArray[np.intp], keys: Singles) -> Floats:
+def _best_of_others(q: Single, which: NDArray[np.intp], keys: Single) -> Float:
     """max over i != j of fl(k_i.q_j + b_i ||q_j||), which is at least max k_i.q_j."""
     lengths = _up(np.linalg.norm(q.astype(np.float64), axis=1))
     wide = np.concatenate([q, lengths[:, None]], axis=1)
@@ -114,6 +113,6 @@ def _best_of_others(q: Singles, which: NDArray[np.intp], keys: Singles) -> Float
     return best.astype(np.float64)
 
 
-def _up(x: Floats) -> Singles:
+def _up(x: Float) -> Single:
     """float32 numbers above x, with room for the rounding of x itself."""
     return np.nextafter((x * (1 + 1e-6)).astype(np.float32), np.float32(np.inf))

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Array
 from regard.coursework.answers import inside
 from regard.errors import InputError
 
-Array = NDArray[Any]
 Answers = Mapping[str, Array]  # by name
 Asked = Callable[[list[Array]], Answers]  # rows for every stream in, answers out
 
@@ -101,7 +100,7 @@ class Questions:
         return {**answers, "all": ask(_copied(self.base))}
 
     def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
-        """What does not hold, a sentence each; Differs where nothing else is found and the processes disagree."""
+        """What does not hold, one sentence for each; Differs where nothing else is found and the processes disagree."""
         broken, first = [], answers["first"]
         whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
         if not whole:

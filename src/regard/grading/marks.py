@@ -209,7 +209,7 @@ class ClassMarks(Result):
 
     @property
     def overruled(self) -> list[str]:
-        """What persons changed, a line each."""
+        """What persons changed, one line per change."""
         return [overruled_line(row, one) for row in self.rows for one in row.questions if one.overruled]
 
     def totals(self) -> list[float]:

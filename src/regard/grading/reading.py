@@ -32,10 +32,10 @@ class Mistakes:
     """Collects what is wrong, each in one sentence that says where."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.sentences: list[str] = []
 
     def add(self, where: str, said: str) -> None:
-        self.found.append(f"{where}: {said}")
+        self.sentences.append(f"{where}: {said}")
 
     def known(self, where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
         for key in table:
@@ -87,11 +87,11 @@ def read_assignment(path: str | os.PathLike[str]) -> Assignment:
         raise InputError(f"{place}: there is no such file; regard assignment new writes one.") from None
     mistakes = Mistakes()
     assignment = _assignment(table, place, mistakes)
-    if mistakes.found:
-        count = len(mistakes.found)
+    if mistakes.sentences:
+        count = len(mistakes.sentences)
         lines = [
             f"{place} has {count} mistake{'s' * (count != 1)}:",
-            *(f"  {n}. {m}" for n, m in enumerate(mistakes.found, 1)),
+            *(f"  {n}. {m}" for n, m in enumerate(mistakes.sentences, 1)),
         ]
         raise InputError("\n".join(lines))
     return assignment

@@ -38,8 +38,8 @@ def _add(name: str, done: dict[str, str]) -> None:
 
 def _body(text: str, name: str) -> str:
     """A module's lines with its imports as constants and its exports as what is returned."""
-    exports = [found[1] for found in EXPORT.findall(text)]
-    text = IMPORT.sub(lambda found: f'const {{{_renamed(found[1])}}} = modules["{_resolved(found[2], name)}"];', text)
+    exports = [match[1] for match in EXPORT.findall(text)]
+    text = IMPORT.sub(lambda match: f'const {{{_renamed(match[1])}}} = modules["{_resolved(match[2], name)}"];', text)
     text = EXPORT.sub(r"\1 \2", text).replace(" import(", " imported(")
     if left := LEFT.search(text):
         raise ValueError(f"{name}: {left.group()!r} cannot be bundled; write imports and exports as the others do")

@@ -42,12 +42,14 @@ def attention_steps(bench: Bench, own: Attention) -> tuple[Step, ...]:
     )
 
 
-def why_the_shortest(bench: Bench, found: Design | str | None) -> tuple[Why, ...]:
+def why_the_shortest(bench: Bench, shortest: Design | str | None) -> tuple[Why, ...]:
     """Why the shortest query does not point where its key does, where that is so."""
-    if isinstance(found, str) or found is None or found.query is None or not found.norm or len(bench.chosen) != 1:
+    if isinstance(shortest, str) or shortest is None or len(bench.chosen) != 1:
+        return ()
+    if shortest.query is None or not shortest.norm:
         return ()
     key = bench.keys[bench.chosen[0]]
-    cosine = float(found.query @ key) / (found.norm * float(np.linalg.norm(key)) or 1.0)
+    cosine = float(shortest.query @ key) / (shortest.norm * float(np.linalg.norm(key)) or 1.0)
     if cosine > AWAY:
         return ()
     return (

@@ -171,10 +171,10 @@ def _put(bench: Bench, item: str, change: Callable[[list[float]], list[float]]) 
 
 
 def _use_shortest(bench: Bench) -> None:
-    found = bench.design()
-    if found is None or isinstance(found, str) or found.query is None:
+    shortest = bench.design()
+    if shortest is None or isinstance(shortest, str) or shortest.query is None:
         raise InputError("There is no shortest query to take: choose keys that a query can serve.")
-    bench.query = bench.scene.words(found.query)
+    bench.query = bench.scene.words(shortest.query)
 
 
 def _rescale(bench: Bench, size: float) -> None:

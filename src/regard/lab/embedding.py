@@ -36,14 +36,14 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
     Traceback (most recent call last):
     regard.errors.InputError: An origin is a scheme and a host, such as https://course.example or http://localhost:8888, not '*'.
     """  # noqa: E501
-    found = [origin.lower().removesuffix("/") for origin in origins]
-    for origin, given in zip(found, origins, strict=True):
+    cleaned = [origin.lower().removesuffix("/") for origin in origins]
+    for origin, given in zip(cleaned, origins, strict=True):
         if not _ORIGIN.fullmatch(origin):
             raise InputError(
                 "An origin is a scheme and a host, such as https://course.example or http://localhost:8888, not "
                 f"{given!r}."
             )
-    return tuple(found)
+    return tuple(cleaned)
 
 
 def ancestors(origins: Sequence[str]) -> str:

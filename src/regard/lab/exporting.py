@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import CouldNotFindOut, InputError
-from regard.files import PARTIAL, write_file
+from regard.files import replace_folder, write_file
 from regard.lab.bundling import bundle
 from regard.lab.grids import Grid, around, grids, page_deeds
 from regard.lab.server import Lab, static_files
@@ -149,9 +147,9 @@ def _answers(lab: Lab, name: str, grid: Grid, counted: _Counted) -> dict[str, An
 
 def _answer(lab: Lab, name: str, words: dict[str, str]) -> dict[str, Any]:
     for _ in range(LOOKS):
-        found: dict[str, Any] = plain(lab.answer(name, words))
-        if not found["picture"].get("running"):
-            return {**found, "picture": _shorter({**found["picture"], "live": False})}
+        shown: dict[str, Any] = plain(lab.answer(name, words))
+        if not shown["picture"].get("running"):
+            return {**shown, "picture": _shorter({**shown["picture"], "live": False})}
         time.sleep(PAUSE)
     raise CouldNotFindOut(f"The page {name} did not come to an end with {words}; export fewer pages: --pages copy.")
 
@@ -245,21 +243,11 @@ def _is_ours(out: Path) -> bool:
 
 def _write(out: Path, files: Mapping[str, bytes]) -> None:
     """All files beside their place, then one rename; an earlier export goes when the new one is whole."""
-    out = out.absolute()
-    partial = out.with_name(f".{out.name}.{os.getpid()}{PARTIAL}")
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
     try:
-        for inner in sorted({(partial / name).parent for name in files}):
-            inner.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_file(partial / name, data)
-        if out.exists():
-            os.replace(out, old)
-        os.replace(partial, out)
+        with replace_folder(out) as partial:
+            for inner in sorted({(partial / name).parent for name in files}):
+                inner.mkdir(parents=True, exist_ok=True)
+            for name, data in files.items():
+                write_file(partial / name, data)
     except OSError as error:
-        if old.exists() and not out.exists():
-            os.replace(old, out)
         raise InputError(f"{out} cannot be written: {error.strerror or error}; name another folder.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

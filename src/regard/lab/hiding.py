@@ -26,11 +26,11 @@ def checked_parts(words: Sequence[str]) -> frozenset[str]:
     Traceback (most recent call last):
     regard.errors.InputError: There is nothing called 'proofs' to hide; there are answers, lines, why.
     """
-    found = [part.strip() for word in words for part in word.split(",") if part.strip()]
-    for part in found:
+    parts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    for part in parts:
         if part not in HIDEABLE:
             raise InputError(f"There is nothing called {part!r} to hide; there are {', '.join(HIDEABLE)}.")
-    return frozenset(found)
+    return frozenset(parts)
 
 
 def without(answer: Answer, hidden: frozenset[str]) -> Answer:

@@ -22,10 +22,10 @@ def typeset(text: str) -> tuple[tuple[str, bool], ...]:
     >>> [part for part, is_formula in typeset("So n = 10 keys.") if not is_formula]
     ['So ', ' keys.']
     """
-    found: list[tuple[str, bool]] = []
+    pairs: list[tuple[str, bool]] = []
     for piece in pieces(text):
-        found += [(_inline(part), True) for part in _lines(piece.text)] if piece.formula else [(piece.text, False)]
-    return tuple(found)
+        pairs += [(_inline(part), True) for part in _lines(piece.text)] if piece.formula else [(piece.text, False)]
+    return tuple(pairs)
 
 
 def _lines(formula: str) -> list[str]:
@@ -38,11 +38,11 @@ def _lines(formula: str) -> list[str]:
     if len(formula) <= LONG:
         return [formula]
     parts, start = [], 0
-    for found in RELATION.finditer(formula):
-        before = formula[: found.start()]
+    for relation in RELATION.finditer(formula):
+        before = formula[: relation.start()]
         if before.count("(") == before.count(")") and before.count("||") % 2 == 0:
-            parts.append(formula[start : found.start()])
-            start = found.end()
+            parts.append(formula[start : relation.start()])
+            start = relation.end()
     return [*(part for part in parts if part), formula[start:]]
 
 

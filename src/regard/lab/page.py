@@ -23,7 +23,7 @@ NO_LETTER = re.compile(r"<mi>(&#x0223C;|[~:;])</mi>")  # signs that the converte
 class Number:
     """A number beside the picture: a name for tests and scripts, a label for people, and how it is written.
 
-    Numbers with a column stand in a table, a row a label; the others in a list.
+    Numbers with a column stand in a table, one row per label; the others in a list.
     """
 
     name: str
@@ -113,8 +113,8 @@ def pages() -> dict[str, Page]:
     from regard.lab import pages as folder
 
     names = [module.name for module in pkgutil.iter_modules(folder.__path__)]
-    found: dict[str, Page] = {name: importlib.import_module(f"regard.lab.pages.{name}").PAGE for name in names}
-    return dict(sorted(found.items(), key=lambda item: item[1].place))
+    loaded: dict[str, Page] = {name: importlib.import_module(f"regard.lab.pages.{name}").PAGE for name in names}
+    return dict(sorted(loaded.items(), key=lambda item: item[1].place))
 
 
 def tex(value: float, digits: int = 4) -> str:
@@ -139,12 +139,12 @@ def mathml(formula: str, *, inline: bool = False) -> str:
     """
     numbers: list[str] = []
 
-    def put_away(found: re.Match[str]) -> str:
-        numbers.append(found[0])
+    def put_away(match: re.Match[str]) -> str:
+        numbers.append(match[0])
         return f"9{len(numbers) - 1:05d}7"
 
     made = _converted(NUMBER.sub(put_away, formula), inline)
-    return PLACE.sub(lambda found: numbers[int(found[1])], made)
+    return PLACE.sub(lambda match: numbers[int(match[1])], made)
 
 
 @lru_cache(maxsize=1024)

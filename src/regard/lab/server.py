@@ -345,8 +345,8 @@ def static_files() -> dict[str, Path]:
     """Every file that is served, by its address; no other one exists: the lab's, the charts', those of look."""
     files = {f"/{file.relative_to(STATIC).as_posix()}": file for file in STATIC.rglob("*") if file.suffix in KINDS}
     files |= {f"/look/{file.name}": file for file in LOOK.iterdir() if file.suffix in (".js", ".css")}
-    found = find_spec("uplot")
-    for folder in found.submodule_search_locations or [] if found else []:
+    spec = find_spec("uplot")
+    for folder in spec.submodule_search_locations or [] if spec else []:
         for name in ("uPlot.iife.js", "uPlot.min.css"):
             files[f"/charts/{name}"] = Path(folder) / "static" / name
     return files

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.lowrank.decompose import SURE, product_spectrum, spectrum
 from regard.lowrank.effect import SoftmaxEffect, softmax_effect
@@ -18,7 +19,6 @@ from regard.lowrank.sketches import Matrix, Sketch, SketchCheck
 from regard.lowrank.truncation import Truncation
 from regard.progress import Progress
 from regard.results import Result
-from regard.rigor.floats import Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,7 +183,7 @@ class Row:
     spectral_error: tuple[float, float] | None
     bound: float | None
     energy: float | None
-    singular_values: Floats = field(repr=False)
+    singular_values: Float = field(repr=False)
 
     def line(self, width: int) -> str:
         """Padded to the table's columns."""

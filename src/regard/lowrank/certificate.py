@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.rigor.floats import Floats, U
+from regard.array_types import Float
+from regard.rigor.floats import U
 from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above
 
 
@@ -15,15 +16,15 @@ from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above
 class Certificate:
     """What is proved about ``sigma_i(A)``: ``lower_i <= sigma_i(A) <= upper_i``, and the numbers it follows from."""
 
-    lower: Floats
-    upper: Floats
+    lower: Float
+    upper: Float
     residual: float  # >= ||A - U S V^T||_F
     left: float  # >= ||U^T U - I||_F
     right: float  # >= ||V^T V - I||_F
     coupling: float  # >= ||S (U^T U - I) S||_F
 
 
-def certify(left: Floats, values: Floats, right: Floats, *, residual: float, quick: bool = False) -> Certificate:
+def certify(left: Float, values: Float, right: Float, *, residual: float, quick: bool = False) -> Certificate:
     """Bounds on the singular values of A from any factors ``U, s, V`` and a bound on ``||A - U diag(s) V^T||``.
 
     |sigma_i(A) - sigma_i(U S V^T)| <= residual                                              (Weyl)
@@ -52,7 +53,7 @@ def certify(left: Floats, values: Floats, right: Floats, *, residual: float, qui
     )
 
 
-def _skewness(vectors: Floats, quick: bool) -> tuple[Floats, float]:
+def _skewness(vectors: Float, quick: bool) -> tuple[Float, float]:
     """``I - U^T U`` and a bound on its rounding error."""
     eye = np.eye(vectors.shape[1])
     if not quick:
@@ -63,7 +64,7 @@ def _skewness(vectors: Floats, quick: bool) -> tuple[Floats, float]:
 
 
 def residual_above(
-    source: tuple[Floats, ...], left: Floats, values: Floats, right: Floats, *, quick: bool = False
+    source: tuple[Float, ...], left: Float, values: Float, right: Float, *, quick: bool = False
 ) -> float:
     """At least ``||A - U S V^T||_F`` for ``source`` = (A,), or ``||A B^T - U S V^T||_F`` for (A, B).
 
@@ -85,7 +86,7 @@ def residual_above(
     return (math.sqrt(total) + 4 * U * norm_above(half_left) * norm_above(half_right)) * PAY
 
 
-def _enclose(values: Floats, residual: float, left: float, right: float, coupling: float) -> tuple[Floats, Floats]:
+def _enclose(values: Float, residual: float, left: float, right: float, coupling: float) -> tuple[Float, Float]:
     s = np.sort(np.abs(values))[::-1]
     square = s * s
     low = np.maximum(square * max(0.0, 1 - left), square - coupling)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.results import Result
-from regard.rigor.floats import Floats
 from regard.rigor.matrices import gamma, squares
 
 
@@ -22,10 +22,10 @@ class Statements(Result):
 
     energy: tuple[float, float]  # sum of sigma_i^2 lies between these
     squared_norm: tuple[float, float]  # and ||A||_F^2, summed from the entries, between these
-    tail: Floats  # sigma_k sqrt(k) / ||A||_F, at most 1
-    tail_margin: Floats  # how much of it is proved: the upper end
-    error: Floats  # the best rank k-1 has at most this spectral error
-    bound: Floats  # ||A||_F / sqrt(k)
+    tail: Float  # sigma_k sqrt(k) / ||A||_F, at most 1
+    tail_margin: Float  # how much of it is proved: the upper end
+    error: Float  # the best rank k-1 has at most this spectral error
+    bound: Float  # ||A||_F / sqrt(k)
 
     @property
     def answer(self) -> bool:
@@ -72,7 +72,7 @@ def statements(matrix: npt.ArrayLike) -> Statements:
     )
 
 
-def attaining(k: int, shape: tuple[int, int]) -> Floats:
+def attaining(k: int, shape: tuple[int, int]) -> Float:
     """A matrix with sigma_k = ||A||_F / sqrt(k): k equal singular values and no others, the only kind there is.
 
     Equality in k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 needs sigma_1 = ... = sigma_k and

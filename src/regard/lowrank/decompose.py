@@ -7,11 +7,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import certify, residual_above
 from regard.lowrank.singular import Spectrum, unit_of
-from regard.rigor.floats import Floats, U
+from regard.rigor.floats import U
 from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above, scale, squares, symmetric_norm
 
 TALL = 1.5  # from this many times more rows than columns the Gram matrix is the faster way
@@ -48,7 +49,7 @@ def spectrum(matrix: npt.ArrayLike, *, tolerance: float = SURE, method: str = "a
     return _in_full(a, name, tolerance)
 
 
-def _by_gram(a: Floats, name: str) -> Spectrum:
+def _by_gram(a: Float, name: str) -> Spectrum:
     unit, total = _measured(a, name)
     tall = a if a.shape[0] >= a.shape[1] else a.T
     upright = np.ascontiguousarray(tall if unit == 1 else tall * unit)
@@ -65,7 +66,7 @@ def _by_gram(a: Floats, name: str) -> Spectrum:
     )  # fmt: skip
 
 
-def _eigen_slack(product: Floats, w: Floats, s: Floats) -> float:
+def _eigen_slack(product: Float, w: Float, s: Float) -> float:
     """At least ||G - W W^T|| + ||W^T W - diag(s^2)||: how far the eigenvalues of G can be from s^2."""
     inner, slack_inner = gram(w)
     outer, slack_outer = gram(np.ascontiguousarray(w.T))
@@ -74,7 +75,7 @@ def _eigen_slack(product: Floats, w: Floats, s: Floats) -> float:
     return symmetric_norm(product - outer) + symmetric_norm(inner) + slack * PAY
 
 
-def _in_full(a: Floats, name: str, tolerance: float) -> Spectrum:
+def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
     unit, total = _measured(a, name)
     scaled = a if unit == 1 else a * unit
     u, s, v = _svd(scaled, name)
@@ -90,7 +91,7 @@ def _in_full(a: Floats, name: str, tolerance: float) -> Spectrum:
     )  # fmt: skip
 
 
-def _measured(a: Floats, name: str) -> tuple[float, float]:
+def _measured(a: Float, name: str) -> tuple[float, float]:
     """A power of two that makes squares safe, 1 for all usual matrices, and ||A||_F^2 in that unit."""
     total = squares(a)
     if 1e-150 < total < 1e150:  # then there is no need for another pass through the matrix
@@ -136,16 +137,16 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
     )  # fmt: skip
 
 
-Factors = tuple[Floats, Floats, Floats, float, float]
+Factors = tuple[Float, Float, Float, float, float]
 
 
-def _formed(a: Floats, b: Floats, name: str) -> Factors:
+def _formed(a: Float, b: Float, name: str) -> Factors:
     product = a @ b.T
     u, s, v = _svd(product, name)
     return u, s, v, residual_above((a, b), u, s, v), math.sqrt(squares(product))
 
 
-def _unformed(a: Floats, b: Floats, name: str) -> Factors:
+def _unformed(a: Float, b: Float, name: str) -> Factors:
     (qa, ra), (qb, rb) = np.linalg.qr(a), np.linalg.qr(b)
     core = ra @ rb.T
     small_u, s, small_v = _svd(core, name)
@@ -160,18 +161,18 @@ def _unformed(a: Floats, b: Floats, name: str) -> Factors:
     return u, s, v, residual * PAY, math.sqrt(squares(core))
 
 
-def _gap(target: Floats, left: Floats, right: Floats) -> float:
+def _gap(target: Float, left: Float, right: Float) -> float:
     """At least ||T - X Y||_F."""
     rest, slack = difference(target, np.ascontiguousarray(left.T), right)
     return norm_above(rest) + slack
 
 
-def _stretch(q: Floats) -> float:
+def _stretch(q: Float) -> float:
     """At least ||Q||_2, near 1 for nearly orthonormal columns."""
     return math.sqrt(1 + _gap(np.eye(q.shape[1]), q.T, q)) * PAY
 
 
-def _svd(a: Floats, name: str) -> tuple[Floats, Floats, Floats]:
+def _svd(a: Float, name: str) -> tuple[Float, Float, Float]:
     try:
         u, s, vt = np.linalg.svd(a, full_matrices=False)
     except np.linalg.LinAlgError:
@@ -180,8 +181,8 @@ def _svd(a: Floats, name: str) -> tuple[Floats, Floats, Floats]:
 
 
 def _summary(  # noqa: PLR0913 - all that a spectrum is made of
-    *, name: str, shape: tuple[int, int], method: str, values: Floats, lower: Floats, upper: Floats,
-    frobenius: float, left: Floats | None, right: Floats, floor: float, source: tuple[Floats, ...],
+    *, name: str, shape: tuple[int, int], method: str, values: Float, lower: Float, upper: Float,
+    frobenius: float, left: Float | None, right: Float, floor: float, source: tuple[Float, ...],
 ) -> Spectrum:  # fmt: skip
     """Everything that follows from singular values and their bounds."""
     # Never state less than this: an independent recomputation must be able to confirm it.
@@ -211,5 +212,5 @@ def _summary(  # noqa: PLR0913 - all that a spectrum is made of
     )
 
 
-def _unit(values: Floats) -> Floats:
+def _unit(values: Float) -> Float:
     return values / values[0] if values[0] > 0 else np.zeros_like(values)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.lowrank.singular import Spectrum
 from regard.results import Result
-from regard.rigor.floats import Floats
 from regard.rigor.matrices import PAY, gamma
 
 
@@ -35,7 +35,7 @@ def weight_change(error: float) -> tuple[float, float]:
     return (math.exp(2 * error) if error < 350 else math.inf), math.tanh(error / 2)
 
 
-def variation_bound(error: npt.ArrayLike, largest_weight: npt.ArrayLike) -> Floats:
+def variation_bound(error: npt.ArrayLike, largest_weight: npt.ArrayLike) -> Float:
     """Total variation possible where the largest weight is known: less than tanh(e/2) once one key dominates.
 
     A set of keys weighs at most 1 - p or at least p, p the largest weight; the excess
@@ -52,7 +52,7 @@ def variation_bound(error: npt.ArrayLike, largest_weight: npt.ArrayLike) -> Floa
     return np.where(free, peak, np.minimum(fixed, peak))
 
 
-def _excess(x: Floats, e: Floats) -> Floats:
+def _excess(x: Float, e: Float) -> Float:
     shrink = np.exp(-2 * e)
     denominator = x + (1 - x) * shrink
     return np.where(denominator > 0, x * (1 - x) * -np.expm1(-2 * e) / np.where(denominator > 0, denominator, 1), 0.0)
@@ -65,10 +65,10 @@ class SoftmaxEffect(Result):
     rank: int
     scale: float
     spectral_error: float
-    score_bound: Floats  # half the spread of a row's score errors is at most this
-    variation_bound: Floats  # so its weights change by at most this in total variation
-    score_error: Floats  # the half spread that was found
-    variation: Floats  # the total variation that was found
+    score_bound: Float  # half the spread of a row's score errors is at most this
+    variation_bound: Float  # so its weights change by at most this in total variation
+    score_error: Float  # the half spread that was found
+    variation: Float  # the total variation that was found
 
     def __str__(self) -> str:
         worst = int(np.argmax(self.variation_bound))
@@ -98,7 +98,7 @@ def softmax_effect(
     the mean of the y or 0, whichever is better; then :func:`variation_bound`. The bounds cover exact
     arithmetic; what is found is computed in double precision.
 
-    ``spectrum``: of M, or of a product such as W_Q W_K^T. ``inputs``: X, one query's input a row.
+    ``spectrum``: of M, or of a product such as W_Q W_K^T. ``inputs``: X, one row per query.
     ``key_inputs``: Y, the same X if left out. ``scale``: usually 1 / sqrt(head width).
 
     >>> from regard.lowrank import spectrum
@@ -130,17 +130,17 @@ def softmax_effect(
     )
 
 
-def _longest(rows: Floats) -> float:
+def _longest(rows: Float) -> float:
     return float(np.max(np.linalg.norm(rows, axis=1)))
 
 
-def _softmax(scores: Floats) -> Floats:
+def _softmax(scores: Float) -> Float:
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    weights: Floats = raised / raised.sum(axis=1, keepdims=True)
+    weights: Float = raised / raised.sum(axis=1, keepdims=True)
     return weights
 
 
-def _refuse(shape: tuple[int, int], x: Floats, y: Floats, scale: float) -> None:
+def _refuse(shape: tuple[int, int], x: Float, y: Float, scale: float) -> None:
     if x.shape[1] != shape[0] or y.shape[1] != shape[1]:
         raise InputError(
             f"The inputs need rows of {shape[0]} and {shape[1]} numbers to meet a matrix of shape {shape}, "

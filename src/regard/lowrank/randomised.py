@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.sketches import Matrix, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
 from regard.progress import Progress
-from regard.rigor.floats import Floats, U
+from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gamma, norm_above, squares
 
 
@@ -91,7 +92,7 @@ class _Kept:
     """The basis and what is certain about A - Y Q^T."""
 
     shape: tuple[int, int]
-    basis: Floats
+    basis: Float
     skew: float  # >= ||Q^T Q - I||
     drift: float  # >= what Y differs from A Q, and Q from orthonormal, can add to an error
     frobenius: float
@@ -99,7 +100,7 @@ class _Kept:
     residual_by: str
 
     @staticmethod
-    def of(matrix: Matrix, basis: Floats, image: Floats, total: float, name: str) -> _Kept:
+    def of(matrix: Matrix, basis: Float, image: Float, total: float, name: str) -> _Kept:
         if total != 0 and not 1e-150 < total < 1e150:
             raise InputError(f"{name}: its norm must lie between 1e-75 and 1e75 to be sketched; rescale it.")
         n, columns = basis.shape
@@ -116,7 +117,7 @@ class _Kept:
         return _Kept(shape, basis, skew, rounding + 2 * skew * norm, norm, residual, by)
 
 
-def _from_probes(chain: list[Floats], kept: _Kept, failure: float) -> tuple[float, float]:
+def _from_probes(chain: list[Float], kept: _Kept, failure: float) -> tuple[float, float]:
     """Bounds on ||E||_2: probable from above by (E^T E)^t w, certain from below by a Rayleigh quotient.
 
     ``chain`` holds w, E^T E w, (E^T E)^2 w, ...; an application rounds by at most ``noise`` times the vector,
@@ -137,7 +138,7 @@ def _from_probes(chain: list[Floats], kept: _Kept, failure: float) -> tuple[floa
     return math.hypot(math.sqrt(above), 2 * kept.drift) * PAY, below
 
 
-def _twice(matrix: Matrix, vectors: Floats, step: Steps, name: str) -> Floats:
+def _twice(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
     """A^T A X in one pass."""
     total = np.zeros_like(vectors)
     with np.errstate(all="ignore"):  # what overflows is refused by name
@@ -148,14 +149,14 @@ def _twice(matrix: Matrix, vectors: Floats, step: Steps, name: str) -> Floats:
     return total
 
 
-def _out(basis: Floats, vectors: Floats) -> Floats:
+def _out(basis: Float, vectors: Float) -> Float:
     """The part of the vectors at right angles to the basis; twice, so that rounding leaves nothing behind."""
     for _ in range(2):
         vectors = vectors - basis @ (basis.T @ vectors)
     return vectors
 
 
-def _last_pass(matrix: Matrix, basis: Floats, probes: Floats, step: Steps) -> tuple[Floats, float, list[Floats]]:
+def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tuple[Float, float, list[Float]]:
     """A Q, ||A||_F^2, and the probes with E^T E applied to them, in one reading."""
     columns, outside = basis.shape[1], _out(basis, probes)
     both = np.hstack([basis, outside])

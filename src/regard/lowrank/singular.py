@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.lowrank.certificate import Certificate, certify, residual_above
 from regard.lowrank.truncation import Truncation
 from regard.results import Result
-from regard.rigor.floats import Floats, U
+from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, gamma, norm_above
 
 
@@ -73,19 +74,19 @@ class Spectrum(Result):
     name: str
     shape: tuple[int, int]
     method: str  # "gram", "full"; for products "factors" (never formed) or "formed"
-    singular_values: Floats
-    lower: Floats
-    upper: Floats
+    singular_values: Float
+    lower: Float
+    upper: Float
     frobenius: float
-    energy: Floats  # share of ||A||_F^2 in the first k values, k = 1, 2, ...
-    bound: Floats  # the coursework's ||A||_F / sqrt(k), k = 1, 2, ...
+    energy: Float  # share of ||A||_F^2 in the first k values, k = 1, 2, ...
+    bound: Float  # the coursework's ||A||_F / sqrt(k), k = 1, 2, ...
     effective_rank: float
     stable_rank: float
     rank_at_least: int  # values proved to be positive
-    _left: Floats | None = field(repr=False)
-    _right: Floats = field(repr=False)
+    _left: Float | None = field(repr=False)
+    _right: Float = field(repr=False)
     _floor: float = field(repr=False)
-    _source: tuple[Floats, ...] = field(repr=False)  # the matrix, or the two factors of the product
+    _source: tuple[Float, ...] = field(repr=False)  # the matrix, or the two factors of the product
 
     @property
     def error_bound(self) -> float:
@@ -170,9 +171,9 @@ class Spectrum(Result):
             upper=proof.upper,
         )
 
-    def bilinear(self, x: Floats, y: Floats) -> Floats:
+    def bilinear(self, x: Float, y: Float) -> Float:
         """``X M Y^T``, through the factors where the matrix is a product."""
-        product: Floats = x @ self._source[0] @ (y.T if len(self._source) == 1 else (y @ self._source[1]).T)
+        product: Float = x @ self._source[0] @ (y.T if len(self._source) == 1 else (y @ self._source[1]).T)
         return product
 
     @property
@@ -184,7 +185,7 @@ class Spectrum(Result):
     def _upright(self) -> bool:
         return self._left is not None or self.shape[0] >= self.shape[1]
 
-    def _enclosure(self, source: tuple[Floats, ...]) -> Certificate:
+    def _enclosure(self, source: tuple[Float, ...]) -> Certificate:
         """From U, s, V; the Gram way keeps no U, so it is A V / s. All of it near 1, as squares need."""
         units = [unit_of(part, "matrix to check") for part in source]
         scaled = [part * unit for part, unit in zip(source, units, strict=True)]
@@ -199,7 +200,7 @@ class Spectrum(Result):
             return dataclasses.replace(proof, lower=np.zeros_like(values), upper=np.zeros_like(values))
         return dataclasses.replace(proof, lower=proof.lower / unit, upper=proof.upper / unit)
 
-    def _project(self, right: Floats) -> tuple[Floats, float]:
+    def _project(self, right: Float) -> tuple[Float, float]:
         """A V_k, and what its rounding and the small skewness of V_k can add to the error."""
         upright = self._source[0] if self._upright else self._source[0].T
         k = right.shape[1]
@@ -242,7 +243,7 @@ class Spectrum(Result):
         return sketch(self)
 
 
-def unit_of(matrix: Floats, what: str) -> float:
+def unit_of(matrix: Float, what: str) -> float:
     """The power of two that brings the largest entry to between 1/2 and 1: multiplying by it rounds nothing.
 
     >>> unit_of(np.array([[3.0, -5.0]]), "matrix")
@@ -262,8 +263,8 @@ class SpectrumCheck(Result):
     refuted: int
     of: int
     widest: float
-    lower: Floats
-    upper: Floats
+    lower: Float
+    upper: Float
 
     @property
     def answer(self) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
 from regard.progress import Progress
 from regard.results import Result
-from regard.rigor.floats import Floats
 from regard.rigor.matrices import PAY, gamma, norm_above, squares
 
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
@@ -35,9 +35,9 @@ class Sketch(Result):
     columns: int
     passes: int  # how often the matrix was read
     seed: int
-    singular_values: Floats
-    lower: Floats  # <= sigma_i(A)
-    upper: Floats  # >= sigma_i(A)
+    singular_values: Float
+    lower: Float  # <= sigma_i(A)
+    upper: Float  # >= sigma_i(A)
     frobenius: float
     residual: float  # >= ||A - Y Q^T||_F, hence >= ||A - Y Q^T||_2
     residual_by: str  # "identity" or "direct"
@@ -46,7 +46,7 @@ class Sketch(Result):
     probes: int
     failure_probability: float
     _core: Spectrum = field(repr=False)
-    _basis: Floats = field(repr=False)
+    _basis: Float = field(repr=False)
     _skew: float = field(repr=False)
     _drift: float = field(repr=False)
 
@@ -162,7 +162,7 @@ class Steps:
             self.progress(self.done, self.total)
 
 
-def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Floats]]:
+def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Float]]:
     rows = max(1, BLOCK // matrix.shape[1])
     for start in range(0, len(matrix), rows):
         block = np.asarray(matrix[start : start + rows], dtype=np.float64)
@@ -170,7 +170,7 @@ def blocks(matrix: Matrix, step: Steps) -> Iterator[tuple[slice, Floats]]:
         step(len(block))
 
 
-def refuse_nonfinite(block: Floats, image: Floats, rows: slice, name: str) -> None:
+def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None:
     """Gaussian vectors meet every entry of the block, so a bad one shows in their few images."""
     if np.isfinite(image).all():
         return
@@ -181,7 +181,7 @@ def refuse_nonfinite(block: Floats, image: Floats, rows: slice, name: str) -> No
     )
 
 
-def direct_residual(matrix: Matrix, image: Floats, basis: Floats, progress: Progress | None) -> tuple[float, float]:
+def direct_residual(matrix: Matrix, image: Float, basis: Float, progress: Progress | None) -> tuple[float, float]:
     """Bounds on ||A - Y Q^T||_F, entry by entry in one reading."""
     step, parts = Steps(progress, len(matrix)), []
     for rows, block in blocks(matrix, step):

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.files import write_file
 from regard.results import Result
-from regard.rigor.floats import Floats
 from regard.rigor.matrices import PAY, difference, norm_above
 
 
@@ -31,14 +31,14 @@ class Truncation(Result):
     best_frobenius_error: tuple[float, float]
     spectral_error_above: float
     frobenius_error_above: float
-    left: Floats = field(repr=False)
-    right: Floats = field(repr=False)
+    left: Float = field(repr=False)
+    right: Float = field(repr=False)
     probable_spectral_error: float | None = None  # of a sketch: not exceeded unless its probes were unlucky
     failure_probability: float | None = None
 
-    def matrix(self) -> Floats:
+    def matrix(self) -> Float:
         """The approximation itself, m x n."""
-        product: Floats = self.left @ self.right.T
+        product: Float = self.left @ self.right.T
         return product
 
     def check(self, matrix: npt.ArrayLike) -> TruncationCheck:
@@ -131,11 +131,11 @@ class TruncationCheck(Result):
         )
 
 
-def _top_direction(rest: Floats, *, steps: int = 30) -> Floats:
+def _top_direction(rest: Float, *, steps: int = 30) -> Float:
     """A unit vector along which the matrix is long: any one gives a true lower bound on its spectral norm."""
-    v: Floats = 1 + np.arange(rest.shape[1]) / rest.shape[1]
+    v: Float = 1 + np.arange(rest.shape[1]) / rest.shape[1]
     for _ in range(steps):
-        image: Floats = rest.T @ (rest @ v)
+        image: Float = rest.T @ (rest @ v)
         size = math.sqrt(float(image @ image))
         if size == 0:
             break

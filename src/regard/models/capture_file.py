@@ -208,8 +208,8 @@ def _check_numbers(data: npt.NDArray[np.uint8], wanted: str | None, file: Path) 
 def _read_record(
     data: npt.NDArray[np.uint8], number: int, about: Mapping[str, Any], names: Iterable[str], file: Path
 ) -> AttentionRecord:
-    found = {what: f"{number}.{what}" for what in ARRAYS if f"{number}.{what}" in names}
-    arrays = {what: formats.from_safetensors(data, name, f"{name} ({file})", []) for what, name in found.items()}
+    stored = {what: f"{number}.{what}" for what in ARRAYS if f"{number}.{what}" in names}
+    arrays = {what: formats.from_safetensors(data, name, f"{name} ({file})", []) for what, name in stored.items()}
     record = record_from(about, arrays)
     if np.ndim(record.weights) != 4 or record.weights.shape[1] != len(record.heads):
         raise InputError(f"{file} is damaged: record {number} has no weights of its shape; capture it again.")

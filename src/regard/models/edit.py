@@ -190,8 +190,8 @@ _LOCAL = threading.local()
 def _active() -> dict[int, Editor]:
     if not hasattr(_LOCAL, "active"):
         _LOCAL.active, _LOCAL.edited = {}, {}
-    found: dict[int, Editor] = _LOCAL.active
-    return found
+    active: dict[int, Editor] = _LOCAL.active
+    return active
 
 
 def _remember(tensor: Tensor) -> None:

@@ -80,18 +80,18 @@ def give(
     label = name or type(original(module)).__name__
     polarity = _polarities(masks or {}, module)
     if inputs is not None and huggingface.reads_signals(module):
-        found = Given(name=label, module=module, inputs=bound(module, inputs, label), streams=())
+        given = Given(name=label, module=module, inputs=bound(module, inputs, label), streams=())
     elif huggingface.is_huggingface(module):
-        found = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
+        given = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
         if inputs is not None:
-            found = replace(found, inputs=bound(module, inputs, label))
+            given = replace(given, inputs=bound(module, inputs, label))
     elif inputs is None and ours.is_ours(module):
-        found = ours.derive(module, label, text=text, run=tokenizer)
+        given = ours.derive(module, label, text=text, run=tokenizer)
     elif text is not None:
         raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
     else:
-        found = _from_example(module, inputs, label, polarity)
-    return claimed(replace(found, tokenizer=found.tokenizer or tokenizer), causal=causal)
+        given = _from_example(module, inputs, label, polarity)
+    return claimed(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
 
 
 def claimed(given: Given, *, causal: bool | None) -> Given:
@@ -206,14 +206,14 @@ def call(module: nn.Module, inputs: Mapping[str, Any]) -> Any:
 
 def _nested(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """{"batch.ids": x} as {"batch": {"ids": x}}."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in inputs.items():
         outer, dot, inner = key.partition(".")
         if dot:
-            found.setdefault(outer, {})[inner] = value
+            nested.setdefault(outer, {})[inner] = value
         else:
-            found[key] = value
-    return found
+            nested[key] = value
+    return nested
 
 
 def parameter_names(module: nn.Module) -> dict[str, inspect.Parameter]:
@@ -275,13 +275,13 @@ def _for_one_parameter(module: nn.Module, inputs: Mapping[str, Any]) -> Mapping[
 
 def _flat(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Tensors by name; those in a dict that forward takes have a dot in theirs."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in inputs.items():
         if isinstance(value, Mapping):
-            found.update({f"{key}.{inner}": _tensor(v) for inner, v in value.items()})
+            flat.update({f"{key}.{inner}": _tensor(v) for inner, v in value.items()})
         else:
-            found[str(key)] = _tensor(value)
-    return found
+            flat[str(key)] = _tensor(value)
+    return flat
 
 
 def _polarities(masks: Mapping[str, str], module: nn.Module) -> dict[str, Polarity]:

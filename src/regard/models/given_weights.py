@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Single
 from regard.errors import InputError
-from regard.models.records import AttentionRecord, Capture, Float32, Tokens
+from regard.models.records import AttentionRecord, Capture, Tokens
 
 _PATTERN = re.compile(r"blocks\.(\d+)\.attn\.hook_pattern")
 _SUMS = 1e-2  # rows that are further from 1 were not rounded from a distribution, even in bfloat16
@@ -72,15 +73,15 @@ def _numbered(layers: Sequence[Any]) -> Layers:
 
 
 def _from_cache(cache: Any) -> Layers:
-    found = [(int(match[1]), key) for key in cache if (match := _PATTERN.fullmatch(str(key)))]
-    if not found:
+    numbered = [(int(match[1]), key) for key in cache if (match := _PATTERN.fullmatch(str(key)))]
+    if not numbered:
         raise InputError(
             "The cache has no entry blocks.N.attn.hook_pattern; run the model with the patterns cached "
             "(run_with_cache does so unless names_filter leaves them out)."
         )
     return [
         (number, str(key).removesuffix(".hook_pattern"), _with_vectors(cache, str(key)))
-        for number, key in sorted(found)
+        for number, key in sorted(numbered)
     ]
 
 
@@ -109,7 +110,7 @@ class Vectors:
 
     def arrays(self, layer: int, shape: tuple[int, ...]) -> dict[str, Any]:
         """q, k and v as records have them: batch, heads, places, width; heads that share keys repeat them."""
-        found = {}
+        arrays = {}
         for what, given in self.beside.items():
             array = _array(given, f"{what} of layer {layer}")
             array = array[None] if array.ndim == 3 else array
@@ -119,8 +120,8 @@ class Vectors:
                     f"{what} of layer {layer} must have the axes (batch, places, heads, width) of its pattern, but the "
                     f"shape is {np.shape(array)}."
                 )
-            found[what] = np.repeat(array.transpose(0, 2, 1, 3), shape[1] // array.shape[2], axis=1)
-        return found
+            arrays[what] = np.repeat(array.transpose(0, 2, 1, 3), shape[1] // array.shape[2], axis=1)
+        return arrays
 
 
 def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
@@ -146,7 +147,7 @@ def _record(layer: int, module: str, given: Any, step: int) -> AttentionRecord:
     )  # fmt: skip
 
 
-def _remarks(array: Float32) -> tuple[str, ...]:
+def _remarks(array: Single) -> tuple[str, ...]:
     sums = array.sum(axis=-1, dtype=np.float64)
     off = float(np.abs(sums - 1).max())
     notes = ("some weights are negative",) if array.min() < 0 else ()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.array_types import Flags, Float
 from regard.models.head_report import Heads
 from regard.models.influence import can_be_influence, influence, rollout, value_lengths
 from regard.models.measures import ceilings, key_swing, patterns, spread
-from regard.models.measures.spread import Float, Mask
 from regard.models.records import CURVE, AttentionRecord, Capture
 from regard.progress import Progress
 
@@ -33,7 +33,7 @@ class Bench:
     given: Given | None
     measures: dict[str, Float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     kinds: list[tuple[str, ...]] = field(default_factory=list)
 
     def put(self, name: str, row: int, values: Any) -> None:
@@ -60,27 +60,27 @@ class Bench:
         self._agreement()
         self._rollout()
 
-    def _spread(self, row: int, weights: Float, allowed: Mask) -> None:
-        found = spread.spread(weights, allowed, eps=self.eps)
+    def _spread(self, row: int, weights: Float, allowed: Flags) -> None:
+        measured = spread.spread(weights, allowed, eps=self.eps)
         for name in ("entropy", "effective", "largest", "copying", "margin", "sharing"):
-            self.put(name, row, getattr(found, name))
+            self.put(name, row, getattr(measured, name))
 
-    def _patterns(self, row: int, record: AttentionRecord, weights: Float, allowed: Mask) -> None:
+    def _patterns(self, row: int, record: AttentionRecord, weights: Float, allowed: Flags) -> None:
         words, key_words = self._words(record)
-        found = patterns.pattern_scores(
+        measured = patterns.pattern_scores(
             weights, allowed, words=words, key_words=key_words, cross=is_cross(record, words, key_words)
         )
         for name in patterns.PATTERNS:
-            if name in found.scores and np.isfinite(found.chance[name]):
-                self.put(name, row, found.scores[name])
-                self.put(f"{name} by chance", row, np.full(len(weights), found.chance[name]))
+            if name in measured.scores and np.isfinite(measured.chance[name]):
+                self.put(name, row, measured.scores[name])
+                self.put(f"{name} by chance", row, np.full(len(weights), measured.chance[name]))
         readable = float(allowed.sum(axis=2).mean())
         effective = self.measures["effective"][row]
-        self.kinds.append(tuple(found.name(h, broadness=effective[h] / readable) for h in range(len(weights))))
+        self.kinds.append(tuple(measured.name(h, broadness=effective[h] / readable) for h in range(len(weights))))
         if words is None:
             self.missing["separator, duplicate, induction"] = "needs tokens"
 
-    def _keys(self, row: int, record: AttentionRecord, weights: Float, allowed: Mask) -> None:
+    def _keys(self, row: int, record: AttentionRecord, weights: Float, allowed: Flags) -> None:
         if record.k is None:
             self.missing["swing"] = "needs keys"
             self.missing["evened"] = "needs queries and keys"
@@ -123,7 +123,7 @@ class Bench:
                 if pairs[number, near[number]] >= 0:  # a head that reads nothing has no twin
                     self.put_one("overlap", row, h, pairs[number, near[number]])
                     twins[self._label(row, h)] = self._label(*labels[near[number]])
-        self.found["twins"] = twins
+        self.results["twins"] = twins
         if not twins:
             self.missing["overlap"] = "needs two heads of one shape"
 
@@ -131,36 +131,36 @@ class Bench:
         layers = [record for record in self.captured.records if record.step == 0]  # all, whichever were chosen
         cross = any(is_cross(record, *self._words(record)) for record in layers)
         if not cross and len({record.shape[2:] for record in layers}) == 1:
-            self.found["rollout"] = rollout([weights_of(record, self.example) for record in layers])
+            self.results["rollout"] = rollout([weights_of(record, self.example) for record in layers])
         else:
             self.missing["rollout"] = "needs one stack of self-attention layers of one length"
 
     # the costly measures
 
     def ceilings(self, *, progress: Progress | None) -> None:
-        found = []
+        each = []
         for row, record, h, head in self._each_head("ceilings", progress):
             words = self.captured.labels(record, example=self.example)[1]
             one = ceilings.head_ceilings(
                 self._array(record.k, h), self._array(record.q, h), allowed_of(record, self.example)[h],
                 scale=scale_of(record), words=words, layer=record.index, head=head, eps=self.eps,
             )  # fmt: skip
-            found.append(one)
+            each.append(one)
             self.put_one("never win", row, h, len(one.never))
             self.put_one("out of reach", row, h, len(one.out_of_reach))
-        self.found["ceilings"] = tuple(found)
+        self.results["ceilings"] = tuple(each)
 
     def noise(self, *, progress: Progress | None) -> None:
-        found = []
+        each = []
         for row, record, h, head in self._each_head("noise", progress):
             scores, allowed = self.scores(record), allowed_of(record, self.example)[h]
             amount = float(self.measures["swing"][row, h])
             if scores is not None and amount > 0 and allowed.sum(axis=1).max() > 1:
                 one = key_swing.swing_noise(scores[h], allowed, amount, layer=record.index, head=head)
-                found.append(one)
+                each.append(one)
                 self.put_one("noise", row, h, one.sd)
                 self.put_one("noise drawn", row, h, one.measured_sd)
-        self.found["noise"] = tuple(found)
+        self.results["noise"] = tuple(each)
 
     def _each_head(self, what: str, progress: Progress | None) -> Iterator[tuple[int, AttentionRecord, int, int]]:
         """Row, record, place and number of every head whose scores are known; and how far the work is."""
@@ -187,7 +187,7 @@ class Bench:
         metric = None if measure.loss is None else lambda out: loss_of(given, out) or 0.0
         layers = [record.index for record in self.records]
         effects = ablate(given.module, given.inputs, layers=layers, metric=metric, progress=progress)
-        self.found["effect"] = measure.name
+        self.results["effect"] = measure.name
         for row, record in enumerate(self.records):
             self.put("ablation", row, effects.effects[row, list(record.heads)])
 
@@ -198,7 +198,7 @@ class Bench:
 
         counts = {record.index: list(record.heads) for record in self.records}
         name, effects, why = direct_effects(given, counts, progress=progress)
-        self.found["direct"] = name
+        self.results["direct"] = name
         if why is not None:
             self.missing["direct"] = why
         for row, record in enumerate(self.records):
@@ -211,14 +211,14 @@ class Bench:
         from regard.models.measures.rank import head_ranks
 
         counts = {record.index: list(record.heads) for record in self.records}
-        name, found = head_ranks(given, counts, rank=rank, progress=progress)
-        self.found["effect"], self.found["ranks"] = name, tuple(found)
-        if any(one.qk_effective is None or one.ov_effective is None for one in found):
+        name, ranks = head_ranks(given, counts, rank=rank, progress=progress)
+        self.results["effect"], self.results["ranks"] = name, tuple(ranks)
+        if any(one.qk_effective is None or one.ov_effective is None for one in ranks):
             self.missing["rank of some heads"] = "needs one matrix that made the queries, keys or values"
         rows = {record.index: row for row, record in enumerate(self.records)}
         for name in ("qk_effective", "qk_rank", "qk_effect", "ov_effective", "ov_rank", "ov_effect"):
             for row in rows.values():
-                here = [getattr(one, name) for one in found if rows[one.layer] == row]
+                here = [getattr(one, name) for one in ranks if rows[one.layer] == row]
                 self.put(name.replace("_", " "), row, [np.nan if value is None else value for value in here])
 
     # what they share
@@ -254,7 +254,7 @@ class Bench:
             numbers=tuple(r.heads for r in self.records), shapes=tuple(r.shape[2:] for r in self.records),
             measures=self.measures, kinds=tuple(self.kinds), not_applicable=self.missing,
             tokens=None if self.captured.tokens is None else self.captured.tokens[self.example],
-            notes=notes, **self.found,
+            notes=notes, **self.results,
         )  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def weights_of(record: AttentionRecord, example: int) -> Float:
     return np.asarray(record.weights[example], dtype=np.float64)
 
 
-def allowed_of(record: AttentionRecord, example: int) -> Mask:
+def allowed_of(record: AttentionRecord, example: int) -> Flags:
     """Which keys each query may read, by the mask that was seen; where none was, all that the weights leave open.
 
     Keys that nobody in the layer reads are padding; if nobody ever looks ahead, nobody may.

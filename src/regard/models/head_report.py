@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.errors import InputError
 from regard.models.measures.ceilings import ARITHMETIC, HeadCeilings
 from regard.models.measures.key_swing import SwingNoise
-from regard.models.measures.spread import Float
 from regard.models.records import span
 from regard.results import Result, plain
 
@@ -96,11 +96,11 @@ class Heads(Result):
         """One dictionary for every head: where it is, what it is called, and every measure there is of it."""
         for row, (layer, module, numbers) in enumerate(zip(self.layers, self.modules, self.numbers, strict=True)):
             for place, head in enumerate(numbers):
-                found: dict[str, Any] = {"layer": layer, "head": head, "module": module}
-                found["pattern"] = self.kinds[row][place]
-                found["twin"] = (self.twins or {}).get(f"{layer}.{head}")
-                found |= {name: float(table[row, place]) for name, table in self.measures.items()}
-                yield found
+                fields: dict[str, Any] = {"layer": layer, "head": head, "module": module}
+                fields["pattern"] = self.kinds[row][place]
+                fields["twin"] = (self.twins or {}).get(f"{layer}.{head}")
+                fields |= {name: float(table[row, place]) for name, table in self.measures.items()}
+                yield fields
 
     def head(self, layer: int, number: int) -> dict[str, Any]:
         """All that is known of one head."""

@@ -53,8 +53,8 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
     number. ``also`` names the costly measures: ceilings, rank, ablation, direct, noise. ``eps``: a head copies from a
     weight of 1/(1 + eps) on. ``rank``: of the low-rank replacement, instead of the least that keeps 90 % of the energy.
 
-    >>> found = heads(np.eye(4)[None, None], tokens=list("abab"))
-    >>> found.measures["same"].tolist(), found.measures["effective"].tolist(), found.kinds
+    >>> result = heads(np.eye(4)[None, None], tokens=list("abab"))
+    >>> result.measures["same"].tolist(), result.measures["effective"].tolist(), result.kinds
     ([[1.0]], [[1.0]], (('same',),))
     """
     _refuse(also, eps, rank)
@@ -109,8 +109,8 @@ def _captured(given: Given, tokens: Sequence[Any] | None) -> Capture:
     words = given.tokens or ids_as_words(given, 0)
     target = ids_as_words(given, -1) if len(given.streams) > 1 else None
     with torch.no_grad():
-        found = capture(given.module, given.inputs, keep=KEEP, tokens=words, target_tokens=target, name=given.name)
-    return found if tokens is None else replace(found, tokens=words_of(tokens, found.records[0]))
+        recorded = capture(given.module, given.inputs, keep=KEEP, tokens=words, target_tokens=target, name=given.name)
+    return recorded if tokens is None else replace(recorded, tokens=words_of(tokens, recorded.records[0]))
 
 
 def ids_as_words(given: Given, which: int) -> list[list[str]] | None:

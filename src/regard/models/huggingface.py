@@ -206,12 +206,12 @@ def _vocabulary(model: Any, config: Any) -> int:
 
 
 def _special_ids(*configs: Any) -> frozenset[int]:
-    found = set()
+    ids = set()
     for config in configs:
         for word in _SPECIAL:
             value = getattr(config, f"{word}_token_id", None)
-            found |= {v for v in (value if isinstance(value, list) else [value]) if isinstance(v, int)}
-    return frozenset(found)
+            ids |= {v for v in (value if isinstance(value, list) else [value]) if isinstance(v, int)}
+    return frozenset(ids)
 
 
 def _pad(config: Any) -> int | None:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Float, Single
 from regard.errors import InputError
-from regard.models.records import AttentionRecord, Float32
+from regard.models.records import AttentionRecord
 
-Float = npt.NDArray[np.float64]
 NEEDS = ("v", "w_o")  # what a capture must keep for it
 
 
-def influence(record: AttentionRecord, *, example: int = 0) -> Float32:
+def influence(record: AttentionRecord, *, example: int = 0) -> Single:
     """||alpha_ij v_j W_O|| of every head, query and key: heads x queries x keys, in the order of ``record.heads``.
 
     The record must hold the values and the output projection: ``capture(model, inputs, keep=("v", "w_o"))``. The bias
@@ -74,7 +74,7 @@ def rollout(layers: Sequence[npt.ArrayLike], *, kept: float = 0.5) -> Float:
     return whole
 
 
-def _needed(record: AttentionRecord) -> tuple[Float32, Float32]:
+def _needed(record: AttentionRecord) -> tuple[Single, Single]:
     if record.v is None or record.w_o is None:
         missing = [name for name in NEEDS if getattr(record, name) is None]
         raise InputError(

@@ -45,10 +45,12 @@ def load_code(spec: str) -> OwnCode:
     return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh)
 
 
-def _declared(found: Any, spec: str) -> dict[str, Any]:
-    arguments = found.get("arguments", {}) if isinstance(found, dict) else None
+def _declared(declared: Any, spec: str) -> dict[str, Any]:
+    arguments = declared.get("arguments", {}) if isinstance(declared, dict) else None
     if not isinstance(arguments, dict):
-        raise InputError(f'{spec}: REGARD must look like {{"arguments": {{"my_size": "width"}}}}, not {found!r:.60}.')
+        raise InputError(
+            f'{spec}: REGARD must look like {{"arguments": {{"my_size": "width"}}}}, not {declared!r:.60}.'
+        )
     return arguments
 
 

@@ -94,10 +94,10 @@ def parsed_names(words: list[str] | None) -> dict[str, str]:
     >>> parsed_names(["blocks=transformer.h"])
     {'blocks': 'transformer.h'}
     """
-    found = {}
+    pairs = {}
     for word in words or []:
         mine, equals, theirs = word.partition("=")
         if not equals or not re.fullmatch(r"[\w.]*", mine + theirs):
             raise InputError(f"--map {word!r} is not understood; write MINE=THEIRS, as in blocks=transformer.h.")
-        found[mine] = theirs
-    return found
+        pairs[mine] = theirs
+    return pairs

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from regard.array_types import Float
 from regard.errors import InputError, RegardError
 from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
@@ -31,7 +31,6 @@ from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
 
-Float = npt.NDArray[np.float64]
 Metric = Callable[[Any], float]
 ABLATIONS: dict[str, dict[str, Any]] = {
     "zero": {"output": 0.0},
@@ -148,13 +147,13 @@ class Site:
 class _Reader(Watch):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        self.found: dict[int, Site] = {}
+        self.by_layer: dict[int, Site] = {}
 
     def seen(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
         index, _ = self.sites.next(module)
         site = Site(module, call.output(call.whole).clone(), call.weights(call.whole).clone())
-        self.found.setdefault(index, site)
+        self.by_layer.setdefault(index, site)
         return result
 
 
@@ -163,9 +162,9 @@ def read_heads(model: nn.Module, inputs: Any, run: Run | None = None) -> tuple[d
     reader = _Reader(model)
     with reader:
         output = run_model(model, inputs, run)
-    if not reader.found:
+    if not reader.by_layer:
         raise InputError(f"No attention ran inside {type(model).__name__}, so there is no head to edit.")
-    return reader.found, output
+    return reader.by_layer, output
 
 
 def _each_head(

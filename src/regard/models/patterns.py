@@ -58,30 +58,30 @@ def read_patterns(
     (1, 3, 4, 4)
     """
     if isinstance(given, Capture):
-        found = given
+        recorded = given
         if tokens is None and target_tokens is None:
-            return found
+            return recorded
     elif isinstance(given, (str, os.PathLike)):
         return _with_words(_from_file(os.fspath(given), tokens, name), None, target_tokens)
     elif any(getattr(given, kind, None) is not None for kind in _HUGGING_FACE):
-        found = _from_output(given, name or type(given).__name__)
+        recorded = _from_output(given, name or type(given).__name__)
     else:
-        found = from_arrays(given, tokens=tokens, name=name or "weights")
-        return _with_words(found, None, target_tokens)
-    return _with_words(found, tokens, target_tokens)
+        recorded = from_arrays(given, tokens=tokens, name=name or "weights")
+        return _with_words(recorded, None, target_tokens)
+    return _with_words(recorded, tokens, target_tokens)
 
 
-def _with_words(found: Capture, tokens: Sequence[Any] | None, target_tokens: Sequence[Any] | None) -> Capture:
+def _with_words(recorded: Capture, tokens: Sequence[Any] | None, target_tokens: Sequence[Any] | None) -> Capture:
     """The capture with words of the user's; they must fit some record, or they would label nothing."""
-    read = found.tokens if tokens is None else _fitting(found, "tokens", tokens)
-    written = found.target_tokens if target_tokens is None else _fitting(found, "target_tokens", target_tokens)
-    return replace(found, tokens=read, target_tokens=written)
+    read = recorded.tokens if tokens is None else _fitting(recorded, "tokens", tokens)
+    written = recorded.target_tokens if target_tokens is None else _fitting(recorded, "target_tokens", target_tokens)
+    return replace(recorded, tokens=read, target_tokens=written)
 
 
-def _fitting(found: Capture, side: str, given: Sequence[Any]) -> Tokens:
+def _fitting(recorded: Capture, side: str, given: Sequence[Any]) -> Tokens:
     flat = all(isinstance(word, str) for word in given)
     rows = [[str(word) for word in row] for row in ([given] if flat else given)]
-    lengths = sorted({length for record in found.records for length in record.shape[2:]})
+    lengths = sorted({length for record in recorded.records for length in record.shape[2:]})
     for row in rows:
         if len(row) not in lengths:
             raise InputError(
@@ -127,8 +127,8 @@ def _from_file(spec: str, tokens: Sequence[Any] | None, name: str) -> Capture:
     if not os.path.isfile(path):
         raise InputError(f"{path!r}: there is no such file; check the path.")
     if ending == ".safetensors" and _is_capture(path):
-        found = Capture.read(path)
-        return _with_words(replace(found, name=name) if name else found, tokens, None)
+        recorded = Capture.read(path)
+        return _with_words(replace(recorded, name=name) if name else recorded, tokens, None)
     arrays = _arrays(path, ending, entry)
     words = tokens if tokens is not None else _words(path, ending)
     return from_arrays(arrays, tokens=words, name=name or Path(path).name)

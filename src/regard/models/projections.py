@@ -68,16 +68,16 @@ class LinearMaps:
 
     def take(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> LinearMap | None:
         """Remember an operator that is a linear map; None for any other one."""
-        found = linear_map(name, args, kwargs, result)
-        if found is None:
+        linear = linear_map(name, args, kwargs, result)
+        if linear is None:
             if name in ("add", "add_"):
                 self._biased(args, result)
             return None
-        use = (storage_address(found.weight), int(found.weight.storage_offset()))
+        use = (storage_address(linear.weight), int(linear.weight.storage_offset()))
         self.uses[use] = self.uses.get(use, -1) + 1
-        found = replace(found, use=(*use, self.uses[use]))
-        self.last.append(found)
-        return found
+        linear = replace(linear, use=(*use, self.uses[use]))
+        self.last.append(linear)
+        return linear
 
     def _biased(self, args: tuple[Any, ...], result: Result) -> None:
         """A product and its bias may be two operators."""
@@ -132,16 +132,16 @@ def read_by(output: Tensor, one: LinearMap) -> HeadMap | None:
 
 def known_maps(call: AttentionCall) -> dict[str, HeadMap]:
     """The maps of an operator that does the projections itself."""
-    found = {}
+    maps = {}
     for name, (matrix, bias) in call.projections().items():
         heads, width = call.heads, matrix.shape[1] // call.heads
         columns = torch.arange(matrix.shape[1]).reshape(heads, width)
         if name == "w_o":
-            found[name] = HeadMap(matrix.T.double().reshape(heads, width, -1), bias, columns, 1.0, None)
+            maps[name] = HeadMap(matrix.T.double().reshape(heads, width, -1), bias, columns, 1.0, None)
         else:
             split = matrix.double().reshape(heads, width, -1).mT
-            found[name] = HeadMap(split, bias.reshape(heads, width).double(), columns, 1.0, None)
-    return found
+            maps[name] = HeadMap(split, bias.reshape(heads, width).double(), columns, 1.0, None)
+    return maps
 
 
 def maps_before(call: AttentionCall, maps: LinearMaps) -> dict[str, HeadMap]:
@@ -150,7 +150,7 @@ def maps_before(call: AttentionCall, maps: LinearMaps) -> dict[str, HeadMap]:
         return known
     whole = Part(slice(0, call.batch), list(range(call.heads)), slice(0, call.queries))
     asked = {"w_q": call.queries_of(whole), "w_k": call.keys_of(whole), "w_v": call.values(whole)}
-    return {name: found for name, tensor in asked.items() if (found := maps.made(tensor)) is not None}
+    return {name: one for name, tensor in asked.items() if (one := maps.made(tensor)) is not None}
 
 
 def _made_by(one: LinearMap, match: tuple[Tensor, float], turned: bool) -> HeadMap:
@@ -166,8 +166,8 @@ def columns_of(target: Tensor, table: Tensor, *, turned: bool) -> tuple[Tensor, 
 
     >>> table = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
     >>> heads = table[:, 3:7].reshape(1, 6, 2, 2).transpose(1, 2) / 2
-    >>> found = columns_of(heads, table, turned=False)
-    >>> found[0].tolist(), found[1]
+    >>> nearest = columns_of(heads, table, turned=False)
+    >>> nearest[0].tolist(), nearest[1]
     ([[3, 4], [5, 6]], 0.5)
     """
     batch, heads, places, width = target.shape
@@ -177,10 +177,10 @@ def columns_of(target: Tensor, table: Tensor, *, turned: bool) -> tuple[Tensor, 
     eps = 64 * max(torch.finfo(tensor.dtype).eps for tensor in (target, table))
     for rows in _orders(table.double(), batch, places):
         first = torch.arange(batch) * places if turned else _sample(batch * places)
-        found = _nearest(wanted[first], rows[first], free=not turned and len(first) > 3)
-        if found is None:
+        nearest = _nearest(wanted[first], rows[first], free=not turned and len(first) > 3)
+        if nearest is None:
             continue
-        columns, factor = found
+        columns, factor = nearest
         chosen = rows[:, columns] * factor
         fits = _same_lengths if turned else _same
         if fits(wanted, chosen, width, eps):

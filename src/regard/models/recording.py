@@ -12,12 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
 from regard.models.edit import was_edited
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
 from regard.models.projections import MAPS, HeadMap, LinearMaps, maps_before, read_by
-from regard.models.records import AttentionRecord, Float32
+from regard.models.records import AttentionRecord
 from regard.models.watching import Watch, begins
 
 _BLOCK = 1 << 24  # numbers that are computed at once: 64 MB in float32
@@ -89,17 +90,17 @@ class Recorder(Watch):
     def finish(self) -> None:
         """Put the maps that were found into their records, or into the file."""
         for number, record in enumerate(self.records):
-            maps = self.maps.found[number]
-            found: dict[str, Any] = {name: _numpy(each.matrix[list(record.heads)]) for name, each in maps.items()}
-            hidden = [name for name in self.maps.wanted if name not in found]
+            maps = self.maps.by_call[number]
+            matrices: dict[str, Any] = {name: _numpy(each.matrix[list(record.heads)]) for name, each in maps.items()}
+            hidden = [name for name in self.maps.wanted if name not in matrices]
             notes = (*record.notes, f"{' and '.join(hidden)} could not be found") if hidden else record.notes
             if self.file is not None:
-                for name, matrix in found.items():
+                for name, matrix in matrices.items():
                     self.file.put(f"{number}.{name}", matrix)
-                found = {}
-            self.records[number] = replace(record, notes=notes, **found)
+                matrices = {}
+            self.records[number] = replace(record, notes=notes, **matrices)
 
-    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Float32, Float32 | None]:
+    def _weights(self, call: AttentionCall, heads: list[int], checks: Checks) -> tuple[Single, Single | None]:
         """The weights block by block, into memory or into the file, checked on the way; and those after dropout."""
         shape = (call.batch, len(heads), call.queries, call.keys)
         sink = Sink(self.file, f"{len(self.records)}.weights", shape)
@@ -117,18 +118,18 @@ class Recorder(Watch):
             after.take(block)
         return sink.array, after.array
 
-    def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Float32 | None]:
+    def _arrays(self, call: AttentionCall, heads: list[int]) -> dict[str, Single | None]:
         part = Part(slice(0, call.batch), heads, slice(0, call.queries))
         asked = {"q": call.queries_of, "k": call.keys_of, "v": call.values}
-        found = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
-        if hidden := [what for what, array in found.items() if array is None]:
+        arrays = {what: _numpy(asked[what](part)) for what in self.wanted.keep if what in asked}
+        if hidden := [what for what, array in arrays.items() if array is None]:
             call.notes.append(f"{' and '.join(hidden)} could not be seen")
         if self.file is not None:
-            for what, array in found.items():
+            for what, array in arrays.items():
                 if array is not None:
                     self.file.put(f"{len(self.records)}.{what}", array)
-            found = dict.fromkeys(found)
-        return found
+            arrays = dict.fromkeys(arrays)
+        return arrays
 
 
 class MapFinder:
@@ -136,12 +137,12 @@ class MapFinder:
 
     def __init__(self, wanted: tuple[str, ...]) -> None:
         self.wanted, self.linear = wanted, LinearMaps()
-        self.found: dict[int, dict[str, HeadMap]] = {}
+        self.by_call: dict[int, dict[str, HeadMap]] = {}
         self.open: dict[int, Tensor] = {}  # outputs of the heads that no map has read yet
 
     def before(self, number: int, call: AttentionCall) -> None:
         made = maps_before(call, self.linear) if self.wanted else {}
-        self.found[number] = {name: each for name, each in made.items() if name in self.wanted}
+        self.by_call[number] = {name: each for name, each in made.items() if name in self.wanted}
         if "w_o" in self.wanted and "w_o" not in made:
             self.open = {number: call.output(call.whole)}  # an output that nobody read before the next is not read
 
@@ -152,8 +153,8 @@ class MapFinder:
         if latest is None:
             return
         for number, output in [*self.open.items()]:
-            if (found := read_by(output, latest)) is not None:
-                self.found[number]["w_o"] = found
+            if (read := read_by(output, latest)) is not None:
+                self.by_call[number]["w_o"] = read
                 del self.open[number]
 
 
@@ -162,7 +163,7 @@ class Sink:
 
     def __init__(self, file: CaptureFile | None, name: str, shape: tuple[int, ...]) -> None:
         self.file, self.shape, self.done = file, shape, 0
-        self.array: Float32 = _placeholder(shape)
+        self.array: Single = _placeholder(shape)
         if file is not None:
             file.begin(name, shape)
 
@@ -244,10 +245,10 @@ def probed(call: AttentionCall) -> bool:
     limit = 2 * call.rounding()
     for first in range(0, call.keys, call.probe_width):
         columns = slice(first, min(call.keys, first + call.probe_width))
-        found = call.probe(columns).to(call.work)
+        probe = call.probe(columns).to(call.work)
         for part in blocks(call.shape, list(range(call.heads))):
             ours = call.weights(part)[..., columns]
-            theirs = found[part.examples][:, part.heads][:, :, part.rows]
+            theirs = probe[part.examples][:, part.heads][:, :, part.rows]
             if not bool(((ours - theirs).abs() <= limit).all()):
                 return False
     return True
@@ -258,11 +259,11 @@ def _mask(call: AttentionCall) -> npt.NDArray[np.bool_] | None:
     return None if mask is None else mask.to("cpu").contiguous().numpy()
 
 
-def _numpy(tensor: Tensor | None) -> Float32 | None:
+def _numpy(tensor: Tensor | None) -> Single | None:
     return None if tensor is None else tensor.detach().to("cpu", torch.float32).contiguous().numpy()
 
 
-def _placeholder(shape: tuple[int, ...]) -> Float32:
+def _placeholder(shape: tuple[int, ...]) -> Single:
     """The shape without the numbers, until the file is complete and mapped."""
     return np.broadcast_to(np.zeros((), np.float32), shape)
 

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Flags, Single
 from regard.errors import InputError
 from regard.results import Result, plain
 
-Float32 = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 Tokens = list[list[str]]
 
 
@@ -46,24 +44,24 @@ class AttentionRecord:
     index: int
     module: str
     kernel: str
-    weights: Float32
+    weights: Single
     heads: tuple[int, ...]
     call: int = 0
     step: int = 0
-    used: Float32 | None = None
-    allowed: Mask | None = None
+    used: Single | None = None
+    allowed: Flags | None = None
     residual: float | None = None
     tolerance: float | None = None
     verified: bool | None = None
     notes: tuple[str, ...] = ()
     scale: float | None = None
-    q: Float32 | None = None
-    k: Float32 | None = None
-    v: Float32 | None = None
-    w_q: Float32 | None = None
-    w_k: Float32 | None = None
-    w_v: Float32 | None = None
-    w_o: Float32 | None = None
+    q: Single | None = None
+    k: Single | None = None
+    v: Single | None = None
+    w_q: Single | None = None
+    w_k: Single | None = None
+    w_v: Single | None = None
+    w_o: Single | None = None
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -77,7 +75,7 @@ class AttentionRecord:
         fits = self.residual is None or self.tolerance is None or self.residual <= self.tolerance
         return fits and self.verified is not False
 
-    def head(self, number: int, *, example: int = 0) -> Float32:
+    def head(self, number: int, *, example: int = 0) -> Single:
         """The weights (queries x keys) of one head, by its number in the model."""
         if number not in self.heads:
             raise InputError(f"Layer {self.index} has no head {number} here; it has {span(self.heads)}.")

@@ -157,7 +157,7 @@ def _masks(
     tokens: Tensor,
     notes: list[str],
 ) -> tuple[Mask, ...]:
-    found = []
+    masks = []
     for name in dict.fromkeys([*parameters, *inputs]):
         polarity, owner = _KNOWN_MASKS.get(name.rpartition(".")[2], (None, "first"))
         polarity = declared.get(name, polarity)
@@ -167,10 +167,10 @@ def _masks(
         if isinstance(value, Tensor) and value.shape[-2:] != tokens.shape[:2] and value.shape != tokens.shape[:2]:
             continue  # a mask of queries by keys: it is passed on as it is
         dtype = value.dtype if isinstance(value, Tensor) else torch.bool
-        found.append(Mask(name=name, polarity=polarity, dtype=dtype))
+        masks.append(Mask(name=name, polarity=polarity, dtype=dtype))
         if name not in declared:
             notes.append(f"in {name} {polarity.value} (known by its name)")
-    return tuple(found)
+    return tuple(masks)
 
 
 def _causal_claim(module: nn.Module, inputs: Mapping[str, Any], notes: list[str]) -> bool | None:

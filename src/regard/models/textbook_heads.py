@@ -17,19 +17,18 @@ Layer 1 has the same heads in a causal model: later words are not read, and what
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Float
 from regard.models.records import AttentionRecord, Capture
 
 WORDS = ["the", "cat", "saw", "the", "dog", "and", "then", "the", "cat", "ran", "after", "the", "dog"]
-Float = npt.NDArray[np.float64]
 
 
 def textbook_heads() -> Capture:
     """Two layers of eight heads.
 
-    >>> found = textbook_heads()
-    >>> found.record(0).head(0)[3].argmax(), found.tokens[0][2]
+    >>> heads = textbook_heads()
+    >>> heads.record(0).head(0)[3].argmax(), heads.tokens[0][2]
     (np.int64(2), 'saw')
     """
     weights = np.stack([_rows(scores) for scores in _scores()])

@@ -127,10 +127,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == "sum":
             return summed_call(args, result, self.marks, around)
         if name in PRODUCTS:
-            found = product_call(name, args, result, self.marks, around)
-            if found is None and any(mark and not mark.shaped for mark in map(self.marks.get, args[:2])):
+            call = product_call(name, args, result, self.marks, around)
+            if call is None and any(mark and not mark.shaped for mark in map(self.marks.get, args[:2])):
                 self.unshaped.add(self.stack.name)
-            return found
+            return call
         if not hasattr(func, "_schema"):
             return flex_call(func, args, kwargs, result)
         if name in _PLAIN or len(func._schema.arguments) < 5:

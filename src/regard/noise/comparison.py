@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
-from regard.noise.model import Array
 from regard.noise.random_keys import Study, expected_error, study
 from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
 from regard.noise.weights import weight_moments
@@ -40,14 +40,14 @@ class Comparison(Result):
     two_given_positive: float
     head_variances: tuple[float, float]  # of c_1 and c_2, the outputs of the two heads, over all draws
     head_variances_given_positive: tuple[float, float]
-    scales: Array
-    one_errors: Array
-    two_errors: Array
-    lengths: Array  # values of k_0 . mu_0
-    one_weight_given_length: Array  # E[weight of key 0 | k_0 . mu_0]
-    two_weight_given_length: Array
-    one_error_given_length: Array
-    two_error_given_length: Array
+    scales: Real
+    one_errors: Real
+    two_errors: Real
+    lengths: Real  # values of k_0 . mu_0
+    one_weight_given_length: Real  # E[weight of key 0 | k_0 . mu_0]
+    two_weight_given_length: Real
+    one_error_given_length: Real
+    two_error_given_length: Real
 
     def __str__(self) -> str:
         return "\n".join([*self._setting(), *self._table(), *self._heads(), *self._why(), *self._scale_lines()])
@@ -171,7 +171,7 @@ def scores_given_length(keys: int, iso: float, scale: float, length: float, head
     return _given_length(one_head(keys, scale) if heads == 1 else two_heads(keys, scale), iso, length)
 
 
-def _given_length(queries: Array, iso: float, length: float) -> Scores:
+def _given_length(queries: Real, iso: float, length: float) -> Scores:
     keys = queries.shape[1]
     base = score_laws(gaussian_setting(keys, spread=0.0, iso=iso), queries)
     laws = [base.laws[k] for k in base.which]
@@ -207,7 +207,7 @@ def head_variances(keys: int, spread: float, iso: float, scale: float, head: int
     return every, max(kept_squares - float(kept @ kept), 0.0)
 
 
-def _moments(scores: Scores) -> tuple[Array, float]:
+def _moments(scores: Scores) -> tuple[Real, float]:
     """E alpha and E||alpha||^2, which is E||c||^2 for orthonormal values."""
     moments = weight_moments(scores)
     return moments.mean, float(np.trace(moments.second))
@@ -223,7 +223,7 @@ def _below_zero(keys: int, spread: float, iso: float, scale: float, heads: int, 
     return total
 
 
-def _negative_lengths(variance: float, scale: float) -> list[tuple[Array, Array]]:
+def _negative_lengths(variance: float, scale: float) -> list[tuple[Real, Real]]:
     """Gauss-Legendre panels for k_0 . mu_0 < 0, points and weights with the density; short where scores are small."""
     if variance == 0:
         return []
@@ -241,7 +241,7 @@ def _negative_lengths(variance: float, scale: float) -> list[tuple[Array, Array]
     return panels
 
 
-def _lengths(variance: float, scale: float) -> Array:
+def _lengths(variance: float, scale: float) -> Real:
     """Where to draw the conditional curves: the bulk of k_0 . mu_0, and closely around 0 and 1."""
     sd = np.sqrt(max(variance, 1e-12))
     bulk = 1 + sd * np.linspace(-3.2, 3.2, 33)

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.errors import InputError
-from regard.noise.model import Array, Magnitude, NoiseModel, Spread
+from regard.noise.model import Magnitude, NoiseModel, Spread
 
 
 def gaussian_setting(keys: int, *, spread: float = 0.5, iso: float = 0.01) -> NoiseModel:
@@ -29,7 +30,7 @@ def two_point_setting(keys: int) -> NoiseModel:
     return NoiseModel(means=np.eye(keys), magnitudes=[Magnitude(key=0)])
 
 
-def one_head(keys: int, scale: float) -> Array:
+def one_head(keys: int, scale: float) -> Real:
     """q = scale (mu_0 + mu_1), of norm scale sqrt 2.
 
     >>> one_head(3, 2.0).tolist()
@@ -41,7 +42,7 @@ def one_head(keys: int, scale: float) -> Array:
     return q
 
 
-def two_heads(keys: int, scale: float) -> Array:
+def two_heads(keys: int, scale: float) -> Real:
     """q_1 = scale mu_0 and q_2 = scale mu_1.
 
     >>> two_heads(3, 2.0).tolist()
@@ -51,7 +52,7 @@ def two_heads(keys: int, scale: float) -> Array:
     return scale * np.eye(2, keys)
 
 
-def two_point_one_head(keys: int, eps: float) -> tuple[Array, Array]:
+def two_point_one_head(keys: int, eps: float) -> tuple[Real, Real]:
     """Weights of one head q = ln(n/eps)(u + k_2) for c = 1/2 and for c = 3/2; rows are n weights each.
 
     With x = n/eps the numerators are x^c for key 0, x for key 1 and 1 for the others.

@@ -8,22 +8,22 @@ from functools import cached_property
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.errors import InputError
-from regard.noise.model import Array
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
 MOST_OUTCOMES = 2**20
 
 
-def softmax(scores: Array) -> Array:
+def softmax(scores: Real) -> Real:
     """Weights along the last axis.
 
     >>> softmax(np.zeros(4)).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    out: Array = e / e.sum(axis=-1, keepdims=True)
+    out: Real = e / e.sum(axis=-1, keepdims=True)
     return out
 
 
@@ -34,12 +34,12 @@ class Sampler:
     scores: Scores
 
     @cached_property
-    def factor(self) -> Array:
+    def factor(self) -> Real:
         """A matrix A with A A^T the covariance of all scores (n H x r), or one per key (n x H x H) if independent."""
         if self.scores.joint is not None:
             return _root(self.scores.joint)
         roots = np.stack([_root(law.covariance) for law in self.scores.laws])
-        each: Array = roots[self.scores.which]
+        each: Real = roots[self.scores.which]
         return each
 
     @cached_property
@@ -52,7 +52,7 @@ class Sampler:
         """How many normals and how many uniforms one draw takes."""
         return self.scores.keys * self.scores.heads, len(self.several)
 
-    def __call__(self, normals: Array, uniforms: Array) -> Array:
+    def __call__(self, normals: Real, uniforms: Real) -> Real:
         """Scores, draws x heads x keys."""
         n, H = self.scores.keys, self.scores.heads
         if self.scores.joint is not None:
@@ -67,12 +67,12 @@ class Sampler:
             out[:, key] += law.means[chosen] - law.means[0]
         return np.ascontiguousarray(out.transpose(0, 2, 1))
 
-    def random(self, count: int, generator: np.random.Generator) -> Array:
+    def random(self, count: int, generator: np.random.Generator) -> Real:
         """Scores from a random generator."""
         normals, uniforms = self.dimensions
         return self(generator.standard_normal((count, normals)), generator.random((count, uniforms)))
 
-    def sobol(self, log2_count: int, generator: np.random.Generator) -> Array:
+    def sobol(self, log2_count: int, generator: np.random.Generator) -> Real:
         """Scores from one scramble of 2^m Sobol points."""
         normals, uniforms = self.dimensions
         points = sobol_points(normals + uniforms, log2_count, generator)
@@ -81,22 +81,22 @@ class Sampler:
         return self(ndtri(points[:, :normals]), points[:, normals:])
 
 
-def sobol_points(dimension: int, log2_count: int, generator: np.random.Generator) -> Array:
+def sobol_points(dimension: int, log2_count: int, generator: np.random.Generator) -> Real:
     """One scramble of 2^m Sobol points in the open cube."""
     from scipy.stats.qmc import Sobol
 
     if dimension > Sobol.MAXDIM:
         raise InputError(f"Sobol points have at most {Sobol.MAXDIM} dimensions, not {dimension}: use fewer keys.")
     points = Sobol(dimension, scramble=True, rng=generator).random_base2(log2_count)
-    out: Array = np.clip(points, 2.0**-54, 1 - 2.0**-53)
+    out: Real = np.clip(points, 2.0**-54, 1 - 2.0**-53)
     return out
 
 
-def _root(covariance: Array) -> Array:
+def _root(covariance: Real) -> Real:
     """Symmetric-order square root: the largest directions first, where Sobol points are best."""
     values, vectors = np.linalg.eigh(covariance)
     values = np.where(values > 1e-14 * max(values[-1], 0.0), values, 0.0)
-    out: Array = (vectors * np.sqrt(values))[:, ::-1]
+    out: Real = (vectors * np.sqrt(values))[:, ::-1]
     return out
 
 
@@ -113,7 +113,7 @@ def seeded(seed: int | np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def outcomes(scores: Scores) -> Iterator[tuple[Array, Array]]:
+def outcomes(scores: Scores) -> Iterator[tuple[Real, Real]]:
     """Every possible weight matrix (outcomes x H x n) of finitely many, with its probability, in pieces.
 
     >>> from regard.noise import Magnitude, NoiseModel, score_laws

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.arrays import load_array
 from regard.errors import InputError
-from regard.noise.model import Array, Magnitude, ModelError, NoiseModel, Spread
+from regard.noise.model import Magnitude, ModelError, NoiseModel, Spread
 from regard.toml import read_toml
 
 EXAMPLE = """\
@@ -154,7 +155,7 @@ def _model(raw: dict[str, Any], folder: Path) -> NoiseModel:
     )
 
 
-def _matrix(given: Any, folder: Path, what: str) -> Array:
+def _matrix(given: Any, folder: Path, what: str) -> Real:
     if isinstance(given, str):
         spec = given if Path(given).is_absolute() else str(folder / given)
         return np.asarray(load_array(spec, what=what, ndim=2).array, dtype=float)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.errors import CouldNotFindOut
-from regard.noise.model import Array
 from regard.noise.scores import KeyLaw, Scores
 
 LARGEST_GRID = 2**21
@@ -46,20 +46,20 @@ class HeadMoments:
     ``pair[a, b]`` is E a_i a_j for two different keys of laws a and b, ``square[a]`` is E a_i^2.
     """
 
-    mean: Array
-    pair: Array
-    square: Array
+    mean: Real
+    pair: Real
+    square: Real
     bound: float
 
 
-def kernel(z: Array, order: int) -> Array:
+def kernel(z: Real, order: int) -> Real:
     """exp(order z - e^z), safely for every z."""
     z = np.minimum(z, 60.0)
-    out: Array = np.exp(order * z - np.exp(z))
+    out: Real = np.exp(order * z - np.exp(z))
     return out
 
 
-def gaussian_nodes(sd: float, rule: Rule) -> tuple[Array, Array]:
+def gaussian_nodes(sd: float, rule: Rule) -> tuple[Real, Real]:
     """Nodes x and weights of the trapezoid rule for E f(sd x), f analytic in the strip |Im| <= pi/2.
 
     >>> x, w = gaussian_nodes(1.0, FINE)
@@ -90,7 +90,7 @@ def score_range(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, cut: fl
     return lowest, highest + float(np.log(counts.sum()))
 
 
-def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Rule) -> Array:
+def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Rule) -> Real:
     """The points t = ln u that carry the integral."""
     lowest, highest = score_range(laws, counts, head, rule.cut)
     start, stop = -highest - rule.decay, -lowest + np.log(rule.decay + 4)
@@ -100,11 +100,11 @@ def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Ru
             f"The scores spread over {highest - lowest:.3g}, which needs {count:,} integration points, more than "
             f"{LARGEST_GRID:,}; lower the scale of the queries."
         )
-    out: Array = start + rule.step * np.arange(count)
+    out: Real = start + rule.step * np.arange(count)
     return out
 
 
-def smoothed(law: KeyLaw, head: int, t: Array, orders: tuple[int, ...], rule: Rule) -> Array:
+def smoothed(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], rule: Rule) -> Real:
     """E exp(k (t+s) - e^{t+s}) on the grid t, for every order k: rows as in ``orders``.
 
     For a wide Gaussian the nodes are laid on the grid itself, which turns the double sum into a convolution.
@@ -130,13 +130,13 @@ def smoothed(law: KeyLaw, head: int, t: Array, orders: tuple[int, ...], rule: Ru
     return np.stack([kernel(z, order) @ weights for order in orders])
 
 
-def _correlate(values: Array, weights: Array) -> Array:
+def _correlate(values: Real, weights: Real) -> Real:
     if len(values) * len(weights) > 2**25:
         from scipy.signal import fftconvolve
 
-        far: Array = np.maximum(fftconvolve(values, weights, mode="valid"), 0.0)
+        far: Real = np.maximum(fftconvolve(values, weights, mode="valid"), 0.0)
         return far
-    out: Array = np.correlate(values, weights, mode="valid")
+    out: Real = np.correlate(values, weights, mode="valid")
     return out
 
 
@@ -179,7 +179,7 @@ def head_moments(scores: Scores, head: int = 0, *, rule: Rule = FINE) -> HeadMom
     return HeadMoments(mean, pair, square, bound)
 
 
-def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tuple[Array, Array, float]:
+def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tuple[Real, Real, float]:
     """E a_gi a_hj for two heads that share their keys' noise, by a double integral over ln u and ln v.
 
     Returns (pair, same, estimate): ``pair[a, b]`` for two different keys of laws a and b, ``same[a]`` for one key.
@@ -191,7 +191,7 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
     if len(t) * len(v) > 2**23:
         raise CouldNotFindOut("The scores of two heads spread too far for the double integral.")
     tables = [_bivariate(law, g, h, t, v, rule) for law in scores.laws]
-    logs: Array = sum(
+    logs: Real = sum(
         count * np.log(np.maximum(table[0], 1e-300)) for count, table in zip(scores.counts, tables, strict=True)
     )
     product = rule.step**2 * np.exp(logs)
@@ -207,14 +207,14 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
     return pair, both, float(abs(total) + lost)
 
 
-def _bivariate(law: KeyLaw, g: int, h: int, t: Array, v: Array, rule: Rule) -> list[Array]:
+def _bivariate(law: KeyLaw, g: int, h: int, t: Real, v: Real, rule: Rule) -> list[Real]:
     """E K_a(t + s_g) K_b(v + s_h) on the grid t x v for (a, b) = (0,0), (1,0), (0,1), (1,1)."""
     sd = law.sd(g)
     slope = law.covariance[g, h] / sd if sd > 0 else 0.0
     rest = float(np.sqrt(max(law.covariance[h, h] - slope**2, 0.0)))
     rest = rest if rest > 1e-7 * law.sd(h) else 0.0
     x, weights = gaussian_nodes(max(sd, abs(slope)) if sd > 0 else 0.0, rule)
-    out: list[Array] = [np.zeros((len(t), len(v))) for _ in range(4)]
+    out: list[Real] = [np.zeros((len(t), len(v))) for _ in range(4)]
     for chance, mean in zip(law.chances, law.means, strict=True):
         left = [kernel(t[:, None] + mean[g] + sd * x, k) * (chance * weights) for k in (0, 1)]
         right = _conditional(mean[h] + slope * x, rest, v, rule)
@@ -223,10 +223,10 @@ def _bivariate(law: KeyLaw, g: int, h: int, t: Array, v: Array, rule: Rule) -> l
     return out
 
 
-def _conditional(centres: Array, sd: float, v: Array, rule: Rule) -> list[Array]:
+def _conditional(centres: Real, sd: float, v: Real, rule: Rule) -> list[Real]:
     """E K_b(v + centre + sd y) for b = 0, 1: a row for every centre."""
     y, weights = gaussian_nodes(sd, rule)
-    out: list[Array] = []
+    out: list[Real] = []
     for order in (0, 1):
         rows = np.empty((len(centres), len(v)))
         for k, centre in enumerate(centres):

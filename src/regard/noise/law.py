@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from regard.array_types import Real
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.draws import MOST_OUTCOMES, outcomes
 from regard.noise.law_narrow import WIDEST, NarrowLaw
 from regard.noise.law_sampled import pivot_law, sampled_law
 from regard.noise.law_transform import TransformLaw, transform_law
 from regard.noise.law_two_heads import TwoHeadsLaw
-from regard.noise.model import Array
 from regard.noise.scores import Scores, grouped
 from regard.noise.values import ROUNDING, Value, WeightLaw
 from regard.noise.weights import check_points
@@ -72,8 +72,8 @@ def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | n
 class CountedLaw:
     """Finitely many outcomes of a weight, with their probabilities."""
 
-    weights: Array
-    chances: Array
+    weights: Real
+    chances: Real
     method: str = "enumeration"
 
     def above(self, share: float) -> Value:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from regard.array_types import Real
 from regard.errors import CouldNotFindOut
-from regard.noise.model import Array
 from regard.noise.scores import KeyLaw, Scores
 from regard.noise.values import ROUNDING, Value
 
@@ -108,7 +108,7 @@ def _variance(law: KeyLaw) -> float:
     return max(second - _mean(law) ** 2, 0.0) if len(law.chances) > 1 else within
 
 
-def lognormal_transform(law: KeyLaw, w: Array, cut: float, order: int) -> np.ndarray:
+def lognormal_transform(law: KeyLaw, w: Real, cut: float, order: int) -> np.ndarray:
     """E e^{order s} exp(i w e^s), by a trapezoid rule fine enough for the fastest oscillation."""
     sd = law.sd(0)
     reach = float(np.exp(law.means.max() + min(cut, 6) * sd))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from regard.array_types import Real
 from regard.errors import InputError
 from regard.noise.draws import Sampler, seeded, sobol_points, softmax
-from regard.noise.model import Array
 from regard.noise.scores import KeyLaw, Scores, grouped
 from regard.noise.values import ROUNDING, Value
 
@@ -27,9 +27,9 @@ class PivotLaw:
     ``rest`` is scrambles x points x (n - 1), the scores but the pivot's; ``centre`` the pivot's mean given them.
     """
 
-    rest: Array
-    centre: Array  # scrambles x points x components of the pivot
-    chances: Array
+    rest: Real
+    centre: Real  # scrambles x points x components of the pivot
+    chances: Real
     sd: float
     own: int  # the key's column in rest, or -1 where the key is the pivot
 
@@ -51,7 +51,7 @@ class PivotLaw:
             rate = np.exp(-z * z / 2) / np.sqrt(2 * np.pi) / self.sd * self._slope(share, limit)[..., None]
         return self._average(np.where(np.isfinite(rate), rate, 0.0))
 
-    def _limit(self, share: float) -> tuple[Array, int]:
+    def _limit(self, share: float) -> tuple[Real, int]:
         """alpha > share says pivot > limit (sign -1, the key is the pivot) or pivot < limit (sign +1)."""
         odds = np.log1p(-share) - np.log(share)
         if self.own < 0:
@@ -64,30 +64,30 @@ class PivotLaw:
         with np.errstate(divide="ignore"):
             return mine + odds + np.log(room), 1
 
-    def _slope(self, share: float, limit: Array) -> Array:
+    def _slope(self, share: float, limit: Real) -> Real:
         """|d limit / d share|: the logit's slope, divided by the room left where the pivot is another key."""
         slope = 1 / (share * (1 - share))
         if self.own < 0:
             return np.full(limit.shape, slope)
         odds = np.log1p(-share) - np.log(share)
         with np.errstate(over="ignore"):
-            out: Array = slope * np.exp(self.rest[..., self.own] + odds - limit)
+            out: Real = slope * np.exp(self.rest[..., self.own] + odds - limit)
         return out
 
-    def _average(self, values: Array) -> Value:
+    def _average(self, values: Real) -> Value:
         each = (values @ self.chances).mean(axis=1)
         if len(each) == 1:
             return Value(float(each[0]), ROUNDING * (1 + abs(float(each[0]))))
         return interval(each, values.shape[0] * values.shape[1])
 
 
-def _lse(s: Array) -> Array:
+def _lse(s: Real) -> Real:
     top = s.max(axis=-1, keepdims=True)
-    out: Array = top[..., 0] + np.log(np.exp(s - top).sum(axis=-1))
+    out: Real = top[..., 0] + np.log(np.exp(s - top).sum(axis=-1))
     return out
 
 
-def interval(each: Array, points: int) -> Value:
+def interval(each: Real, points: int) -> Value:
     """The mean of the scrambles with half a 95 % interval (Student's t).
 
     What fewer than three of all the points would show cannot be excluded, so near 0 and near 1 it is at least 3/points.
@@ -123,7 +123,7 @@ def pivot_law(
     return PivotLaw(rest.scores, centre, laws[pivot].chances, float(np.sqrt(left)), own)
 
 
-def _choose_pivot(joint: Array, key: int) -> int:
+def _choose_pivot(joint: Real, key: int) -> int:
     """The key itself, which always matters, if its score varies given the others; else the score that varies most.
 
     The variance of a score given all others is 1 / (inverse covariance)_ii, ridged where singular.
@@ -135,8 +135,8 @@ def _choose_pivot(joint: Array, key: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Rest:
-    scores: Array  # scrambles x points x keys
-    noise: Array  # the Gaussian part alone
+    scores: Real  # scrambles x points x keys
+    noise: Real  # the Gaussian part alone
 
 
 def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Generator) -> _Rest:
@@ -161,7 +161,7 @@ def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Genera
 class SampledLaw:
     """The averaged weight at several scrambles of Sobol points; the scatter of the scrambles gives the interval."""
 
-    weights: Array  # scrambles x points
+    weights: Real  # scrambles x points
     method: str = "qmc"
 
     def above(self, share: float) -> Value:

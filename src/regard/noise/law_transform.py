@@ -19,9 +19,9 @@ import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import gammainccinv, gammaincinv, loggamma, ndtri
 
+from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.integrals import Rule, score_range
-from regard.noise.model import Array
 from regard.noise.scores import KeyLaw, Scores
 from regard.noise.values import ROUNDING, Value, logit
 
@@ -30,17 +30,17 @@ from regard.noise.values import ROUNDING, Value, logit
 class Transform:
     """A logit known by its characteristic function at the frequencies (k + 1/2) * gap."""
 
-    frequencies: Array
+    frequencies: Real
     values: np.ndarray
     low: float
     high: float
     floor: float  # what rounding, amplified, and the frequencies left out may amount to
 
-    def above(self, x: Array) -> Array:
+    def above(self, x: Real) -> Real:
         """P(logit > x) by Gil-Pelaez."""
         return self._sum(x, self.values / (1j * self.frequencies)) + 0.5
 
-    def density(self, x: Array) -> Array:
+    def density(self, x: Real) -> Real:
         """The logit's density."""
         return self._sum(x, self.values)
 
@@ -55,29 +55,29 @@ class Transform:
         return _spline(*self.density_points)
 
     @cached_property
-    def above_points(self) -> tuple[Array, Array]:
+    def above_points(self) -> tuple[Real, Real]:
         """Even places over the whole range, 32 per shortest wave, and P(logit > x) there."""
         places, waves = self._even_waves(self.values / (1j * self.frequencies))
         return places, waves + 0.5
 
     @cached_property
-    def density_points(self) -> tuple[Array, Array]:
+    def density_points(self) -> tuple[Real, Real]:
         """The same places, and the logit's density there."""
         return self._even_waves(self.values)
 
-    def _even_waves(self, values: np.ndarray) -> tuple[Array, Array]:
+    def _even_waves(self, values: np.ndarray) -> tuple[Real, Real]:
         count = int((self.high - self.low) * 16 * self.frequencies[-1] / np.pi) + 32
         step = (self.high - self.low) / (count - 1)
         waves = even_waves(-self.low, -step, count, self.frequencies, values).real
         return np.linspace(self.low, self.high, count), 2 * self.frequencies[0] / np.pi * waves
 
-    def _sum(self, x: Array, values: np.ndarray) -> Array:
+    def _sum(self, x: Real, values: np.ndarray) -> Real:
         x = np.atleast_1d(np.asarray(x, float))
         waves = np.exp(-1j * np.outer(x, self.frequencies)) @ values
         return np.asarray(2 * self.frequencies[0] / np.pi * waves.real)
 
 
-def _spline(x: Array, y: Array) -> Any:
+def _spline(x: Real, y: Real) -> Any:
     from scipy.interpolate import make_interp_spline
 
     return make_interp_spline(x, y, k=7)
@@ -86,7 +86,7 @@ def _spline(x: Array, y: Array) -> Any:
 BLOCK = 64  # places whose exponentials serve all other blocks
 
 
-def even_waves(start: float, step: float, count: int, frequencies: Array, values: np.ndarray) -> np.ndarray:
+def even_waves(start: float, step: float, count: int, frequencies: Real, values: np.ndarray) -> np.ndarray:
     """sum_k values_k e^{i x_j w_k} at the even places x_j = start + j step.
 
     Exponentials are what it costs, and e^{i (x+y) w} = e^{i x w} e^{i y w}: those of one block of places serve all.
@@ -147,7 +147,7 @@ def _gamma_band(N: int, E: float) -> float:
 
 def _log_ratio_density(
     others: Scores, N: int, low: float, high: float, step: float, cut: float, E: float
-) -> tuple[Array, Array]:
+) -> tuple[Real, Real]:
     """The grid t and N P(Poisson(e^t S') = N) on it."""
     tail = np.exp(-E)
     start, stop = np.log(gammaincinv(N, tail)) - high, np.log(gammainccinv(N, tail)) - low
@@ -155,14 +155,14 @@ def _log_ratio_density(
     if count * (N + 1) > 2**23:  # 64 MB for each law
         raise CouldNotFindOut("The scores spread too far for the transform.")
     t = start + step * np.arange(count)
-    total: Array | None = None
+    total: Real | None = None
     for law, number in zip(others.laws, others.counts, strict=True):
         part = _power(_mixed_poisson(law, t, N, Rule(step, cut, E)), int(number))
         total = part if total is None else _multiply(total, part)
     return t, N * np.asarray(total)[:, N]
 
 
-def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
+def _mixed_poisson(law: KeyLaw, t: Real, N: int, rule: Rule) -> Real:
     """P(Poisson(e^{t+s}) = k) for k = 0..N, a row for every t."""
     k, sd = np.arange(N + 1), law.sd(0)
     scale = loggamma(k + 1.0)
@@ -181,18 +181,18 @@ def _mixed_poisson(law: KeyLaw, t: Array, N: int, rule: Rule) -> Array:
     weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
     line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
     mixed = sum(c * _poisson(line + m, k, scale) for c, m in zip(law.chances, law.means[:, 0], strict=True))
-    smooth: Array = np.maximum(fftconvolve(mixed, weights[:, None], mode="valid", axes=0), 0.0)
+    smooth: Real = np.maximum(fftconvolve(mixed, weights[:, None], mode="valid", axes=0), 0.0)
     return smooth
 
 
-def _poisson(z: Array, k: np.ndarray, scale: Array) -> Array:
+def _poisson(z: Real, k: np.ndarray, scale: Real) -> Real:
     """P(Poisson(e^z) = k), rows z."""
     z = np.clip(z, -700.0, 60.0)[:, None]  # beyond, the chance of N events is 0 in float64 anyway
-    out: Array = np.exp(k * z - np.exp(z) - scale)
+    out: Real = np.exp(k * z - np.exp(z) - scale)
     return out
 
 
-def _multiply(a: Array, b: Array) -> Array:
+def _multiply(a: Real, b: Real) -> Real:
     """Row by row, the law of the sum of two counts, cut at the same N."""
     out = np.zeros_like(a)
     for k in range(a.shape[1]):
@@ -200,8 +200,8 @@ def _multiply(a: Array, b: Array) -> Array:
     return out
 
 
-def _power(a: Array, number: int) -> Array:
-    result: Array | None = None
+def _power(a: Real, number: int) -> Real:
+    result: Real | None = None
     while True:
         if number % 2:
             result = a if result is None else _multiply(result, a)
@@ -224,7 +224,7 @@ class TransformLaw:
         a, b = (float(np.clip(f.above(np.array([logit(share)]))[0], 0, 1)) for f in (self.fine, self.coarse))
         return Value(*self._beyond(share, a, b))
 
-    def sketch(self, shares: Array) -> Array:
+    def sketch(self, shares: Real) -> Real:
         """P(weight > share) for many shares at once, without an error estimate: for pictures."""
         logits = np.log(shares) - np.log1p(-shares)
         inside = np.clip(self.coarse.above(logits), 0.0, 1.0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit
 
+from regard.array_types import Real
 from regard.noise.law_transform import Transform, TransformLaw
-from regard.noise.model import Array
 from regard.noise.values import Value, logit
 
 
@@ -31,7 +31,7 @@ class TwoHeadsLaw:
         alone = self.first.above(2 * share) if share < 0.5 else Value(0.0, 0.0)
         return Value(float(np.clip(alone.value + fine, 0, 1)), abs(fine - coarse) + alone.accuracy + 1e-10)
 
-    def sketch(self, shares: Array) -> Array:
+    def sketch(self, shares: Real) -> Real:
         """P(mean weight > share) for many shares at once by the coarse rule, with straight lines between the points of
         its tables and no error estimate: for pictures."""
         A, B = self.first.coarse, self.second.coarse
@@ -61,14 +61,14 @@ class TwoHeadsLaw:
         return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=False) * jacobian))
 
 
-def _places(A: Transform, B: Transform, *, rough: bool, density: bool) -> tuple[float, Array]:
+def _places(A: Transform, B: Transform, *, rough: bool, density: bool) -> tuple[float, Real]:
     """The step of the trapezoid rule, and its places v."""
     step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
     low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0
     return step, step * np.arange(int(low / step), int(high / step) + 1)
 
 
-def _within(law: Transform, y: Array, *, density: bool) -> Array:
+def _within(law: Transform, y: Real, *, density: bool) -> Real:
     """P(logit > y), or the density at y, which are known beyond the ends of the law."""
     clipped = np.clip(y, law.low, law.high)
     if density:
@@ -76,7 +76,7 @@ def _within(law: Transform, y: Array, *, density: bool) -> Array:
     return np.where(y == clipped, np.clip(law.above_table(clipped), 0.0, 1.0), (y < clipped).astype(float))
 
 
-def _partner(share: float, v: Array) -> tuple[Array, Array, Array, Array]:
+def _partner(share: float, v: Real) -> tuple[Real, Real, Real, Real]:
     """x over the logits of A, ln b and ln(1-b) of b = 2 share - sigmoid(x) in (0, 1), and dx/dv."""
     if share == 0.5:
         return v, log_expit(-v), log_expit(v), np.ones_like(v)

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from regard.array_types import Real
 from regard.errors import InputError
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +68,7 @@ class NoiseModel:
     [0.51, 0.01, 0.01]
     """
 
-    means: Array
+    means: Real
     isotropic: ArrayLike = 0.0
     spreads: Sequence[Spread] = ()
     magnitudes: Sequence[Magnitude] = ()
@@ -96,7 +95,7 @@ class NoiseModel:
         """The length of a key."""
         return int(self.means.shape[1])
 
-    def magnitude(self, key: int) -> tuple[Array, Array]:
+    def magnitude(self, key: int) -> tuple[Real, Real]:
         """The values and probabilities of a key's magnitude; one value, 1, where nothing was said.
 
         >>> NoiseModel(means=np.eye(2)).magnitude(1)
@@ -107,24 +106,24 @@ class NoiseModel:
                 return np.asarray(part.values, float), np.asarray(part.probabilities, float)
         return np.ones(1), np.ones(1)
 
-    def direction(self, spread: Spread) -> Array:
+    def direction(self, spread: Spread) -> Real:
         """The vector a spread runs along."""
         return self.means[spread.key] if isinstance(spread.along, str) else np.asarray(spread.along, float)
 
-    def covariance(self, key: int) -> Array:
+    def covariance(self, key: int) -> Real:
         """Sigma_key as a d x d matrix, the joint part included, the random magnitude not."""
         return self.score_covariance(np.eye(self.dimension), key)
 
-    def score_covariance(self, queries: Array, key: int) -> Array:
+    def score_covariance(self, queries: Real, key: int) -> Real:
         """Q Sigma_key Q^T for H queries (H x d)."""
         return self.times_covariance(queries, key) @ queries.T
 
-    def times_covariance(self, queries: Array, key: int) -> Array:
+    def times_covariance(self, queries: Real, key: int) -> Real:
         """Q Sigma_key for H queries (H x d), without forming Sigma_key unless it was given in full.
 
         What overflows is infinite here; :func:`regard.noise.score_laws` refuses it.
         """
-        total: Array = np.asarray(self.isotropic)[key] * queries
+        total: Real = np.asarray(self.isotropic)[key] * queries
         for spread in self.spreads:
             if spread.key == key:
                 along = self.direction(spread)
@@ -136,7 +135,7 @@ class NoiseModel:
             total = total + queries @ np.asarray(self.joint)[block, block]
         return total
 
-    def full_covariance(self) -> Array:
+    def full_covariance(self) -> Real:
         """The covariance of all keys stacked, (n d) x (n d), every part included."""
         n, d = self.means.shape
         full = np.zeros((n, d, n, d)) if self.joint is None else np.array(self.joint).reshape(n, d, n, d)
@@ -145,7 +144,7 @@ class NoiseModel:
         return full.reshape(n * d, n * d)
 
 
-def _matrix(given: ArrayLike, name: str) -> Array:
+def _matrix(given: ArrayLike, name: str) -> Real:
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError) as error:
@@ -157,7 +156,7 @@ def _matrix(given: ArrayLike, name: str) -> Array:
     return array
 
 
-def _numbers(given: Any) -> Array | None:
+def _numbers(given: Any) -> Real | None:
     try:
         stored = np.asarray(given)
         array = stored.astype(float)

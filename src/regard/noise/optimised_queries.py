@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.array_types import Real
 from regard.errors import InputError
 from regard.noise.draws import seeded, sobol_points, softmax
-from regard.noise.model import Array, NoiseModel
+from regard.noise.model import NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
 from regard.noise.weights import weight_moments
@@ -30,16 +31,16 @@ JITTER = 1e-9
 class OptimisedQueries(Result):
     """The best queries found: a local optimum of a non-convex problem, never worse than the designed ones."""
 
-    queries: Array
-    norms: Array
-    scores: Array  # q_h . mu_l, H x n
+    queries: Real
+    norms: Real
+    scores: Real  # q_h . mu_l, H x n
     max_norm: float
     error: float
     bias_squared: float
     variance: float
     error_accuracy: float
     method: str
-    designed_queries: Array
+    designed_queries: Real
     designed_error: float
     found_from: str
     starts: dict[str, float]  # what descent reached from every start, on the surrogate
@@ -118,7 +119,7 @@ def optimise(
     return _best(model, V, chosen, max_norm, designed, ends, seed)
 
 
-def _best_basins(ends: dict[str, tuple[float, Array]], most: int = 3) -> list[str]:
+def _best_basins(ends: dict[str, tuple[float, Real]], most: int = 3) -> list[str]:
     """The starts that reached the lowest values, one for each value."""
     chosen: list[str] = []
     for name in sorted(ends, key=lambda name: ends[name][0]):
@@ -129,11 +130,11 @@ def _best_basins(ends: dict[str, tuple[float, Array]], most: int = 3) -> list[st
 
 def _best(
     model: NoiseModel,
-    V: Array,
+    V: Real,
     target: tuple[int, ...],
     max_norm: float,
-    designed: Array,
-    ends: dict[str, tuple[float, Array]],
+    designed: Real,
+    ends: dict[str, tuple[float, Real]],
     seed: int | np.random.Generator,
 ) -> OptimisedQueries:
     rivals = {name: Q for name, (_, Q) in ends.items() if name.endswith("refined")}
@@ -159,14 +160,14 @@ def _best(
     )
 
 
-def designed_queries(model: NoiseModel, heads: int, target: Sequence[int]) -> Array:
+def designed_queries(model: NoiseModel, heads: int, target: Sequence[int]) -> Real:
     """One head: the sum of the target means; more: head h asks for target h mod |target|. To be scaled."""
     means = model.means[list(target)]
-    out: Array = means.sum(axis=0, keepdims=True) if heads == 1 else means[np.arange(heads) % len(target)]
+    out: Real = means.sum(axis=0, keepdims=True) if heads == 1 else means[np.arange(heads) % len(target)]
     return out
 
 
-def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Array, target: tuple[int, ...]) -> Array:
+def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Real, target: tuple[int, ...]) -> Real:
     """The designed queries at the scale that does best within the budget, from 24 scales and a refinement."""
     from scipy.optimize import minimize_scalar
 
@@ -187,8 +188,8 @@ def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Array, targ
 
 
 def _designed_starts(
-    model: NoiseModel, heads: int, max_norm: float, target: tuple[int, ...], designed: Array
-) -> dict[str, Array]:
+    model: NoiseModel, heads: int, max_norm: float, target: tuple[int, ...], designed: Real
+) -> dict[str, Real]:
     base = designed_queries(model, heads, target)
     rest = [k for k in range(model.keys) if k not in target]
     away = base - model.means[rest].sum(axis=0) * 0.5 if rest else base
@@ -201,32 +202,32 @@ def _designed_starts(
 
 def _random_starts(
     model: NoiseModel, heads: int, max_norm: float, starts: int, generator: np.random.Generator
-) -> dict[str, Array]:
+) -> dict[str, Real]:
     mix = generator.standard_normal((starts, heads, model.keys))
     sizes = generator.uniform(0.2, 0.9, starts)
     return {f"random {k}": _to_norm(mix[k] @ model.means, sizes[k] * max_norm) for k in range(starts)}
 
 
-def _to_norm(Q: Array, norm: float) -> Array:
+def _to_norm(Q: Real, norm: float) -> Real:
     lengths = np.linalg.norm(Q, axis=1, keepdims=True)
     return norm * Q / np.where(lengths > 0, lengths, 1.0)
 
 
-def _descend(surrogate: Surrogate, start: Array, max_norm: float) -> tuple[float, Array]:
+def _descend(surrogate: Surrogate, start: Real, max_norm: float) -> tuple[float, Real]:
     """Sequential quadratic programming from one start, in units of the budget; the end is put back into the ball."""
     from scipy.optimize import minimize
 
     shape = start.shape
 
-    def value(x: Array) -> tuple[float, Array]:
+    def value(x: Real) -> tuple[float, Real]:
         error, slope = surrogate(max_norm * x.reshape(shape))
         return error, max_norm * slope.ravel()
 
-    def room(x: Array) -> Array:
-        left: Array = 1 - np.sum(x.reshape(shape) ** 2, axis=1)
+    def room(x: Real) -> Real:
+        left: Real = 1 - np.sum(x.reshape(shape) ** 2, axis=1)
         return left
 
-    def room_slope(x: Array) -> Array:
+    def room_slope(x: Real) -> Real:
         out = np.zeros((shape[0], *shape))
         out[np.arange(shape[0]), np.arange(shape[0])] = -2 * x.reshape(shape)
         return out.reshape(shape[0], -1)
@@ -247,7 +248,7 @@ class Surrogate:
         self,
         model: NoiseModel,
         heads: int,
-        values: Array,
+        values: Real,
         target: tuple[int, ...],
         points: int,
         generator: np.random.Generator,
@@ -269,7 +270,7 @@ class Surrogate:
             self.lengths[:, k] = model.magnitude(k)[0][0]
         self.full = model.full_covariance() if model.joint is not None else None
 
-    def __call__(self, Q: Array) -> tuple[float, Array]:
+    def __call__(self, Q: Real) -> tuple[float, Real]:
         """The error at H x d queries, and its gradient."""
         n, H = self.model.keys, self.heads
         means = self.model.means @ Q.T  # n x H
@@ -287,7 +288,7 @@ class Surrogate:
         by_L = np.tril(np.einsum("rbi,rbj->bij", flat, x))
         return error, slope + spread(_cholesky_slope(L, by_L))
 
-    def _covariance(self, Q: Array):  # type: ignore[no-untyped-def]
+    def _covariance(self, Q: Real):  # type: ignore[no-untyped-def]
         """Blocks of the score covariance (n of H x H, or one of n H x n H), and how a slope in them reaches Q."""
         n, d, H = self.model.keys, self.model.dimension, self.heads
         if self.full is None:
@@ -299,12 +300,12 @@ class Surrogate:
         return C, lambda by_C: 2 * np.einsum("igjh,idjh->gd", by_C.reshape(n, H, n, H), half)
 
 
-def _cholesky_slope(L: Array, by_L: Array) -> Array:
+def _cholesky_slope(L: Real, by_L: Real) -> Real:
     """The slope in C = L L^T (symmetric) from the slope in L: L^-T sym(tril-half(L^T by_L)) L^-1."""
     P = np.tril(np.swapaxes(L, 1, 2) @ by_L)
     index = np.arange(L.shape[-1])
     P[:, index, index] /= 2
     inverse = np.linalg.inv(L)
     S = np.swapaxes(inverse, 1, 2) @ P @ inverse
-    out: Array = (S + np.swapaxes(S, 1, 2)) / 2
+    out: Real = (S + np.swapaxes(S, 1, 2)) / 2
     return out

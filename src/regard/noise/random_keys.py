@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.array_types import Real
 from regard.errors import InputError
 from regard.noise.law import quantile, weight_law
-from regard.noise.model import Array, NoiseModel
+from regard.noise.model import NoiseModel
 from regard.noise.scores import Scores, check_queries, score_laws
 from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
@@ -38,12 +39,12 @@ class Study(Result):
 
     heads: int
     target: tuple[int, ...]
-    weight_mean: Array
-    weight_covariance: Array
-    head_weight_means: Array
-    output_mean: Array
-    output_covariance: Array
-    target_output: Array
+    weight_mean: Real
+    weight_covariance: Real
+    head_weight_means: Real
+    output_mean: Real
+    output_covariance: Real
+    target_output: Real
     error: float  # E||c - target||^2 = bias_squared + variance
     bias_squared: float
     variance: float
@@ -51,13 +52,13 @@ class Study(Result):
     method: str
     accuracy: float
     share: float
-    share_probability: Array  # P(w_i > share) for every key
-    share_accuracy: Array
+    share_probability: Real  # P(w_i > share) for every key
+    share_accuracy: Real
     share_methods: tuple[str, ...]
     anyone_above: float | None  # P(some w_i > share), where share >= 1/2 makes these events exclusive
     quantile_levels: tuple[float, ...]
-    quantiles: Array | None  # keys x levels
-    quantile_accuracy: Array | None
+    quantiles: Real | None  # keys x levels
+    quantile_accuracy: Real | None
 
     def __str__(self) -> str:
         return "\n".join([*self._moment_lines(), *self._weight_lines(), *self._share_lines()])
@@ -181,14 +182,14 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
     )
 
 
-def expected_error(moments: WeightMoments, values: Array, target: Sequence[int]) -> tuple[float, float]:
+def expected_error(moments: WeightMoments, values: Real, target: Sequence[int]) -> tuple[float, float]:
     """E||c - target||^2 as (bias^2, variance)."""
     mean, goal = moments.mean @ values, values[list(target)].mean(axis=0)
     variance = float(np.einsum("im,ij,jm->", values, moments.covariance, values, optimize=True))
     return float(np.sum((mean - goal) ** 2)), max(variance, 0.0)  # rounding may leave -1e-16
 
 
-def error_sensitivity(values: Array, target: Sequence[int]) -> float:
+def error_sensitivity(values: Real, target: Sequence[int]) -> float:
     """How far E||c - target||^2 can move when every first and second moment moves by 1:
     sum |V V^T| + 2 sum |V goal|.
     """
@@ -200,11 +201,11 @@ def error_sensitivity(values: Array, target: Sequence[int]) -> float:
 class _Shares:
     """One entry per key; quantiles: keys x levels."""
 
-    probability: Array
-    accuracy: Array
+    probability: Real
+    accuracy: Real
     methods: tuple[str, ...]
-    quantiles: Array
-    quantile_accuracy: Array
+    quantiles: Real
+    quantile_accuracy: Real
 
 
 def _shares(
@@ -242,7 +243,7 @@ def check_target(target: Sequence[int], n: int) -> tuple[int, ...]:
     return chosen
 
 
-def check_values(values: ArrayLike | None, n: int) -> Array:
+def check_values(values: ArrayLike | None, n: int) -> Real:
     """A finite row of values for every key; unit vectors where none are given."""
     if values is None:
         return np.eye(n)

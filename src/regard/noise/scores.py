@@ -12,17 +12,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.array_types import Real
 from regard.errors import InputError
-from regard.noise.model import Array, NoiseModel
+from regard.noise.model import NoiseModel
 
 
 @dataclass(frozen=True, eq=False)
 class KeyLaw:
     """One key's scores in H heads: with chance p_c Gaussian of mean means[c] and the common covariance."""
 
-    chances: Array  # C
-    means: Array  # C x H
-    covariance: Array  # H x H
+    chances: Real  # C
+    means: Real  # C x H
+    covariance: Real  # H x H
 
     def sd(self, head: int) -> float:
         """The standard deviation of the Gaussian part in one head."""
@@ -44,7 +45,7 @@ class Scores:
 
     laws: tuple[KeyLaw, ...]
     which: np.ndarray
-    joint: Array | None = None
+    joint: Real | None = None
 
     @property
     def heads(self) -> int:
@@ -90,7 +91,7 @@ class Scores:
         return grouped([laws[k] for k in self.which], joint)
 
 
-def check_queries(queries: ArrayLike, dimension: int) -> Array:
+def check_queries(queries: ArrayLike, dimension: int) -> Real:
     """H x d queries from one vector or from rows; zero heads, wrong lengths and non-finite numbers are refused.
 
     >>> check_queries([1, 2], 2).shape
@@ -128,7 +129,7 @@ def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
     return grouped(laws, _joint(model, Q))
 
 
-def _laws(model: NoiseModel, Q: Array) -> list[KeyLaw]:
+def _laws(model: NoiseModel, Q: Real) -> list[KeyLaw]:
     """The law of each key's scores, for H queries (H x d)."""
     laws = []
     for key in range(model.keys):
@@ -139,7 +140,7 @@ def _laws(model: NoiseModel, Q: Array) -> list[KeyLaw]:
     return laws
 
 
-def _clean(covariance: Array) -> Array:
+def _clean(covariance: Real) -> Real:
     """Symmetric, with no negative variance left by rounding; a standard deviation below 1e-15 moves no weight."""
     S = (covariance + covariance.T) / 2
     still = S.diagonal() < 1e-30
@@ -147,7 +148,7 @@ def _clean(covariance: Array) -> Array:
     return S
 
 
-def _joint(model: NoiseModel, Q: Array) -> Array | None:
+def _joint(model: NoiseModel, Q: Real) -> Real | None:
     if model.joint is None:
         return None
     n, d, H = model.keys, model.dimension, len(Q)
@@ -162,7 +163,7 @@ def _joint(model: NoiseModel, Q: Array) -> Array | None:
     return _clean(J.reshape(n * H, n * H))
 
 
-def grouped(laws: list[KeyLaw], joint: Array | None = None) -> Scores:
+def grouped(laws: list[KeyLaw], joint: Real | None = None) -> Scores:
     """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
     scale = max(max(float(np.abs(v.means).max()), float(np.sqrt(np.abs(v.covariance).max()))) for v in laws) or 1.0
     groups: dict[bytes, int] = {}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.array_types import Real
 from regard.errors import CouldNotFindOut, InputError
 from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, outcomes, seeded, softmax
 from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
-from regard.noise.model import Array
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
@@ -24,14 +24,14 @@ class WeightMoments:
     ``integral``, half a 95 % confidence interval for ``qmc`` and ``sampling``.
     """
 
-    mean: Array  # n
-    second: Array  # n x n, E w w^T
-    head_means: Array  # H x n
+    mean: Real  # n
+    second: Real  # n x n, E w w^T
+    head_means: Real  # H x n
     method: str
     accuracy: float
 
     @property
-    def covariance(self) -> Array:
+    def covariance(self) -> Real:
         """E w w^T - E w E w^T."""
         return self.second - np.outer(self.mean, self.mean)
 
@@ -104,8 +104,8 @@ def integral_moments(scores: Scores) -> WeightMoments:
     )
 
 
-def _expand(pair: Array, same: Array, which: np.ndarray) -> Array:
-    full: Array = pair[np.ix_(which, which)]
+def _expand(pair: Real, same: Real, which: np.ndarray) -> Real:
+    full: Real = pair[np.ix_(which, which)]
     np.fill_diagonal(full, same[which])
     return full
 
@@ -164,12 +164,12 @@ def sampled_moments(
     )
 
 
-def _averages(weights: Array) -> tuple[Array, Array]:
+def _averages(weights: Real) -> tuple[Real, Real]:
     w = weights.mean(axis=1)
     return weights.mean(axis=0), w.T @ w / len(w)
 
 
-def _interval(parts: list[Array]) -> tuple[Array, float]:
+def _interval(parts: list[Real]) -> tuple[Real, float]:
     """The mean of independent estimates and half the widest 95 % interval among the entries (Student's t)."""
     from scipy.stats import t
 

@@ -17,7 +17,6 @@ from regard.rigor.exact import integers
 from regard.rigor.floats import (
     SLACK,
     TINY,
-    Floats,
     U,
     dot_enclosure,
     exact_sum,
@@ -33,7 +32,6 @@ from regard.rigor.floats import (
 __all__ = [
     "SLACK",
     "TINY",
-    "Floats",
     "Query",
     "U",
     "choose_basis",

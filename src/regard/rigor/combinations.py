@@ -14,11 +14,12 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.rigor.exact import PRIME, integers, pivots
-from regard.rigor.floats import SLACK, TINY, Floats, U, dot_enclosure, finite, product_bound, two_sum
+from regard.rigor.floats import SLACK, TINY, U, dot_enclosure, finite, product_bound, two_sum
 
 
-def solve_enclosure(A: ArrayLike, b: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats] | None:
+def solve_enclosure(A: ArrayLike, b: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Float, Float] | None:
     """Enclosure (mid, rad) of the solution of Ax = b, proving A invertible on the way; None where it cannot.
 
     With an approximate inverse R and ||I - RA||_inf <= a < 1, |x - x~| <= |Rr| + a/(1-a) ||Rr||_inf for the
@@ -37,13 +38,11 @@ def solve_enclosure(A: ArrayLike, b: ArrayLike | tuple[ArrayLike, ArrayLike]) ->
     return _solve(A, lambda x: dot_enclosure(equations, np.append(-x, 1.0), refine=True), width)
 
 
-def _solve(
-    A: Floats, residual: Callable[[Floats], tuple[Floats, Floats]], width: Floats
-) -> tuple[Floats, Floats] | None:
+def _solve(A: Float, residual: Callable[[Float], tuple[Float, Float]], width: Float) -> tuple[Float, Float] | None:
     """The enclosure, given a rigorous residual b - Ax as a function of x."""
     m = len(A)
     try:
-        R: Floats = np.linalg.inv(A).astype(np.float64, copy=False)
+        R: Float = np.linalg.inv(A).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return None
     if not np.isfinite(R).all():
@@ -60,7 +59,7 @@ def _solve(
     return x, SLACK * (step + gap / (1 - gap) * step.max(initial=0)) + TINY
 
 
-def _distance_from_identity(R: Floats, A: Floats) -> float:
+def _distance_from_identity(R: Float, A: Float) -> float:
     """A bound of ||I - RA||_inf; the rounding of RA is at most gamma |R||A|, its row sums two products."""
     m = len(A)
     seen = np.abs(R @ A - np.eye(m)).sum(axis=1)
@@ -93,7 +92,7 @@ def choose_basis(points: ArrayLike, target: ArrayLike, weights: ArrayLike) -> ND
 
 def enclose_combination(
     points: ArrayLike, target: ArrayLike, weights: ArrayLike, basis: NDArray[np.integer[Any]]
-) -> tuple[Floats, Floats] | None:
+) -> tuple[Float, Float] | None:
     """Proves that exact weights w* > 0 with sum 1 and sum w*_i p_i = t exist near the given floats.
 
     The weights outside `basis` stay as they are; the d + 1 inside solve the d + 1 equations, by enclosure.
@@ -113,7 +112,7 @@ def enclose_combination(
     fixed = np.ones(len(w), dtype=bool)
     fixed[basis] = False
 
-    def residual(x: Floats) -> tuple[Floats, Floats]:
+    def residual(x: Float) -> tuple[Float, Float]:
         full = w.copy()
         full[basis] = x
         mid, rad = dot_enclosure(A, np.append(full, -1.0), refine=True)
@@ -128,7 +127,7 @@ def enclose_combination(
     return mid, rad
 
 
-def _equations(P: Floats, t: Floats) -> Floats | None:
+def _equations(P: Float, t: Float) -> Float | None:
     """A with A (w, -1) = 0 for sum w p = t and sum w = 1, each row divided by a power of two to size 1.
 
     Where every p - t is a float itself, the differences stand for the points: far better conditioned. None
@@ -139,7 +138,7 @@ def _equations(P: Floats, t: Floats) -> Floats | None:
     left, right = (D, np.zeros_like(t)) if np.isfinite(D).all() and not lost.any() else (P, t)
     rows = np.append(left, right[None, :], axis=0).T
     exponents = np.frexp(np.abs(rows).max(axis=1, initial=0))[1][:, None]
-    scaled: Floats = np.ldexp(rows, -exponents)
+    scaled: Float = np.ldexp(rows, -exponents)
     if not np.array_equal(np.ldexp(scaled, exponents), rows):
         return None
     return np.append(scaled, np.ones((1, len(P) + 1)), axis=0)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.rigor.exact import exact_products, is_whole
-from regard.rigor.floats import CHUNK, SLACK, Floats, U, finite, in_range, margins, plain_product, row_chunks
+from regard.rigor.floats import CHUNK, SLACK, U, finite, in_range, margins, plain_product, row_chunks
 
 Query = ArrayLike | Sequence[int]  # floats, or Python integers where floats have too few digits
 
@@ -52,7 +53,7 @@ def _rivals(K: ArrayLike, j: int, q: Query, rows: NDArray[np.integer[Any]] | Non
         yield index[_beats(chunk, own, q, rounded, blur)]
 
 
-def _beats(chunk: Floats, own: Floats, q: Query, rounded: Floats | None, blur: float) -> NDArray[np.bool_]:
+def _beats(chunk: Float, own: Float, q: Query, rounded: Float | None, blur: float) -> NDArray[np.bool_]:
     """Which rows score at least as much as `own`: by bounds, then compensated sums, then exact integers."""
     lost, unsure = np.zeros(len(chunk), dtype=np.bool_), np.arange(len(chunk))
     if rounded is not None:
@@ -63,7 +64,7 @@ def _beats(chunk: Floats, own: Floats, q: Query, rounded: Floats | None, blur: f
     return lost
 
 
-def _beats_by_bounds(chunk: Floats, own: Floats, q: Floats, blur: float) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def _beats_by_bounds(chunk: Float, own: Float, q: Float, blur: float) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     (keys, query), _ = in_range(np.concatenate([chunk, own[None, :]]), q)
     mid, rad = plain_product(keys, query, blur=blur)
     lead = mid[-1] - mid[:-1]  # rounded, which never takes it across a float such as the doubt
@@ -77,7 +78,7 @@ def _beats_by_bounds(chunk: Floats, own: Floats, q: Floats, blur: float) -> tupl
     return lost, unsure
 
 
-def _rounded(q: Any) -> tuple[Floats | None, float]:
+def _rounded(q: Any) -> tuple[Float | None, float]:
     """The query as floats (up to a power of two for integers), and how far each entry is off, relatively."""
     if not is_whole(q):
         return finite(q, "the query"), 0.0

@@ -14,8 +14,9 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.errors import CouldNotFindOut
-from regard.rigor.floats import Floats, finite
+from regard.rigor.floats import finite
 
 PRIME = 2**61 - 1  # elimination modulo it is quick; independent there is independent over the rationals
 DECIDED_COLUMNS = 128  # up to here an intersection is proved exactly, within a second or two
@@ -51,7 +52,7 @@ def is_whole(q: Any) -> bool:
     return isinstance(q, (list, tuple)) and all(type(x) is int for x in q)
 
 
-def exact_products(K: Floats, q: Any) -> tuple[NDArray[np.object_], int]:
+def exact_products(K: Float, q: Any) -> tuple[NDArray[np.object_], int]:
     """Kq as Python integers N and one exponent e: Kq = N 2^e. q: d floats, or Python integers."""
     if is_whole(q):
         whole_q, q_exp = np.array([*q, 0], dtype=object)[:-1], 0
@@ -63,7 +64,7 @@ def exact_products(K: Floats, q: Any) -> tuple[NDArray[np.object_], int]:
     return whole_k @ whole_q, k_exp + q_exp
 
 
-def whole_columns(matrix: Floats) -> tuple[list[list[int]], list[int]]:
+def whole_columns(matrix: Float) -> tuple[list[list[int]], list[int]]:
     """Rows of whole numbers and exponents e with matrix[:, j] = whole[:, j] * 2^e_j, exactly.
 
     >>> rows, exponents = whole_columns(np.array([[0.5, 3.0], [0.25, 0.0]]))
@@ -75,7 +76,7 @@ def whole_columns(matrix: Floats) -> tuple[list[list[int]], list[int]]:
     return [list(row) for row in rows], [exponent for _, exponent in columns]
 
 
-def rank(matrix: Floats) -> int | None:
+def rank(matrix: Float) -> int | None:
     """The exact rank; None where it is deficient and the matrix has more than DECIDED_COLUMNS columns.
 
     The rank modulo a prime never exceeds the true one, so full rank there is a proof, and quick at any size.
@@ -93,7 +94,7 @@ def rank(matrix: Floats) -> int | None:
     return int(flint.fmpz_mat(*matrix.shape, entries).rank())
 
 
-def common_vector(A: Floats, B: Floats) -> tuple[list[Fraction], list[Fraction]] | None:
+def common_vector(A: Float, B: Float) -> tuple[list[Fraction], list[Fraction]] | None:
     """Coefficients x, y with A x = B y, not zero, exactly; None where the spans meet only in 0.
 
     Scaled so that the largest entry of A x is 1.
@@ -123,7 +124,7 @@ def read(text: str) -> Fraction:
     return Fraction(int(flint.fmpz(top)), int(flint.fmpz(bottom)))
 
 
-def combine(matrix: Floats, coefficients: list[Fraction]) -> list[Fraction]:
+def combine(matrix: Float, coefficients: list[Fraction]) -> list[Fraction]:
     """matrix @ coefficients, exactly."""
     return [
         sum((Fraction(m) * c for m, c in zip(row, coefficients, strict=True) if c), Fraction(0))
@@ -131,7 +132,7 @@ def combine(matrix: Floats, coefficients: list[Fraction]) -> list[Fraction]:
     ]
 
 
-def projector(A: Floats, B: Floats) -> Floats:
+def projector(A: Float, B: Float) -> Float:
     """The projector onto span(A) along span(B), zero on the rest, each entry rounded once.
 
     M = [A 0] (C^T C)^-1 C^T with C = [A B], from columns that are independent; the spans must meet only in 0.
@@ -149,7 +150,7 @@ def projector(A: Floats, B: Floats) -> Floats:
         raise CouldNotFindOut("The matrix exists, but its entries exceed the range of float64 (1e308).") from None
 
 
-def _independent(matrix: Floats) -> list[list[int]]:
+def _independent(matrix: Float) -> list[list[int]]:
     """Rows of whole numbers whose columns are the pivot columns of ``matrix``, a basis of its span."""
     rows, _ = whole_columns(matrix)
     reduced, _, rank = flint.fmpz_mat(rows).rref()

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.array_types import Float
 from regard.errors import InputError
-
-Floats = NDArray[np.float64]
 
 U = 2.0**-53  # half the distance from 1 to the next float64
 TINY = 2.0**-1018  # far more than any error that gradual underflow can make
@@ -28,9 +27,7 @@ LAYERED = 1 << 14  # numbers that are added in layers at once, so that they stay
 CHUNK = 1 << 17  # elements that a compensated product works on at once: 1 MB, so that it stays in cache
 
 
-def dot_enclosure(
-    K: ArrayLike, q: ArrayLike, *, refine: bool = False, top: float | None = None
-) -> tuple[Floats, Floats]:
+def dot_enclosure(K: ArrayLike, q: ArrayLike, *, refine: bool = False, top: float | None = None) -> tuple[Float, Float]:
     """Midpoints and radii that enclose the exact real product Kq.
 
     |mid - Kq| <= rad, elementwise. `refine` uses compensated sums: the radius is then near one rounding of
@@ -54,13 +51,13 @@ def dot_enclosure(
     return scaled_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
 
 
-def plain_product(K: Floats, q: Floats, *, blur: float = 0.0) -> tuple[Floats, Floats]:
+def plain_product(K: Float, q: Float, *, blur: float = 0.0) -> tuple[Float, Float]:
     """The BLAS product and its a-priori radius; `blur` is a relative uncertainty of q itself."""
     bound = product_bound(K.shape[1]) + SLACK * blur
     return K @ q, bound * _absolute_product(K, np.abs(q)) + (K.shape[1] + 1) * TINY
 
 
-def _absolute_product(K: Floats, q: Floats) -> Floats:
+def _absolute_product(K: Float, q: Float) -> Float:
     """|K| q in blocks along the longer way of the memory: a copy of all of K would cost more than the product."""
     if K.size <= CHUNK:
         return np.asarray(np.abs(K) @ q)
@@ -85,7 +82,7 @@ def product_bound(terms: int, *, unit: float = U) -> float:
     return SLACK * (terms + 4) * unit
 
 
-def margins(K: ArrayLike, key: ArrayLike, q: ArrayLike) -> tuple[Floats, Floats]:
+def margins(K: ArrayLike, key: ArrayLike, q: ArrayLike) -> tuple[Float, Float]:
     """Enclosure (mid, rad) of (key - k_i).q for every row k_i, in about 32 digits of the scores.
 
     Unlike a difference of two enclosures of scores, it does not lose a lead that is small beside the scores.
@@ -127,7 +124,7 @@ def _split(a: Any) -> tuple[Any, Any]:
     return high, a - high
 
 
-def _dot_pair(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+def _dot_pair(X: Float, y: Float) -> tuple[Float, Float, Float]:
     """hi, lo, rad with |hi + lo - Xy| <= rad.
 
     Every product and every sum is split into its float and its error, so hi plus all the errors is exact; the
@@ -141,7 +138,7 @@ def _dot_pair(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     return hi, lo, product_bound(2 * terms) * spread + (terms + 1) * TINY
 
 
-def _dot_pair_chunk(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+def _dot_pair_chunk(X: Float, y: Float) -> tuple[Float, Float, Float]:
     total, error = two_prod(X, y[None, :])
     lo, spread = error.sum(axis=1), np.abs(error).sum(axis=1)
     while total.shape[1] > 1:
@@ -154,7 +151,7 @@ def _dot_pair_chunk(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     return hi, lo, spread
 
 
-def exact_sum(x: Floats) -> float:
+def exact_sum(x: Float) -> float:
     """The float nearest to the exact sum, as `math.fsum` gives it, many times faster for many numbers.
 
     Layer by layer, from the leading bits down: of all numbers only as many bits are taken as their sum has room for, so
@@ -169,7 +166,7 @@ def exact_sum(x: Floats) -> float:
     return math.fsum([part for some in row_chunks(len(x), 1, LAYERED) for part in _layers(x[some])])
 
 
-def _layers(left: Floats) -> list[float]:
+def _layers(left: Float) -> list[float]:
     """A few numbers with the same exact sum as these."""
     layers = []
     for _ in range(MOST_LAYERS):
@@ -199,7 +196,7 @@ def row_chunks(n: int, terms: int, size: int | None = None) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
-def largest(x: Floats) -> float:
+def largest(x: Float) -> float:
     """The largest absolute value, 0 of nothing, NaN where one is in it; in blocks, so that nothing is copied.
 
     >>> largest(np.array([[1.0, -3.0]])), largest(np.array([1.0, np.nan]))
@@ -217,14 +214,14 @@ def largest(x: Floats) -> float:
     return top
 
 
-def finite(x: ArrayLike, what: str) -> Floats:
+def finite(x: ArrayLike, what: str) -> Float:
     array = np.asarray(x, dtype=np.float64)
     if not math.isfinite(largest(array)):
         raise InputError(f"{what} must hold finite numbers, but has NaN or infinity: remove those entries")
     return array
 
 
-def in_range(K: Floats, q: Floats, *, top: float | None = None) -> tuple[tuple[Floats, Floats], int]:
+def in_range(K: Float, q: Float, *, top: float | None = None) -> tuple[tuple[Float, Float], int]:
     """K and q as they are, or both divided by powers of two to a largest entry near 1, and the exponent.
 
     In the middle of the range nothing can overflow and underflow costs less than TINY. Outside, what the
@@ -238,7 +235,7 @@ def in_range(K: Floats, q: Floats, *, top: float | None = None) -> tuple[tuple[F
         return (np.ldexp(K, -k_exp), np.ldexp(q, -q_exp)), k_exp + q_exp
 
 
-def scaled_back(mid: Floats, rad: Floats, exponent: int) -> tuple[Floats, Floats]:
+def scaled_back(mid: Float, rad: Float, exponent: int) -> tuple[Float, Float]:
     if not exponent:
         return mid, rad
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

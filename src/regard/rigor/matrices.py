@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from regard.rigor.floats import Floats, U
+from regard.array_types import Float
+from regard.rigor.floats import U
 
 PAY = 1 + 2.0**-30  # every bound is enlarged by this, which pays for the rounding in its own evaluation
 LEAST = 2.0**-1000  # and by this, which pays for underflow: matrices are scaled to about 1 beforehand
@@ -27,7 +28,7 @@ def gamma(count: int) -> float:
     return count * U / (1 - count * U)
 
 
-def gram(matrix: Floats, *, total: float | None = None) -> tuple[Floats, float]:
+def gram(matrix: Float, *, total: float | None = None) -> tuple[Float, float]:
     """``M^T M`` (lower triangle) and a bound on the Frobenius norm of its rounding error.
 
     Rows come in blocks of about sqrt(m), so that no entry is a chain of many more than 2 sqrt(m) roundings,
@@ -50,7 +51,7 @@ def gram(matrix: Floats, *, total: float | None = None) -> tuple[Floats, float]:
     return product, gamma(chain) * PAY * (squares(matrix) if total is None else total)
 
 
-def squares(matrix: Floats) -> float:
+def squares(matrix: Float) -> float:
     """The squared Frobenius norm, right to a relative error of ``gamma(columns + 1)``.
 
     >>> squares(np.array([[3.0, 0.0], [4.0, 1.0]]))
@@ -70,17 +71,17 @@ def scale(size: float) -> float:
     return 2.0 ** -max(min(math.frexp(size)[1], 1000), -1000)
 
 
-def norm_above(matrix: Floats) -> float:
+def norm_above(matrix: Float) -> float:
     """A number not below the Frobenius norm."""
     return math.sqrt(squares(matrix) * (1 + gamma(matrix.shape[-1] + 1))) * PAY + LEAST
 
 
-def symmetric_norm(lower: Floats) -> float:
+def symmetric_norm(lower: Float) -> float:
     """At least the Frobenius norm of a symmetric matrix known by its lower triangle."""
     return math.sqrt(2) * norm_above(np.tril(lower))
 
 
-def difference(target: Floats, left: Floats, right: Floats, *, quick: bool = False) -> tuple[Floats, float]:
+def difference(target: Float, left: Float, right: Float, *, quick: bool = False) -> tuple[Float, float]:
     """``T - X^T Y`` and a bound on the Frobenius norm of its rounding error.
 
     Both factors are cut into slices of so few bits that BLAS multiplies them without any rounding; only
@@ -102,7 +103,7 @@ def difference(target: Floats, left: Floats, right: Floats, *, quick: bool = Fal
     return rest, error * PAY + LEAST
 
 
-def _quick_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, float]]:
+def _quick_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, float]]:
     """The product by blocks of the inner axis, each with a bound on its rounding error."""
     step = max(128, math.isqrt(len(left)))
     for start in range(0, len(left), step):
@@ -110,7 +111,7 @@ def _quick_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, f
         yield x.T @ y, gamma(len(x)) * norm_above(x) * norm_above(y)
 
 
-def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, float]]:
+def _exact_parts(left: Float, right: Float) -> Iterator[tuple[Float | None, float]]:
     """The products of slices, largest first: each exact, or dropped with a bound on its Frobenius norm."""
     bits = (53 - max(len(left), 2).bit_length()) // 2
     many = -(-62 // bits)  # slices that hold 62 bits of each column's largest; what is below them is dropped, and paid
@@ -129,7 +130,7 @@ def _exact_parts(left: Floats, right: Floats) -> Iterator[tuple[Floats | None, f
             yield half.T, 0.0
 
 
-def _slices(matrix: Floats, bits: int, many: int) -> list[Floats]:
+def _slices(matrix: Float, bits: int, many: int) -> list[Float]:
     """``many`` matrices of ``bits``-bit numbers on one grid per column, then what is left; their sum is exact."""
     parts, rest = [], matrix
     for _ in range(many):

@@ -109,7 +109,7 @@ LAUNCHER = textwrap.dedent(
         except BaseException:
             say(traceback.format_exc())
 
-    for line in sys.stdin:  # a worker a line: imports are paid for once
+    for line in sys.stdin:  # one worker per line: imports are paid for once
         pid = os.fork()
         if pid == 0:
             work(**json.loads(line))
@@ -228,7 +228,7 @@ def test_interrupted_in_a_trial_it_goes_on_at_once_from_its_checkpoint(base, tmp
     def stop(event):
         if isinstance(event, Step):
             steps.append(event.step)
-            if len(steps) == 11:  # of 8 steps a trial: the third of the second
+            if len(steps) == 11:  # 8 steps in each trial: the third of the second
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -74,7 +74,7 @@ LAUNCHER = textwrap.dedent(
             sys.stderr.flush()
             os._exit(code)
 
-    for line in sys.stdin:  # a run a line: imports are paid for once
+    for line in sys.stdin:  # one run per line: imports are paid for once
         job = json.loads(line)
         children = []
         for rank in range(job["size"]):

@@ -52,20 +52,20 @@ def audit(
     given = load_given(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
     from regard.models.auditing import audit as examine
 
-    found = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
+    audited = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
     if junit is not None:
         from regard.models.auditing.reports import junit as as_junit
 
-        write_text(junit, as_junit(found))
+        write_text(junit, as_junit(audited))
     if sarif is not None:
         from regard.models.auditing.reports import sarif as as_sarif
 
-        write_text(sarif, as_sarif(found))
+        write_text(sarif, as_sarif(audited))
     if page is not None:
         from regard.models.auditing.page import page as as_page
 
-        write_text(page, as_page(found))
+        write_text(page, as_page(audited))
     if write_baseline is not None:
-        write_known(write_baseline, found)
-        note(f"{len(found.failures)} failures are written down as known in {write_baseline}.")
-    show(found, as_json=as_json)
+        write_known(write_baseline, audited)
+        note(f"{len(audited.failures)} failures are written down as known in {write_baseline}.")
+    show(audited, as_json=as_json)

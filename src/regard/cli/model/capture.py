@@ -67,11 +67,11 @@ def capture(
     run = None if generate is None else writer(given, generate)
     keep = KEPT if keep_qkv else ()
     with torch.no_grad():
-        found = record(
+        recorded = record(
             given.module, given.inputs, verify=verify, keep=keep, stream=out, run=run, tokens=given.tokens,
             target_tokens=given.target_tokens, name=given.name, **wanted,
         )  # fmt: skip
-    show(found, as_json=as_json)
+    show(recorded, as_json=as_json)
 
 
 def set_mode(given: Given, *, train: bool) -> None:
@@ -106,15 +106,15 @@ def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[
 
     if words is None:
         return None
-    found: list[Any] = []
+    chosen: list[Any] = []
     for word in (part.strip() for part in words.split(",")):
         first, dash, last = word.partition("-")
         if word.isdecimal() and len(word) < 9:
-            found.append(int(word))
+            chosen.append(int(word))
         elif dash and _small(first) and _small(last) and int(first) <= int(last):
-            found.extend(range(int(first), int(last) + 1))
+            chosen.extend(range(int(first), int(last) + 1))
         elif names and word and not word[0].isdecimal() and not dash:
-            found.append(word)
+            chosen.append(word)
         else:
             raise InputError(f"{option} {words!r} is not understood at {word!r}; write numbers such as 0,3-5.")
-    return found
+    return chosen

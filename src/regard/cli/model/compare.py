@@ -40,5 +40,5 @@ def compare(
     from regard.models.comparison import compare as examine
     from regard.models.pairing import parsed_names
 
-    found = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
-    show(found, as_json=as_json)
+    comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
+    show(comparison, as_json=as_json)

@@ -75,16 +75,16 @@ def heads(
         "layers": parsed_list(layers, "--layers"), "only": parsed_list(heads, "--heads"), "example": example,
         "also": [name for name, wanted in asked.items() if wanted or every], "eps": eps, "rank": cut,
     }  # fmt: skip
-    found = _measured(model, text, tokens, device, limit, options)
+    measured = _measured(model, text, tokens, device, limit, options)
     if csv is not None:
         from regard.files import write_file
 
-        write_file(csv, found.to_csv().encode())
+        write_file(csv, measured.to_csv().encode())
     if figure is not None:
         from regard.pictures import save
 
-        save(found.picture(measure or "effective"), figure)
-    show(found, as_json=as_json)
+        save(measured.picture(measure or "effective"), figure)
+    show(measured, as_json=as_json)
 
 
 class Stages(Progress):

@@ -70,11 +70,11 @@ def look(
     from regard.models.patterns import is_pattern_file
 
     if is_pattern_file(model):
-        found = _read(model, tokens, {"--text": text, "--target": target, "--generate": generate})
+        recorded = _read(model, tokens, {"--text": text, "--target": target, "--generate": generate})
     else:
-        found = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
-    chosen = layers_of(found, **asked, example=example)
-    result = page_of(found, chosen, window=full, progress=Progress("Encoding"))
+        recorded = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
+    chosen = layers_of(recorded, **asked, example=example)
+    result = page_of(recorded, chosen, window=full, progress=Progress("Encoding"))
     if figure is not None:
         result.plot(figure)
     if out is not None:
@@ -119,8 +119,8 @@ def _run(
     from regard.models.looking.running import record
 
     run = None if generate is None else writer(given, generate)
-    found = record(given, target=target, run=run, **asked)
-    return replace(found, name="/".join(Path(model).parts[-2:]))  # a page may be shown to others: no whole path
+    recorded = record(given, target=target, run=run, **asked)
+    return replace(recorded, name="/".join(Path(model).parts[-2:]))  # a page may be shown to others: no whole path
 
 
 def parsed_window(words: str) -> tuple[int, int]:

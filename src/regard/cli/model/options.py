@@ -57,10 +57,10 @@ def parsed_masks(words: list[str] | None) -> dict[str, str]:
     """
     from regard.errors import InputError
 
-    found = {}
+    polarities = {}
     for word in words or []:
         name, equals, polarity = word.partition("=")
         if not equals or not name.isidentifier():
             raise InputError(f"--mask {word!r} is not understood; write NAME=keep, NAME=hide or NAME=add.")
-        found[name] = polarity
-    return found
+        polarities[name] = polarity
+    return polarities

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.adversary import Tried, press, smallest
 from regard.coursework.answers import inside
 from regard.coursework.answers.clock import Clock
@@ -21,10 +21,9 @@ from regard.coursework.answers.report import AnswerChecked, Counterexample, Dist
 from regard.coursework.answers.runner import Runner, refuse_misfit, told
 from regard.coursework.question import Best, Instance, Question, Setting, Size, side
 from regard.errors import CouldNotFindOut, InputError
+from regard.progress import Progress
 
-Array = NDArray[np.float64]
 Caller = Callable[..., dict[str, Any]]  # the arguments, and how many bytes an array may have
-Progress = Callable[[int, int], None]
 
 FRESH = 60  # instances
 PRESSED = 3  # of them, the tightest, are handed to the adversary
@@ -236,7 +235,7 @@ class Check:
     def _made(self, kind: str, setting: Setting) -> Instance:
         return self.question.made(self._latent(kind, side(setting)), setting)
 
-    def _latent(self, kind: str, side: int) -> Array:
+    def _latent(self, kind: str, side: int) -> Float:
         if kind in ("plain", "turned"):
             return np.eye(side) if kind == "plain" else -np.eye(side)
         if kind == "whole":
@@ -252,7 +251,7 @@ class Check:
                 return hardest
         return None
 
-    def _trial(self, latent: Array, setting: Setting) -> Tried | None:
+    def _trial(self, latent: Float, setting: Setting) -> Tried | None:
         if not self.question.fits(**setting) or self.clock.spent(0.9):
             return None
         if len(latent) < side(setting):  # it has moved to a larger instance: the rest is new

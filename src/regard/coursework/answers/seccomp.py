@@ -89,7 +89,7 @@ def supported() -> bool:
 
 
 def program(machine: str | None = None) -> bytes:
-    """The filter, as the kernel takes it: 8 bytes an instruction."""
+    """The filter, as the kernel takes it: 8 bytes per instruction."""
     machine = machine or os.uname().machine
     calls, (architecture, _) = numbers(machine), ARCHITECTURES[machine]
     lines: list[Instruction] = [

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
@@ -20,11 +20,10 @@ from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refu
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
-Array = NDArray[np.float64]
 HALF_ROOT = math.sqrt(3) / 2
 
 
-def allowed(keys: Array) -> Array:
+def allowed(keys: Float) -> Float:
     """The nearest keys that the statement allows: unit, the others at distance >= 1 from key 0 (k_i.k_0 <= 1/2)."""
     keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
     along = keys[1:] @ keys[0]
@@ -34,7 +33,7 @@ def allowed(keys: Array) -> Array:
     return keys
 
 
-def ring(n: int) -> Array:
+def ring(n: int) -> Float:
     """Key 0 at the pole and n - 1 >= 2 unit keys evenly around it at distance exactly 1: their mean is k_0 / 2."""
     turn = 2 * np.pi * np.arange(n - 1) / (n - 1)
     others = np.column_stack([np.full(n - 1, 0.5), HALF_ROOT * np.cos(turn), HALF_ROOT * np.sin(turn)])
@@ -163,7 +162,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
 # your own answer
 
 
-def keys_apart(latent: Array, *, n: int, d: int, eps: float) -> Instance:
+def keys_apart(latent: Float, *, n: int, d: int, eps: float) -> Instance:
     keys = latent[:n, :d].copy()
     for i in np.flatnonzero(~keys.any(axis=1)):
         keys[i, i % d] = -1.0  # a direction for rows that have none
@@ -174,7 +173,7 @@ def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
     return [Instance(given={"keys": ring(n), "eps": eps})] if d == 3 and n > 2 else []
 
 
-def copies_within_budget(instance: Instance, query: Array) -> Ruling:
+def copies_within_budget(instance: Instance, query: Float) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.log(len(keys) / eps)
     return worst(shares(query, keys, [0], eps), within(query, budget, "2 ln(n/eps)"))

@@ -161,7 +161,7 @@ def this_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
 QUESTION = Question(
     function="layer",
     arguments={
-        "X": "an n x d array, a token a row",
+        "X": "an n x d array, one token per row",
         "W_Q": "d x d",
         "W_K": "d x d",
         "W_V": "d x d",

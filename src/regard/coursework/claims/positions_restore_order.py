@@ -214,7 +214,7 @@ def told_apart(instance: Instance, encoded: Any, again: Any) -> Ruling:
 
 QUESTION = Question(
     function="encode",
-    arguments={"X": "an n x d array, a token a row; d is even"},
+    arguments={"X": "an n x d array, one token per row; d is even"},
     task="X with positions added to it: X + Phi, where Phi depends on nothing but the shape of X and no two rows of it "
     "are equal, so that no reordering of the tokens passes unnoticed.",
     returns="X + Phi, an n x d array",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
@@ -14,10 +14,8 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
-Array = NDArray[np.float64]
 
-
-def climb(matrix: Array, k: int, *, steps: int = 300) -> Array:
+def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
     """Gradient ascent of k sigma_k^2 / ||A||_F^2: the derivative of sigma_k by A is u_k v_k^T."""
     for _ in range(steps):
         matrix = matrix / np.linalg.norm(matrix)

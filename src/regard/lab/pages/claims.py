@@ -28,8 +28,8 @@ def answer(state: State) -> Answer:
     """A claim, its picture, and the verdict once it is asked for."""
     from regard.coursework.catalogue import claims
 
-    found = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
-    claim, moved = _shown(found, state.text("claim"))
+    selected = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
+    claim, moved = _shown(selected, state.text("claim"))
     given = {} if moved else _given(claim, state.text("set"))
     show = state.one_of("show", SHOWN)
     answers = ANSWERS not in state.hidden
@@ -37,16 +37,16 @@ def answer(state: State) -> Answer:
         raise InputError(REFUSED)
     words = {"claim": claim.name, "parameters": given}
     drawn = errands.ask("drawn", **words)
-    of = found.set.name if found else ""
+    of = selected.set.name if selected else ""
     verdict = None if show == "picture" else errands.ask("checked", **words, proof=show == "proof", of=of)
-    checklists = _checklists(found, claim) if answers else []
+    checklists = _checklists(selected, claim) if answers else []
     return Answer(
         picture={
             "sets": list(SETS),
-            "questions": list(found.set.labels) if found else [],
+            "questions": list(selected.set.labels) if selected else [],
             "topics": _topics()
-            if found is None
-            else {one.label: [c.name for c in one.claims] for one in found.questions},
+            if selected is None
+            else {one.label: [c.name for c in one.claims] for one in selected.questions},
             "answers": answers,
             "checklists": readable_values(checklists),
             "statement": readable(claim.statement),
@@ -66,38 +66,38 @@ def answer(state: State) -> Answer:
             "set": ",".join(f"{name}={shortest_text(value)}" for name, value in given.items()),
             "claim": claim.name,
             "of": of,
-            "question": _label(found, state.text("question")),
+            "question": _label(selected, state.text("question")),
         },
     )
 
 
-def _shown(found: Found | None, name: str) -> tuple[Claim, bool]:
+def _shown(selected: Found | None, name: str) -> tuple[Claim, bool]:
     """The claim that is shown, and whether the filter moved there: one that it leaves out gives way to its first."""
     from regard.coursework.catalogue import claims
 
-    if found is None or name in [claim.name for claim in found.claims]:
+    if selected is None or name in [claim.name for claim in selected.claims]:
         return claims[name], False
-    return found.claims[0], True
+    return selected.claims[0], True
 
 
 def _typeset(value: object) -> dict[str, tuple[tuple[str, bool], ...]]:
     """Every text inside that has formulas, by paragraph, as the page shows it: its parts, prose and MathML."""
     if isinstance(value, str):
         parts = {readable(one): typeset(one) for one in value.split("\n\n")}
-        return {text: found for text, found in parts.items() if any(is_formula for _, is_formula in found)}
+        return {text: pieces for text, pieces in parts.items() if any(is_formula for _, is_formula in pieces)}
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return {text: found for one in inside for text, found in _typeset(one).items()}
+    return {text: pieces for one in inside for text, pieces in _typeset(one).items()}
 
 
-def _label(found: Found | None, question: str) -> str:
+def _label(selected: Found | None, question: str) -> str:
     """The question of the address by the set's own label; a beginning of several stays as it is."""
-    labels = [one.label for one in found.questions] if found else []
-    return labels[0] if question and len(labels) == 1 else question if found else ""
+    labels = [one.label for one in selected.questions] if selected else []
+    return labels[0] if question and len(labels) == 1 else question if selected else ""
 
 
-def _checklists(found: Found | None, claim: Claim) -> list[dict[str, Any]]:
+def _checklists(selected: Found | None, claim: Claim) -> list[dict[str, Any]]:
     """What a complete answer contains, for the questions of the set that this claim answers."""
-    asked = [one.checklist for one in found.questions if claim in one.claims] if found else []
+    asked = [one.checklist for one in selected.questions if claim in one.claims] if selected else []
     return [
         {
             "question": one.question,
@@ -148,13 +148,13 @@ def _chosen(claim: Claim, given: dict[str, float]) -> tuple[str, ...]:
 
 def _numbers(verdict: dict[str, Any] | None) -> tuple[Number, ...]:
     """What the readings' verdicts found, as their checks name it."""
-    found: dict[str, Number] = {}
+    numbers: dict[str, Number] = {}
     for reading in verdict["readings"] if verdict else []:
         for name, value in reading["numbers"].items():
             label = f"{reading['reading']}: {name.replace('_', ' ')}"
             if isinstance(value, (int, float)):
-                found.setdefault(name, Number(name=name, label=label, value=float(value), form=".6g"))
-    return tuple(found.values())
+                numbers.setdefault(name, Number(name=name, label=label, value=float(value), form=".6g"))
+    return tuple(numbers.values())
 
 
 def _say(claim: Claim, show: str, verdict: dict[str, Any] | None) -> tuple[str, ...]:
@@ -199,8 +199,8 @@ def _words(claim: Claim, of: str) -> str:
     source = claim.source_in(of)
     if source is None:
         return claim.name
-    found = claims.of(of, source.question)
-    return f"{of} {typed(source.question)}" if found.central == (claim,) else claim.name
+    selected = claims.of(of, source.question)
+    return f"{of} {typed(source.question)}" if selected.central == (claim,) else claim.name
 
 
 # errands, in a process of their own ----------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ def checked(claim: str, parameters: dict[str, float], proof: bool, of: str = "")
     """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
     from regard.coursework.catalogue import claims
 
-    found = claims[claim].answered(**parameters) if proof else claims[claim].check(**parameters)
-    return (found.for_set(of) if of else found).to_dict()
+    verdict = claims[claim].answered(**parameters) if proof else claims[claim].check(**parameters)
+    return (verdict.for_set(of) if of else verdict).to_dict()
 
 
 PAGE = Page(

@@ -38,16 +38,16 @@ def answer(state: State) -> Answer:
     ceilings: list[Ceiling | None] = (
         list(_ceilings(tuple(map(tuple, keys.tolist())))) if answers else [None] * len(keys)
     )
-    found = bench.design() if answers else None
+    shortest = bench.design() if answers else None
     return Answer(
-        picture={**_picture(bench, own, ceilings, found), "answers": answers},
-        numbers=_numbers(bench, own, found),
-        say=(*complaints, *(_say(bench, found) if answers else ()), *_say_inside(ceilings)),
-        formulas=(*_formulas(bench, own, found), *_proofs(ceilings)),
+        picture={**_picture(bench, own, ceilings, shortest), "answers": answers},
+        numbers=_numbers(bench, own, shortest),
+        say=(*complaints, *(_say(bench, shortest) if answers else ()), *_say_inside(ceilings)),
+        formulas=(*_formulas(bench, own, shortest), *_proofs(ceilings)),
         python=_python(bench, answers),
         shell=_shell(bench, answers),
         state=bench.words(),
-        why=(*why_the_shortest(bench, found), *why_ceilings_fall(ceilings)),
+        why=(*why_the_shortest(bench, shortest), *why_ceilings_fall(ceilings)),
         steps=attention_steps(bench, own),
     )
 
@@ -62,13 +62,13 @@ def _ceilings(rows: tuple[tuple[float, ...], ...]) -> tuple[Ceiling | None, ...]
 
     keys = np.array(rows)
 
-    found: list[Ceiling | None] = []
+    ceilings: list[Ceiling | None] = []
     for index in range(len(keys)):
         try:
-            found.append(design.ceiling(keys, index))
+            ceilings.append(design.ceiling(keys, index))
         except CouldNotFindOut:
-            found.append(None)
-    return tuple(found)
+            ceilings.append(None)
+    return tuple(ceilings)
 
 
 def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
@@ -85,7 +85,7 @@ def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
 
 
 def _picture(
-    bench: Bench, own: Attention, ceilings: list[Ceiling | None], found: Design | str | None
+    bench: Bench, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
 ) -> dict[str, Any]:
     places, behind = bench.scene.place(bench.keys)
     rows = [
@@ -112,23 +112,23 @@ def _picture(
         "circles": bench.scene.circles(),
         "edges": hull_edges(bench.keys),
         "output": {"x": output[0], "y": output[1], "behind": hidden, "text": _vector(own.output)},
-        "arrows": _arrows(bench, found),
+        "arrows": _arrows(bench, shortest),
         "eps": list(EPS),
         "starts": {name: start[0] for name, start in STARTS.items()},
-        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(bench, found))),
+        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(bench, shortest))),
         "norm": bench.norm,
         "scale": QUERY if bench.space == "plane" else QUERY * Sphere.radius,
     }
 
 
-def _arrows(bench: Bench, found: Design | str | None) -> list[dict[str, Any]]:
+def _arrows(bench: Bench, shortest: Design | str | None) -> list[dict[str, Any]]:
     """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
     shown = [("own", "your query", bench.vector)]
-    if not isinstance(found, str) and found is not None:
-        if found.textbook is not None:
-            shown.insert(0, ("textbook", "the textbook's", found.textbook.query))
-        if found.query is not None:
-            shown.insert(0, ("shortest", "the shortest", found.query))
+    if not isinstance(shortest, str) and shortest is not None:
+        if shortest.textbook is not None:
+            shown.insert(0, ("textbook", "the textbook's", shortest.textbook.query))
+        if shortest.query is not None:
+            shown.insert(0, ("shortest", "the shortest", shortest.query))
     arrows = []
     for kind, name, query in shown:
         (place,), (hidden,) = bench.scene.place(QUERY * query[None])
@@ -140,40 +140,40 @@ def _arrows(bench: Bench, found: Design | str | None) -> list[dict[str, Any]]:
     return arrows
 
 
-def _numbers(bench: Bench, own: Attention, found: Design | str | None) -> tuple[Number, ...]:
+def _numbers(bench: Bench, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
     numbers = [Number(name="own-norm", label="norm of your query", value=bench.norm)]
     if bench.chosen:
         least = float(own.weights[bench.chosen].min())
         label = "attention it gives" if len(bench.chosen) == 1 else "least attention it gives"
         numbers.append(Number(name="own-attention", label=label, value=least, form=".6g"))
-    if not isinstance(found, str) and found is not None:
-        if found.norm is not None:
-            numbers.append(Number(name="shortest-norm", label="norm of the shortest", value=found.norm, form=".6g"))
-        if found.textbook is not None:
-            numbers.append(Number(name="textbook-norm", label="norm of the textbook's", value=found.textbook.norm))
-        if found.bound is not None and not found.reachable:
-            numbers.append(Number(name="bound", label="the most there is", value=found.bound, form=".6g"))
+    if not isinstance(shortest, str) and shortest is not None:
+        if shortest.norm is not None:
+            numbers.append(Number(name="shortest-norm", label="norm of the shortest", value=shortest.norm, form=".6g"))
+        if shortest.textbook is not None:
+            numbers.append(Number(name="textbook-norm", label="norm of the textbook's", value=shortest.textbook.norm))
+        if shortest.bound is not None and not shortest.reachable:
+            numbers.append(Number(name="bound", label="the most there is", value=shortest.bound, form=".6g"))
     return tuple(numbers)
 
 
-def _say(bench: Bench, found: Design | str | None) -> tuple[str, ...]:
-    if found is None:
+def _say(bench: Bench, shortest: Design | str | None) -> tuple[str, ...]:
+    if shortest is None:
         return ("Choose a key to copy, or several to share between: click its row, or press space on the point.",)
-    if isinstance(found, str):
-        return (found,)
+    if isinstance(shortest, str):
+        return (shortest,)
     task = _task(bench)
     checked = "(proved, and rechecked by separate code)"
-    if not found.reachable:
-        return (f"No query gives {task} {_asked(bench)}; {found.bound:.6g} is the most there is {checked}.",)
+    if not shortest.reachable:
+        return (f"No query gives {task} {_asked(bench)}; {shortest.bound:.6g} is the most there is {checked}.",)
     first = (
-        f"The shortest query that gives {task} {_asked(bench)} has norm {found.norm:.6g}: none is shorter {checked}."
+        f"The shortest query that gives {task} {_asked(bench)} has norm {shortest.norm:.6g}: none is shorter {checked}."
     )
-    if found.norm == 0:
+    if shortest.norm == 0:
         first = f"The zero query already gives {task} {_asked(bench)} {checked}."
-    if found.textbook is None:
+    if shortest.textbook is None:
         return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
-    longer = "" if not found.norm else f", {found.textbook.norm / found.norm:.3g} times as long"
-    return (first, f"The textbook's, {found.textbook.name}, has norm {found.textbook.norm:.4g}{longer}.")
+    longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
+    return (first, f"The textbook's, {shortest.textbook.name}, has norm {shortest.textbook.norm:.4g}{longer}.")
 
 
 def _say_inside(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
@@ -196,16 +196,16 @@ def _asked(bench: Bench) -> str:
     return f"a share of 1/({count}+{eps:g}) = {1 / (count + eps):.4g}"
 
 
-def _formulas(bench: Bench, own: Attention, found: Design | str | None) -> tuple[str, ...]:
+def _formulas(bench: Bench, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
     key = bench.chosen[0] if bench.chosen else int(own.weights.argmax())
     shown = own.scores[:4] if len(own.scores) > 5 else own.scores
     terms = " + ".join(f"e^{{{score:.2f}}}" for score in shown) + r" + \dots" * (len(shown) < len(own.scores))
     weight = rf"\alpha_{{{key}}} = \frac{{e^{{q \cdot k_{{{key}}}}}}}{{\sum_i e^{{q \cdot k_i}}}} = "
     weight += rf"\frac{{e^{{{own.scores[key]:.2f}}}}}{{{terms}}} = {own.weights[key]:.4f}"
-    if isinstance(found, str) or found is None or not found.reachable:
+    if isinstance(shortest, str) or shortest is None or not shortest.reachable:
         return (weight,)
     which = ", ".join(rf"\alpha_{{{i}}}" for i in bench.chosen[:3]) + r", \dots" * (len(bench.chosen) > 3)
-    least = rf"\min \lVert q \rVert = {tex(found.norm or 0.0, 6)} \quad\text{{for}}\quad "
+    least = rf"\min \lVert q \rVert = {tex(shortest.norm or 0.0, 6)} \quad\text{{for}}\quad "
     least += rf"{which} \ge \frac{{1}}{{{len(bench.chosen)}+{bench.eps:g}}} = {1 / (len(bench.chosen) + bench.eps):.4f}"
     return (weight, least)
 

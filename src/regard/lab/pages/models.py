@@ -62,9 +62,9 @@ def _newest(folder: Path) -> str | None:
 def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
     if seen is None:
         return ()
-    found = [("heads", "heads in all", seen["heads"], "g"), ("tokens", "tokens", seen["tokens"], "g")]
-    found.append(("worst-weight", "largest error of a stored weight", seen["worst_weight"], ".1e"))
-    return tuple(Number(name=name, label=label, value=value, form=form) for name, label, value, form in found)
+    shown = [("heads", "heads in all", seen["heads"], "g"), ("tokens", "tokens", seen["tokens"], "g")]
+    shown.append(("worst-weight", "largest error of a stored weight", seen["worst_weight"], ".1e"))
+    return tuple(Number(name=name, label=label, value=value, form=form) for name, label, value, form in shown)
 
 
 def _python(model: str, text: str) -> str:
@@ -74,9 +74,9 @@ def _python(model: str, text: str) -> str:
             "from regard.models import look",
             "from regard.models.given import load",
             "from regard.models.looking.running import record",
-            f"found = look(record(load({given})))",
-            'found.to_html("look.html")',
-            "print(found)",
+            f"page = look(record(load({given})))",
+            'page.to_html("look.html")',
+            "print(page)",
         ]
     )
 
@@ -111,8 +111,8 @@ def looked(model: str, text: str) -> dict[str, Any]:
     from regard.models.looking.running import record
 
     given, used = _with_text(_opened(model), text)
-    found = record(given)
-    page: Look = page_of(found, layers_of(found), most=MOST)
+    recorded = record(given)
+    page: Look = page_of(recorded, layers_of(recorded), most=MOST)
     return {
         "facts": {**page.drawn.facts, "title": "/".join(Path(model).parts[-2:])},
         "streams": page.drawn.streams,

@@ -7,15 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.array_types import Real
 from regard.lab.page import Answer, Number, Page, Why, tex
 from regard.lab.state import State, shortest_text
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel, WeightLaw, WeightMoments
 
-Array = NDArray[np.floating[Any]]
 
 BINS = 20
 DRAWS = 120
@@ -51,7 +50,7 @@ class Setting:
 class Heads:
     """What one design, a row of queries, makes of the keys."""
 
-    queries: Array
+    queries: Real
     moments: WeightMoments
     law: WeightLaw
     bias: float
@@ -86,7 +85,7 @@ def answer(state: State) -> Answer:
     )
 
 
-def _heads(setting: Setting, queries: Array) -> Heads:
+def _heads(setting: Setting, queries: Real) -> Heads:
     from regard import noise
     from regard.noise.random_keys import expected_error
 
@@ -110,7 +109,7 @@ def _picture(setting: Setting, one: Heads, two: Heads) -> dict[str, Any]:
     }
 
 
-def _bins(law: WeightLaw) -> Array:
+def _bins(law: WeightLaw) -> Real:
     """The probability of each of BINS equal intervals of the weight, for the eye: more exactly than a pixel."""
     from regard.noise.law_transform import TransformLaw
     from regard.noise.law_two_heads import TwoHeadsLaw
@@ -124,7 +123,7 @@ def _bins(law: WeightLaw) -> Array:
     return np.asarray(np.maximum(above[:-1] - above[1:], 0.0))
 
 
-def _draws(setting: Setting) -> Array:
+def _draws(setting: Setting) -> Real:
     """Realisations of all keys, draws x n x d, from a fixed seed: for the eye, no number depends on them."""
     model = setting.model
     roots = np.linalg.cholesky(np.stack([model.covariance(key) for key in range(model.keys)]))
@@ -132,7 +131,7 @@ def _draws(setting: Setting) -> Array:
     return np.asarray(model.means + np.einsum("kij,nkj->nki", roots, standard))
 
 
-def _output(heads: Heads, draws: Array) -> dict[str, Any]:
+def _output(heads: Heads, draws: Real) -> dict[str, Any]:
     """Outputs along v_0 and v_1: of the draws, and the computed mean with one standard deviation around it."""
     from regard.attention import averaged_heads
 
@@ -145,7 +144,7 @@ def _output(heads: Heads, draws: Array) -> dict[str, Any]:
     }
 
 
-def _ellipse(centre: Array, covariance: Array, deviations: float) -> Array:
+def _ellipse(centre: Real, covariance: Real, deviations: float) -> Real:
     """The outline of so many standard deviations around a centre, for drawing."""
     values, vectors = np.linalg.eigh(covariance)
     around = np.linspace(0, 2 * np.pi, 73)

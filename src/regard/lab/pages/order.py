@@ -78,11 +78,11 @@ def answer(state: State) -> Answer:
     for deed in state.text("do").split(";")[:QUEUE]:
         _act(desk, deed.split())
     outputs = _outputs(tuple(desk.words), tuple(desk.order), desk.positions, desk.dim, desk.seed)
-    found = _positions(desk.dim, desk.length, desk.format)
+    positions = _positions(desk.dim, desk.length, desk.format)
     return Answer(
         picture=_picture(desk, outputs),
-        numbers=_numbers(desk, outputs, found),
-        say=_say(desk, outputs, found),
+        numbers=_numbers(desk, outputs, positions),
+        say=_say(desk, outputs, positions),
         formulas=_formulas(desk, outputs),
         python=_python(desk),
         shell=_shell(desk),
@@ -224,15 +224,15 @@ def _picture(desk: Desk, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _numbers(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[Number, ...]:
+def _numbers(desk: Desk, outputs: Outputs, positions: Positions | str) -> tuple[Number, ...]:
     numbers = [
         Number(name="difference", label="difference, your order", value=outputs.largest, form=".3g"),
         Number(name="gap", label=f"{TRIALS} orders of random rows", value=outputs.verdict.gap, form=".3g"),
         Number(name="tolerance", label="rounding alone can make", value=outputs.verdict.tolerance, form=".2g"),
         Number(name="size", label="size of the outputs", value=outputs.verdict.size, form=".3g"),
     ]
-    if not isinstance(found, str) and found.distance is not None:
-        nearest = sum(found.distance) / 2
+    if not isinstance(positions, str) and positions.distance is not None:
+        nearest = sum(positions.distance) / 2
         numbers.append(Number(name="nearest", label=_nearest_label(desk), value=nearest, form=".6g"))
     return tuple(numbers)
 
@@ -241,7 +241,7 @@ def _nearest_label(desk: Desk) -> str:
     return "nearest two positions" if desk.format == "real" else f"nearest two in {desk.format}"
 
 
-def _say(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[str, ...]:
+def _say(desk: Desk, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:
     told = outputs.largest > outputs.verdict.tolerance
     if desk.order == sorted(desk.order):
         first = "The words are in their first order: shuffle them, and compare the two rows of colours."
@@ -252,7 +252,7 @@ def _say(desk: Desk, outputs: Outputs, found: Positions | str) -> tuple[str, ...
             f"Every word has the output that it had before, but for rounding ({outputs.largest:.2g}): the layer cannot "
             "see the order."
         )
-    return (first, _verdict(outputs.verdict), _collision(desk, found))
+    return (first, _verdict(outputs.verdict), _collision(desk, positions))
 
 
 def _verdict(verdict: Symmetry) -> str:
@@ -265,17 +265,17 @@ def _verdict(verdict: Symmetry) -> str:
     return f"Verdict: not order-blind; g(PX) = P g(X) fails by {verdict.gap:.3g}.{swap}"
 
 
-def _collision(desk: Desk, found: Positions | str) -> str:
-    if isinstance(found, str):
-        return found
+def _collision(desk: Desk, positions: Positions | str) -> str:
+    if isinstance(positions, str):
+        return positions
     numbers = "real arithmetic" if desk.format == "real" else desk.format
     where = f"Of {desk.length:,} positions of dimension {desk.dim} in {numbers}"
-    if found.equal is not None:
-        first, second = found.equal
+    if positions.equal is not None:
+        first, second = positions.equal
         return f"{where}, {first} and {second} are bit for bit the same: words there could be swapped unseen."
-    if found.nearest is None or found.distance is None:
+    if positions.nearest is None or positions.distance is None:
         return f"{where} all are distinct."
-    return f"{where} all are distinct; the nearest two are {found.nearest[0]} and {found.nearest[1]}."
+    return f"{where} all are distinct; the nearest two are {positions.nearest[0]} and {positions.nearest[1]}."
 
 
 def _formulas(desk: Desk, outputs: Outputs) -> tuple[str, ...]:

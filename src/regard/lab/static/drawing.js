@@ -39,7 +39,7 @@ export function drawing({ label, left, right, bottom, top, size = 500 }) {
     path: (points, attributes) =>
       shape("polyline", { points: points.map((p) => x(p[0]) + "," + y(p[1])).join(" "), fill: "none", ...attributes }),
     text: (at, words, attributes) => shape("text", { x: x(at[0]), y: y(at[1]), ...attributes }, words),
-    // Many small marks as one path each, which draws far quicker than a shape a mark
+    // Many small marks as one path each, which draws far quicker than one shape per mark
     dots: (points, attributes) => marks(points, ([a, b]) => `M${a} ${b}h0`, attributes),
     crosses: (points, attributes) => marks(points, ([a, b]) => `M${a - 4} ${b - 4}l8 8m0 -8l-8 8`, attributes),
     rays: (from, points, attributes) => marks(points, ([a, b]) => `M${x(from[0])} ${y(from[1])}L${a} ${b}`, attributes),

@@ -5,7 +5,7 @@ import { element } from "./parts.js";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** A canvas of one pixel a number, scaled up without smoothing; `set(rows, spoken)` paints. */
+/** A canvas of one pixel per number, scaled up without smoothing; `set(rows, spoken)` paints. */
 export function heat(attributes = {}) {
   const canvas = element("canvas", { role: "img", ...attributes, class: "heat " + (attributes.class ?? "") });
   let rows = null;

@@ -104,8 +104,8 @@ def audit(
 
     >>> import torch
     >>> layer = torch.nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
-    >>> found = audit(layer, properties=["batch"])
-    >>> found.answer, [str(f.status) for f in found.findings]
+    >>> result = audit(layer, properties=["batch"])
+    >>> result.answer, [str(f.status) for f in result.findings]
     (True, ['pass', 'pass', 'pass', 'pass', 'pass'])
     """
     start = time.monotonic()
@@ -148,10 +148,10 @@ def assert_healthy(model: nn.Module | Given, inputs: Any = None, **options: Any)
 
     def test_my_model(): assert_healthy(build(), example, causal=True)
     """
-    found = audit(model, inputs, **options)
-    if not found.answer:
-        raise AssertionError("\n".join([f"{found.name} is not healthy:", *map(str, found.failures)]))
-    return found
+    audited = audit(model, inputs, **options)
+    if not audited.answer:
+        raise AssertionError("\n".join([f"{audited.name} is not healthy:", *map(str, audited.failures)]))
+    return audited
 
 
 def _chosen(properties: Sequence[str] | None) -> list[str]:

@@ -119,19 +119,19 @@ def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
 
 def _inputs(subject: Subject, part: Question, name: str, past: Any, start: int) -> dict[str, Any]:
     module = subject.module
-    found = {**subject.inputs(part), name: past}
+    arguments = {**subject.inputs(part), name: past}
     # A mask that the example carries is about the new tokens only; the past is all real.
     for mask in subject.streams[-1].masks:
-        found.pop(mask.name, None)
+        arguments.pop(mask.name, None)
     if takes(module, "use_cache"):
-        found["use_cache"] = True
+        arguments["use_cache"] = True
     for offset in _OFFSETS:
         parameter = parameter_names(module).get(offset)
         if parameter is not None and (
             parameter.default is inspect.Parameter.empty or isinstance(parameter.default, int)
         ):
-            found[offset] = start
-    return found
+            arguments[offset] = start
+    return arguments
 
 
 def _run(subject: Subject, part: Question, name: str, past: Any, start: int) -> Any:
@@ -166,6 +166,6 @@ def _blame(subject: Subject, base: Question, part: Question, name: str, past: An
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     step_view = View(batch=part.batch, places={**others, step: None})
     stepped = recorded(subject, _inputs(subject, part, name, past, start), step_view)
-    found = first_to_part(full, stepped, noise, subject)
+    first = first_to_part(full, stepped, noise, subject)
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
-    return found or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")
+    return first or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

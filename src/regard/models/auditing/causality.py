@@ -118,9 +118,9 @@ def _smallest(subject: Subject, experiment: Experiment) -> dict[str, Any]:
     best: dict[str, Any] = {}
     for length in range(2, experiment.base.rows[last].length + 1):
         for changed in range(length - 1, max(0, length - 3), -1):
-            found = _one_change(subject, experiment, length, changed)
-            if found is not None:
-                return found
+            example = _one_change(subject, experiment, length, changed)
+            if example is not None:
+                return example
         if length >= 6 and not best:
             break
     return best
@@ -154,22 +154,22 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
 
 def _gradient(subject: Subject, base: Question, place: int, claimed: bool) -> Iterator[Finding]:
     try:
-        found = input_gradient(subject, base, place)
+        gradient = input_gradient(subject, base, place)
     except Exception:  # no gradient through it: the intervention has spoken
-        found = None
-    if found is None:
+        gradient = None
+    if gradient is None:
         sentence = "No gradient reaches the tokens' vectors, so only the intervention speaks."
         yield Finding(property=NAME, check="gradient", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
-    eps = torch.finfo(found.dtype).eps
-    later, scale = float(found[:, place:].abs().max()), float(found.abs().max())
+    eps = torch.finfo(gradient.dtype).eps
+    later, scale = float(gradient[:, place:].abs().max()), float(gradient.abs().max())
     rounding = FACTOR * eps * scale
     common: dict[str, Any] = {"property": NAME, "check": "gradient", "size": later, "rounding": rounding}
     if later <= rounding or not claimed:
         sentence = f"Outputs before place {place} have a gradient of {later:.2g} by later tokens."
         yield Finding(status=Status.PASSED if later <= rounding else Status.NOT_APPLICABLE, sentence=sentence, **common)
         return
-    where = int(found[:, place:].abs().amax(dim=tuple(i for i in range(found.ndim) if i != 1)).argmax()) + place
+    where = int(gradient[:, place:].abs().amax(dim=tuple(i for i in range(gradient.ndim) if i != 1)).argmax()) + place
     yield Finding(
         status=Status.FAILED,
         sentence=f"Outputs before place {place} have a gradient of {later:.2g} by the token at place {where} (the "
@@ -223,11 +223,11 @@ def subject_outputs(subject: Subject, made: Any, question: Question, stream: int
     """The outputs that follow a stream, with their gradients."""
     from regard.models.auditing.subject import tensors_of
 
-    found = []
+    outputs = []
     for _, value in tensors_of(made):
         if not subject.given.batch_first and value.ndim > 1:
             value = value.transpose(0, 1)
         shape = (question.batch, question.rows[stream].length)
         if value.is_floating_point() and tuple(value.shape[:2]) == shape and value.requires_grad:
-            found.append(value)
-    return found
+            outputs.append(value)
+    return outputs

@@ -88,14 +88,14 @@ def _followed(subject: Subject, base: Question) -> int | None:
 
 def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
     """Submodules, parameters and buffers whose name speaks of positions, with the module that they belong to."""
-    found = []
+    parts = []
     for name, part in module.named_modules():
         holds = next(part.parameters(), None) is not None or next(part.buffers(), None) is not None
         if name and holds and _POSITIONS.search(name) and not isinstance(part, nn.LayerNorm):
-            found.append((name, part))
+            parts.append((name, part))
         own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
-        found += [(f"{name}.{n}".lstrip("."), part) for n, _ in own if _POSITIONS.search(n) and "ids" not in n]
-    return found
+        parts += [(f"{name}.{n}".lstrip("."), part) for n, _ in own if _POSITIONS.search(n) and "ids" not in n]
+    return parts
 
 
 def _enters(
@@ -180,8 +180,8 @@ def _alike(subject: Subject) -> list[tuple[int, int]]:
         return []
     flat, scale = answer[0].flatten(1), largest(answer.abs())
     apart = torch.cdist(flat, flat, p=torch.inf)
-    found = (apart <= 1e-9 * scale).triu(1).nonzero().tolist()
-    return [] if len(found) == rows.length * (rows.length - 1) // 2 else [(i, j) for i, j in found[:_CANDIDATES]]
+    alike = (apart <= 1e-9 * scale).triu(1).nonzero().tolist()
+    return [] if len(alike) == rows.length * (rows.length - 1) // 2 else [(i, j) for i, j in alike[:_CANDIDATES]]
 
 
 def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:

@@ -15,20 +15,20 @@ _SIGNS = {Status.PASSED: "✓", Status.FAILED: "✗", Status.NOTE: "i", Status.N
 _CLASSES = {Status.PASSED: "pass", Status.FAILED: "fail", Status.NOTE: "note", Status.NOT_APPLICABLE: "none"}
 
 
-def page(found: Audit) -> str:
+def page(audited: Audit) -> str:
     """The page, styles inside, no script, no request."""
     style = (resources.files("regard.models.auditing") / "page.css").read_text(encoding="utf-8")
-    failures = [f for f in found.findings if f.status is Status.FAILED]
-    verdict = "healthy, as far as was tested" if found.answer else f"{len(found.failures)} failing checks"
+    failures = [f for f in audited.findings if f.status is Status.FAILED]
+    verdict = "healthy, as far as was tested" if audited.answer else f"{len(audited.failures)} failing checks"
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Audit of {html.escape(found.name)}</title><style>{style}</style></head><body><main>",
-        f'<h1>{html.escape(found.name)}: <span class="{"pass" if found.answer else "fail"}">{verdict}</span></h1>',
-        f"<p>{html.escape(_about(found))}</p>",
-        _matrix(found),
-        *(_card(f, known=f.key() in found.known) for f in failures),
-        _table(found),
+        f"<title>Audit of {html.escape(audited.name)}</title><style>{style}</style></head><body><main>",
+        f'<h1>{html.escape(audited.name)}: <span class="{"pass" if audited.answer else "fail"}">{verdict}</span></h1>',
+        f"<p>{html.escape(_about(audited))}</p>",
+        _matrix(audited),
+        *(_card(f, known=f.key() in audited.known) for f in failures),
+        _table(audited),
         "<p class=soft>A pass is a search that found nothing, no proof. Rounding was measured: the result of every "
         "operation was disturbed by one unit of the last place, and only what moves 50 times more counts.</p>",
         "</main></body></html>\n",
@@ -36,17 +36,17 @@ def page(found: Audit) -> str:
     return "\n".join(parts)
 
 
-def _about(found: Audit) -> str:
-    sizes = f"{found.batch} examples of {' and '.join(map(str, found.lengths)) or 'one size of'} tokens"
-    assumed = f" Assumed: {'; '.join(found.assumed)}." if found.assumed else ""
-    return f"Tested in {found.arithmetic}, {sizes}, in {found.seconds:.1f} s.{assumed}"
+def _about(audited: Audit) -> str:
+    sizes = f"{audited.batch} examples of {' and '.join(map(str, audited.lengths)) or 'one size of'} tokens"
+    assumed = f" Assumed: {'; '.join(audited.assumed)}." if audited.assumed else ""
+    return f"Tested in {audited.arithmetic}, {sizes}, in {audited.seconds:.1f} s.{assumed}"
 
 
-def _matrix(found: Audit) -> str:
+def _matrix(audited: Audit) -> str:
     """One tile for every property, the worst of its checks."""
     tiles = []
-    for name in dict.fromkeys(f.property for f in found.findings):
-        of = found.of(name)
+    for name in dict.fromkeys(f.property for f in audited.findings):
+        of = audited.of(name)
         order = (Status.FAILED, Status.NOTE, Status.PASSED, Status.NOT_APPLICABLE)
         worst = next(s for s in order if any(f.status is s for f in of))
         passed = sum(f.status is Status.PASSED for f in of)
@@ -71,12 +71,12 @@ def _card(finding: Finding, *, known: bool) -> str:
     )
 
 
-def _table(found: Audit) -> str:
+def _table(audited: Audit) -> str:
     rows = "".join(
         f'<tr><td class="{_CLASSES[f.status]}">{_SIGNS[f.status]} {f.status}</td><td>{f.property}</td>'
         f"<td>{html.escape(f.check)}</td><td class=n>{_number(f.size)}</td><td class=n>{_number(f.rounding)}</td>"
         f"<td>{html.escape(f.sentence)}</td></tr>"
-        for f in found.findings
+        for f in audited.findings
     )
     head = (
         "<th></th><th>property</th><th>check</th><th class=n>moved</th><th class=n>rounding</th><th>what was found</th>"

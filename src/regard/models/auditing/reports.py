@@ -24,22 +24,22 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Status.FAILED: "error", Status.NOTE: "note"}
 
 
-def junit(found: Audit) -> str:
+def junit(audited: Audit) -> str:
     """The audit as a JUnit file."""
     suite = Xml.Element(
         "testsuite",
-        name=f"regard model audit {found.name}",
-        tests=str(len(found.findings)),
-        failures=str(len(found.failures)),
-        skipped=str(sum(_is_skipped(found, f) for f in found.findings)),
-        time=f"{found.seconds:.3f}",
+        name=f"regard model audit {audited.name}",
+        tests=str(len(audited.findings)),
+        failures=str(len(audited.failures)),
+        skipped=str(sum(_is_skipped(audited, f) for f in audited.findings)),
+        time=f"{audited.seconds:.3f}",
     )
-    for finding in found.findings:
+    for finding in audited.findings:
         case = Xml.SubElement(suite, "testcase", classname=finding.property, name=finding.check)
-        if finding in found.failures:
+        if finding in audited.failures:
             failure = Xml.SubElement(case, "failure", message=finding.sentence)
             failure.text = _printable(str(finding))
-        elif _is_skipped(found, finding):
+        elif _is_skipped(audited, finding):
             Xml.SubElement(case, "skipped", message=finding.sentence)
         else:
             Xml.SubElement(case, "system-out").text = _printable(str(finding))
@@ -47,18 +47,18 @@ def junit(found: Audit) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode") + "\n"
 
 
-def sarif(found: Audit) -> str:
+def sarif(audited: Audit) -> str:
     """Failures and notes as a SARIF file; known failures are marked as unchanged."""
     from regard import __version__
 
-    loud = [f for f in found.findings if f.status in _LEVELS]
+    loud = [f for f in audited.findings if f.status in _LEVELS]
     rules = sorted({f"{f.property}/{f.check}" for f in loud})
     driver = {
         "name": "regard",
         "version": __version__,
         "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", ", ")}} for rule in rules],
     }
-    run = {"tool": {"driver": driver}, "results": [_result(found, f) for f in loud]}
+    run = {"tool": {"driver": driver}, "results": [_result(audited, f) for f in loud]}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
@@ -76,10 +76,10 @@ def read_baseline(path: str) -> tuple[str, ...]:
     return tuple(known)
 
 
-def write_baseline(path: str, found: Audit) -> None:
+def write_baseline(path: str, audited: Audit) -> None:
     """Name every failure of today as known."""
-    keys = sorted({f.key() for f in found.findings if f.status is Status.FAILED})
-    write_text(path, json.dumps({"model": found.name, "known": keys}, indent=1) + "\n")
+    keys = sorted({f.key() for f in audited.findings if f.status is Status.FAILED})
+    write_text(path, json.dumps({"model": audited.name, "known": keys}, indent=1) + "\n")
 
 
 def write_text(path: str, text: str) -> None:
@@ -99,12 +99,12 @@ def check_files(paths: Sequence[tuple[str | None, str]]) -> None:
             raise InputError(f"{path} cannot be written: give a file in a folder that exists.")
 
 
-def _is_skipped(found: Audit, finding: Finding) -> bool:
-    known = finding.status is Status.FAILED and finding not in found.failures
+def _is_skipped(audited: Audit, finding: Finding) -> bool:
+    known = finding.status is Status.FAILED and finding not in audited.failures
     return known or finding.status is Status.NOT_APPLICABLE
 
 
-def _result(found: Audit, finding: Finding) -> dict[str, Any]:
+def _result(audited: Audit, finding: Finding) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": f"{finding.property}/{finding.check}",
         "level": _LEVELS[finding.status],
@@ -112,7 +112,7 @@ def _result(found: Audit, finding: Finding) -> dict[str, Any]:
         "partialFingerprints": {"key": finding.key()},
     }
     if finding.status is Status.FAILED:
-        result["baselineState"] = "new" if finding in found.failures else "unchanged"
+        result["baselineState"] = "new" if finding in audited.failures else "unchanged"
     culprit = finding.culprit
     if culprit is not None and culprit.file is not None:
         where = {"artifactLocation": {"uri": Path(culprit.file).as_posix()}, "region": {"startLine": culprit.line}}

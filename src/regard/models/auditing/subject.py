@@ -145,19 +145,19 @@ class Subject:
         """The inputs of forward for a question."""
         wide = self.wide if wide is None else wide
         dtype = torch.float64 if wide else self.dtype
-        found: dict[str, Any] = {k: _as(v, dtype) for k, v in question.others.items()}
+        inputs: dict[str, Any] = {k: _as(v, dtype) for k, v in question.others.items()}
         for stream, rows in zip(self.streams, question.rows, strict=True):
             values = _as(rows.values, dtype)
             if not self.given.batch_first:
                 values = values.transpose(0, 1)
             for name in (stream.name, *stream.also):
-                found[name] = values
+                inputs[name] = values
             for mask in stream.masks:
                 if not bool(rows.keep.all()) or mask.name in self.given.inputs:
-                    found[mask.name] = mask.of(rows.keep, dtype)
+                    inputs[mask.name] = mask.of(rows.keep, dtype)
             if rows.positions is not None and stream.positions is not None:
-                found[stream.positions] = rows.positions
-        return {k: found[k] for k in sorted(found, key=self._place)}
+                inputs[stream.positions] = rows.positions
+        return {k: inputs[k] for k in sorted(inputs, key=self._place)}
 
     def _place(self, name: str) -> tuple[int, str]:
         order = list(self.given.inputs)
@@ -246,17 +246,17 @@ class Subject:
 
     def outputs(self, made: Any, question: Question) -> list[Output]:
         """The float tensors of an answer whose first axis is the batch."""
-        found = []
+        outputs = []
         for name, value in tensors_of(made):
             output = self._output(f"output{name}" if name[:1] in ("", "[") else name, value, question)
             if output is not None:
-                found.append(output)
-        if not found:
+                outputs.append(output)
+        if not outputs:
             raise InputError(
                 f"{self.given.name} returned no tensor of numbers whose first axis is the batch ({question.batch}); "
                 "wrap it so that it returns one."
             )
-        return found
+        return outputs
 
     def _output(self, name: str, value: Tensor, question: Question) -> Output | None:
         if not value.is_floating_point() or value.ndim == 0:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.models.diagnosis.recording import Array, Event, Node, Run
+from regard.array_types import Array
+from regard.models.diagnosis.recording import Event, Node, Run
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "matmul", "linear"}
 WITH_ADDEND = {"addmm", "baddbmm", "addmv"}

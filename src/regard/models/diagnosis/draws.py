@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.construction import PLACES, SIZES
-from regard.models.diagnosis.recording import Array
 
 SHAPES = ((3, PLACES), (4, 5))  # sentences, places: traced
 FRESH = ((1, 1), (2, 3), (5, PLACES), (1, 6))  # outputs only

@@ -12,8 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.mistakes import NORM_INSTEAD, Weight
-from regard.models.diagnosis.recording import Array, Event, Recording
+from regard.models.diagnosis.recording import Event, Recording
 from regard.models.diagnosis.reference import NormChoice
 from regard.models.diagnosis.roles import Place, Roles
 from regard.models.diagnosis.search import EXACT, Match, agrees
@@ -43,8 +44,8 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
     looks += [_odd_operations, _gradients]
-    found = [finding for look in looks for finding in look(recording, match)]
-    return found + list(_other_shapes(recording, match, stages))
+    findings = [finding for look in looks for finding in look(recording, match)]
+    return findings + list(_other_shapes(recording, match, stages))
 
 
 def _unregistered(recording: Recording, match: Match) -> Iterator[Finding]:

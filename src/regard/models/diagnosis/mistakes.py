@@ -510,11 +510,11 @@ LIBRARY: tuple[Mistake, ...] = (
 
 def of_stage(stage: str) -> dict[str, list[Mistake]]:
     """The library's mistakes of one stage, by switch."""
-    found: dict[str, list[Mistake]] = {}
+    by_switch: dict[str, list[Mistake]] = {}
     for one in LIBRARY:
         if one.stage == stage and one.switch not in ("layout", "formula"):
-            found.setdefault(one.switch, []).append(one)
-    return found
+            by_switch.setdefault(one.switch, []).append(one)
+    return by_switch
 
 
 def norm_mistake(kind: str, stage: str, number: int) -> Mistake | None:

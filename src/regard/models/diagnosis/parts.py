@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose, told
 from regard.models.diagnosis.findings import NOWHERE, one_gain
 from regard.models.diagnosis.mistakes import Weight
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
 from regard.models.diagnosis.roles import Roles, find_roles
 from regard.models.diagnosis.search import EXACT, SINGLE, TRIES, find, same
@@ -54,9 +55,9 @@ def _module(recording: Recording, accepted: frozenset[str], tries: int) -> Diagn
     return _with_mask(recording, best, len(best.parts), tries)
 
 
-def _trivial(found: Diagnosis) -> bool:
+def _trivial(diagnosis: Diagnosis) -> bool:
     """A sum that is not there explains nothing."""
-    return any(one.name.endswith("-neither") for one in found.mistakes)
+    return any(one.name.endswith("-neither") for one in diagnosis.mistakes)
 
 
 def _as_y(run: Run) -> Run:

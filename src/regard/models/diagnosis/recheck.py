@@ -17,9 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import draws
 from regard.models.diagnosis.construction import PLACES, SIZES
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.roles import Projection, Roles, find_roles
 
 LEAST_WIDTH = 4  # normalised vectors of width 1 or 2 are constants and signs: anything equals them
@@ -64,14 +65,14 @@ def _really(
     recording: Recording, runs: tuple[Run, ...], shapes: tuple[tuple[int, int], ...], seed: int
 ) -> list[Run | None]:
     """Each run with its true inputs; None where it has none that were asked for."""
-    found: list[Run | None] = []
+    drawn_again: list[Run | None] = []
     for place, run in enumerate(runs):
         allowed = [shapes[place]] if place < len(shapes) else []
         if shapes is draws.SHAPES and place == 1:
             allowed.append((draws.SHAPES[1][0], PLACES))  # it takes its full length only
         true = next((given for shape in allowed for given in _inputs(recording, run, shape, seed)), None)
-        found.append(None if true is None else replace(run, inputs=true))
-    return found
+        drawn_again.append(None if true is None else replace(run, inputs=true))
+    return drawn_again
 
 
 def _inputs(recording: Recording, run: Run, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Array]]:
@@ -114,14 +115,14 @@ def _with_mask(run: Run, seed: int) -> Run:
 
 def drawn_parameters(recording: Recording, seed: int) -> dict[str, Array]:
     """Those of its parameters that hold what was drawn for them; frozen ones do not, and those that it has changed."""
-    found = {}
+    parameters = {}
     for name, claimed in recording.parameters.items():
         for ones, table in itertools.product((False, True), repeat=2):
             drawn = draws.parameter(seed, name, claimed.shape, ones=ones, table=table)
             if np.array_equal(drawn, claimed):
-                found[name] = drawn
+                parameters[name] = drawn
                 break
-    return found
+    return parameters
 
 
 def _doubts_about_roles(recording: Recording, seed: int) -> Iterator[str]:

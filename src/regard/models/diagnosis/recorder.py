@@ -148,11 +148,11 @@ def evaluated(asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Ru
 def scores(model: Any, given: Tensor) -> Tensor:
     """The scores among what the model returns: the first tensor with a row for every place."""
     returned = model(given)
-    found = [r for r in (returned if isinstance(returned, (tuple, list)) else (returned,)) if isinstance(r, Tensor)]
-    for tensor in found:
+    tensors = [r for r in (returned if isinstance(returned, (tuple, list)) else (returned,)) if isinstance(r, Tensor)]
+    for tensor in tensors:
         if tensor.dim() == 3 and tensor.shape[:2] == given.shape[:2]:
             return tensor
-    came = tuple(found[0].shape) if found else type(returned).__name__
+    came = tuple(tensors[0].shape) if tensors else type(returned).__name__
     raise ValueError(f"forward returned {came} for an input of shape {tuple(given.shape)}; (N, T, ...) is wanted")
 
 
@@ -172,15 +172,15 @@ def slopes(model: nn.Module, asked: Asked, seed: int) -> tuple[Slope, ...]:
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     gradients = _gradients(value, [p for _, p in trained])
     silent = {id(m.weight): m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding)}
-    found = []
+    measured = []
     for (name, parameter), gradient in zip(trained, gradients, strict=True):
         way = torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype)
         if silent.get(id(parameter)) is not None:
             way[silent[id(parameter)]] = 0  # torch gives the row of padding no gradient, by design
         by_hand = _difference(value, parameter, way)
         backward = None if gradient is None else float((gradient * way).sum())
-        found.append(Slope(parameter=name, backward=backward, differences=by_hand, scale=rounding))
-    return tuple(found)
+        measured.append(Slope(parameter=name, backward=backward, differences=by_hand, scale=rounding))
+    return tuple(measured)
 
 
 def _gradients(value: Callable[[], Tensor], parameters: list[nn.Parameter]) -> tuple[Tensor | None, ...]:
@@ -207,15 +207,15 @@ def _difference(value: Callable[[], Tensor], parameter: nn.Parameter, way: Tenso
 def unregistered(model: nn.Module) -> tuple[str, ...]:
     """Tensors and modules that hang on the model but that it does not know: plain attributes, and lists of them."""
     known = {id(one) for one in (*model.modules(), *model.parameters(), *model.buffers())}
-    found = []
+    names = []
     for path, module in model.named_modules():
         for name, value in vars(module).items():
             inside = list(value.values()) if isinstance(value, dict) else value
             inside = inside if isinstance(inside, (list, tuple)) else [value]
             strange = [v for v in inside if id(v) not in known and isinstance(v, (nn.Module, Tensor))]
             if not name.startswith("_") and any(isinstance(v, nn.Module) or v.dim() > 0 for v in strange):
-                found.append(f"{path}.{name}" if path else name)
-    return tuple(found)
+                names.append(f"{path}.{name}" if path else name)
+    return tuple(names)
 
 
 def unsteady(asked: Asked) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from regard.array_types import Array
+
 KINDS = (
     "translator", "attention", "multi-head attention", "layer", "feed-forward", "norm", "positions", "loss",
 )  # fmt: skip

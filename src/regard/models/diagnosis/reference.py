@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.dataflow import Norm
-from regard.models.diagnosis.recording import Array
 from regard.models.diagnosis.roles import Roles
 
 Switches = Mapping[str, Any]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
 USUAL_EPS = (1e-5, 1e-6, 1e-12, 1e-8, 0.0)
@@ -156,14 +157,14 @@ def meetings(flow: Dataflow) -> tuple[list[int], list[int]]:
 
 def _above(flow: Dataflow, index: int) -> Anchors:
     """All anchors that an anchor depends on."""
-    found: set[int] = set()
+    above: set[int] = set()
     waiting = list(flow.anchors[index].reads)
     while waiting:
         one = waiting.pop()
-        if one not in found:
-            found.add(one)
+        if one not in above:
+            above.add(one)
             waiting += flow.anchors[one].reads
-    return frozenset(found)
+    return frozenset(above)
 
 
 def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
@@ -177,7 +178,7 @@ def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
 
 def head_triples(flow: Dataflow, scores: list[int], contexts: list[int]) -> list[tuple[Anchors, Anchors, Anchors]]:
     """(queries, keys, values) anchors, one triple per differently made head; loops over a batch give the same again."""
-    found: dict[tuple[Anchors, Anchors, Anchors], None] = {}
+    triples: dict[tuple[Anchors, Anchors, Anchors], None] = {}
     for index in scores:
         one = flow.anchors[index]
         values: Anchors = frozenset()
@@ -188,8 +189,8 @@ def head_triples(flow: Dataflow, scores: list[int], contexts: list[int]) -> list
         left, right = one.left[0], one.right[0]
         if len(flow.nodes[left].shape) > len(flow.nodes[right].shape):
             left, right = right, left  # a matrix times a vector: the vector is the query
-        found[(flow.of(left), flow.of(right), values)] = None
-    return list(found)
+        triples[(flow.of(left), flow.of(right), values)] = None
+    return list(triples)
 
 
 def _side(
@@ -256,9 +257,9 @@ def _columns(
         nodes = [_values_node(flow, i, scores) for i in contexts]
     there = np.sort(np.concatenate([flow.value(n).ravel() for n in nodes]))
     for factor in factors:
-        found = np.array([contained(made[:, j] * factor, there) for j in range(made.shape[1])])
-        if found.sum() > 0:
-            return np.flatnonzero(found)
+        present = np.array([contained(made[:, j] * factor, there) for j in range(made.shape[1])])
+        if present.sum() > 0:
+            return np.flatnonzero(present)
     part = made.shape[1] // max(sharing, 1)
     first = side if sharing == 3 else max(side - 1, 0)
     return np.arange(first * part, (first + 1) * part) if sharing > 1 else None
@@ -341,7 +342,7 @@ def _width(flow: Dataflow, run: Run) -> int:
 def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...], bool, tuple[str, ...]]:
     """Tables whose rows are added to the tokens: the parameter they come from, or the constants themselves."""
     width = _width(flow, flow.run)
-    found: list[Array] = []
+    tables: list[Array] = []
     names: list[str] = []
     for one in flow.applied:
         early = all(flow.anchors[a].kind == "tokens" or not flow.anchors[a].reads for a in one.to)
@@ -353,12 +354,12 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
             and (one.parameters or one.value.ndim >= 2)
         ):
             names += one.parameters
-            found += _tables(one, recording, width)
+            tables += _tables(one, recording, width)
     for anchor in flow.anchors:  # a table that is read by places computed from the ids
         if anchor.kind == "tokens" and anchor.weight is not None and anchor is not _tokens(flow, flow.run):
-            found.append(anchor.weight)
+            tables.append(anchor.weight)
             names += anchor.parameters
-    return tuple(_unique(found)), bool(names), tuple(dict.fromkeys(names))
+    return tuple(_unique(tables)), bool(names), tuple(dict.fromkeys(names))
 
 
 def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
@@ -386,9 +387,9 @@ def _unique(arrays: Iterable[Array]) -> list[Array]:
 
 def _norms(flow: Dataflow) -> tuple[Norm, ...]:
     """Normalisations in the order they come: torch's own, and gains and shifts that are applied by hand."""
-    found = list(flow.norms)
+    norms = list(flow.norms)
     for one, after in _gains_and_shifts(flow):
-        found.append(
+        norms.append(
             Norm(
                 order=one.order,
                 line=one.line,
@@ -398,7 +399,7 @@ def _norms(flow: Dataflow) -> tuple[Norm, ...]:
                 parameters=one.parameters + (() if after is None else after.parameters),
             )
         )
-    return tuple(sorted(found, key=lambda norm: norm.order))
+    return tuple(sorted(norms, key=lambda norm: norm.order))
 
 
 def _gains_and_shifts(flow: Dataflow) -> list[tuple[Applied, Applied | None]]:
@@ -452,7 +453,7 @@ def _places(
     flow: Dataflow, scores: list[int], contexts: list[int], *projections: Projection | None
 ) -> dict[str, Place]:
     """The line of every part, for the report."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     named = {
         "tokens": [i for i, a in enumerate(flow.anchors) if a.kind == "tokens"],
         "scores": scores,
@@ -464,46 +465,46 @@ def _places(
     }
     for name, anchors in named.items():
         if anchors:
-            found[name] = Place(line=flow.anchors[anchors[0]].line, method=flow.anchors[anchors[0]].method)
+            places[name] = Place(line=flow.anchors[anchors[0]].line, method=flow.anchors[anchors[0]].method)
     for one in flow.applied:
-        if one.op == "add" and one.value.ndim >= 2 and "positions" not in found:
-            found["positions"] = Place(line=one.line, method=one.method)
-    return found | _places_between(flow, scores, contexts) | _places_after(flow, contexts)
+        if one.op == "add" and one.value.ndim >= 2 and "positions" not in places:
+            places["positions"] = Place(line=one.line, method=one.method)
+    return places | _places_between(flow, scores, contexts) | _places_after(flow, contexts)
 
 
 def _places_between(flow: Dataflow, scores: list[int], contexts: list[int]) -> dict[str, Place]:
     """Scale, mask and softmax: the first of each between scores and context, or before it for the scale."""
     if not scores or not contexts:
         return {}
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     inside = frozenset(scores)
     for event in flow.run.events[: flow.anchors[contexts[0]].order]:
         live = [i for i in event.inputs if flow.nodes[i].live]
         near = any(flow.of(i) & inside for i in live)
         place = Place(line=event.line, method=event.method)
         if "softmax" in event.op or (event.op in ("exp", "sum") and near):
-            found.setdefault("softmax", place)
+            places.setdefault("softmax", place)
         elif event.op in ("masked_fill", "masked_fill_", "where") and near:
-            found.setdefault("mask", place)
+            places.setdefault("mask", place)
         elif event.op in ("div", "mul", "div_", "mul_") and (
             near or (event.plain and flow.of(live[0]) if live else False)
         ):
-            found.setdefault("scale", place)
-    return found
+            places.setdefault("scale", place)
+    return places
 
 
 def _places_after(flow: Dataflow, contexts: list[int]) -> dict[str, Place]:
     """The norms and the residual sums, first and second; the activation."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     start = flow.anchors[contexts[0]].order if contexts else 0
     for number, norm in enumerate(_norms(flow)):
-        found[f"norm {number + 1}"] = Place(line=norm.line, method=norm.method)
+        places[f"norm {number + 1}"] = Place(line=norm.line, method=norm.method)
     sums = 0
     for event in flow.run.events[start:]:
         live = [i for i in event.inputs if flow.nodes[i].live]
         if event.op in ("add", "add_") and len(live) == 2 and flow.of(live[0]) != flow.of(live[1]):
             sums += 1
-            found.setdefault(f"sum {sums}", Place(line=event.line, method=event.method))
+            places.setdefault(f"sum {sums}", Place(line=event.line, method=event.method))
         if event.op in ("relu", "relu_", "clamp_min", "gelu", "maximum", "threshold"):
-            found.setdefault("activation", Place(line=event.line, method=event.method))
-    return found
+            places.setdefault("activation", Place(line=event.line, method=event.method))
+    return places

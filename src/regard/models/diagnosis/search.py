@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.mistakes import NORM_FIRST, Mistake, Weight
-from regard.models.diagnosis.recording import Array, Recording, Run
+from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalised, run
 from regard.models.diagnosis.roles import Roles, contained
 
@@ -95,7 +96,7 @@ class Search:
         first = Choice(switches={"layout": "norm first"}, mistakes=(NORM_FIRST,))
         return [after, first] if "first sum and norm" in self.stages and self.roles.norms else [after]
 
-    def found(self) -> Branch | None:
+    def best(self) -> Branch | None:
         """The way to the end with the fewest mistakes, segment by segment."""
         return self._solved(self.roots, 0, IN_ALL)
 
@@ -267,16 +268,16 @@ class Search:
 
     def _norms(self, switch: str, branch: Branch | None, of: str, number: int, stage: str) -> list[Choice]:
         """The norms that the model has, each with the ways of taking it; those that occur in the trace, if asked."""
-        found = []
+        choices = []
         for choice in norm_choices(self.roles):
             wrong = library.norm_mistake(choice.kind, stage, number)
             bare = choice.norm is None or choice.norm.gain is None
             mistakes = ((wrong,) if wrong else ()) + ((library.unlearned_norm(stage, number),) if bare else ())
-            found.append(Choice(switches={switch: choice}, mistakes=mistakes))
+            choices.append(Choice(switches={switch: choice}, mistakes=mistakes))
         if branch is None or not of:
-            return found
+            return choices
         kept = []
-        for one in found:
+        for one in choices:
             made = [normalised(values[of], one.switches[switch]) for values in branch.values]
             if all(self._occurs(value, place, last=False) for place, value in enumerate(made)):
                 kept.append(one)
@@ -296,7 +297,7 @@ UNKNOWN_TABLE = Mistake(
 
 def norm_choices(roles: Roles) -> list[NormChoice]:
     """Every learned pair of gain and shift with every way of normalising; torch's own way where torch does it."""
-    found: list[NormChoice] = []
+    choices: list[NormChoice] = []
     seen: set[Any] = set()
     for index, norm in enumerate(roles.norms):
         key = (norm.parameters, norm.eps)
@@ -305,12 +306,12 @@ def norm_choices(roles: Roles) -> list[NormChoice]:
         seen.add(key)
         if norm.eps is not None:
             kinds = ("layer",) if norm.gain is None or norm.gain.ndim == 1 else tuple(NORM_KINDS)
-            found += [NormChoice(norm=norm, eps=norm.eps, kind=kind, index=index) for kind in (*kinds, "sentence")]
+            choices += [NormChoice(norm=norm, eps=norm.eps, kind=kind, index=index) for kind in (*kinds, "sentence")]
         else:
-            found += [NormChoice(norm=norm, eps=e, kind=k, index=index) for k in NORM_KINDS for e in roles.eps]
+            choices += [NormChoice(norm=norm, eps=e, kind=k, index=index) for k in NORM_KINDS for e in roles.eps]
     if not roles.norms or all(norm.eps is None for norm in roles.norms):
-        found += [NormChoice(norm=None, eps=e, kind=k) for k in NORM_KINDS for e in roles.eps]
-    return found
+        choices += [NormChoice(norm=None, eps=e, kind=k) for k in NORM_KINDS for e in roles.eps]
+    return choices
 
 
 def combined(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]:
@@ -361,7 +362,7 @@ def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, t
             break
         if recording.runs[0].raised is not None:
             return _match(search, search.unfinished(written=False), complete=False, start=start)
-        end = search.found()
+        end = search.best()
         search.left = tries // 5
         branch = end if end is not None else search.unfinished(written=True)
         one = _match(search, branch, complete=end is not None, start=start)

@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import Array, Event, Node, Raised, Run
+from regard.models.diagnosis.recording import Event, Node, Raised, Run
 
 MOST_NUMBERS = 30_000_000  # kept in one run: 240 MB
 COPIES = {
@@ -189,15 +190,15 @@ def readable() -> Iterator[None]:
 def files_of(model: Any) -> frozenset[str]:
     """The files the person's own classes and functions are written in: not torch's."""
     home = os.path.dirname(torch.__file__)
-    found = set()
+    files = set()
     for one in [model, *(model.modules() if isinstance(model, nn.Module) else [])]:
         kinds = type(one).__mro__ if isinstance(one, nn.Module) else (one,)
         for kind in kinds:
             method = kind.__dict__.get("forward") if isinstance(kind, type) else kind
             code = getattr(method, "__code__", None)
             if code is not None and not code.co_filename.startswith(home):
-                found.add(code.co_filename)
-    return frozenset(found)
+                files.add(code.co_filename)
+    return frozenset(files)
 
 
 def trace(

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import KINDS, Array, Event, Node, Raised, Recording, Run, Slope
+from regard.models.diagnosis.recording import KINDS, Event, Node, Raised, Recording, Run, Slope
 
 MOST_STEPS = 50_000  # events or nodes of a run; a one-layer model has some hundreds
 MOST_RUNS, MOST_TEXT, MOST_ENTRIES = 20, 300, 20_000
@@ -41,16 +42,16 @@ def unpacked(data: bytes) -> Recording:
 
 def _arrays(forms: Any, data: memoryview) -> list[Array]:
     """The arrays one after the other, each read-only on what was sent."""
-    found: list[Array] = []
+    arrays: list[Array] = []
     start = 0
     for name, shape in forms:
         dtype = np.dtype(str(name))
         if dtype.kind not in "iufb" or dtype.itemsize > 8 or len(shape) > 12 or not all(map(_is_axis, shape)):
             raise Malformed("no array of plain numbers")
         count = math.prod(shape)
-        found.append(np.frombuffer(data, dtype, count=count, offset=start).reshape(shape) if count else _empty(shape))
+        arrays.append(np.frombuffer(data, dtype, count=count, offset=start).reshape(shape) if count else _empty(shape))
         start += count * dtype.itemsize
-    return found
+    return arrays
 
 
 def _empty(shape: list[int]) -> Array:

@@ -134,8 +134,8 @@ class AttentionCall(ABC):
 
 def first_tensor(result: Result) -> Tensor:
     """The attention output among what an operator returned."""
-    found: Tensor = result[0] if isinstance(result, (tuple, list)) else result
-    return found
+    tensor: Tensor = result[0] if isinstance(result, (tuple, list)) else result
+    return tensor
 
 
 def with_first(result: Result, tensor: Tensor) -> Result:
@@ -211,10 +211,10 @@ class PaddedCall(AttentionCall):
 
     def probe(self, columns: slice) -> Tensor:
         width = columns.stop - columns.start
-        found = [c.probe(slice(columns.start, min(columns.stop, c.keys))) if columns.start < c.keys else None
+        probes = [c.probe(slice(columns.start, min(columns.stop, c.keys))) if columns.start < c.keys else None
                  for c in self.calls]  # fmt: skip
         blank = torch.zeros(self.heads, self.queries, width, dtype=self.work)
-        return torch.stack([blank if f is None else _grown(f[0].to(self.work), self.queries, width) for f in found])
+        return torch.stack([blank if f is None else _grown(f[0].to(self.work), self.queries, width) for f in probes])
 
     @property
     def probe_width(self) -> int:

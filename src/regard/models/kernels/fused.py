@@ -53,8 +53,8 @@ class Rule:
 
     def allowed(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """True where a query may read a key, with axes batch, heads, queries, keys (1 where it is all the same)."""
-        found = (self._places(queries, keys, device), self._given(), self._real(queries, keys, device))
-        parts = [part for part in found if part is not None]
+        rules = (self._places(queries, keys, device), self._given(), self._real(queries, keys, device))
+        parts = [part for part in rules if part is not None]
         if not parts:
             return None
         whole = parts[0]

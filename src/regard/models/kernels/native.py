@@ -74,8 +74,8 @@ class NativeCall(AttentionCall):
 
     def projections(self) -> dict[str, tuple[Tensor, Tensor]]:
         weights, biases = (self.bound[what].chunk(3) for what in ("qkv_weight", "qkv_bias"))
-        found = {name: (weights[n], biases[n]) for n, name in enumerate(("w_q", "w_k", "w_v"))}
-        return found | {"w_o": (self.bound["proj_weight"], self.bound["proj_bias"])}
+        inner = {name: (weights[n], biases[n]) for n, name in enumerate(("w_q", "w_k", "w_v"))}
+        return inner | {"w_o": (self.bound["proj_weight"], self.bound["proj_bias"])}
 
     def _split(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*tensor.shape[:2], self.heads, self.width).transpose(1, 2)

@@ -127,11 +127,11 @@ def product_call(
 ) -> AttentionCall | None:
     """The call, where this product multiplies marked weights with values."""
     left, right = args[1:3] if name == "baddbmm" else args[:2]
-    found = [marks.get(left), marks.get(right)]
-    if (found[0] is None) == (found[1] is None) or not isinstance(result, Tensor):
+    marked = [marks.get(left), marks.get(right)]
+    if (marked[0] is None) == (marked[1] is None) or not isinstance(result, Tensor):
         return None
-    turned = found[0] is None
-    mark = found[1] if turned else found[0]
+    turned = marked[0] is None
+    mark = marked[1] if turned else marked[0]
     if mark is None or not mark.shaped or marks.is_constant(left if turned else right):
         return None
     operand, values, out = (right.mT, left.mT, result.mT) if turned else (left, right, result)

@@ -130,16 +130,16 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
 
         example = example if text is None else 0
         asked = {"text": text, "target": target, "tokenizer": tokenizer, "layers": layers, "heads": heads}
-        found = captured(given, inputs, name=name, **asked)
-        found = read_patterns(found, tokens=tokens, target_tokens=target_tokens)
+        recorded = captured(given, inputs, name=name, **asked)
+        recorded = read_patterns(recorded, tokens=tokens, target_tokens=target_tokens)
     else:
-        found = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
-    chosen = layers_of(found, layers=layers, heads=heads, example=example)
-    return page_of(found, chosen, window=window, progress=progress)
+        recorded = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
+    chosen = layers_of(recorded, layers=layers, heads=heads, example=example)
+    return page_of(recorded, chosen, window=window, progress=progress)
 
 
 def page_of(
-    found: Capture,
+    recorded: Capture,
     chosen: tuple[Layer, ...],
     *,
     window: tuple[int, int] | None = None,
@@ -151,8 +151,8 @@ def page_of(
         max(len(words) for words in side) for side in zip(*((c.queries, c.keys) for c in chosen), strict=True)
     )
     _refuse_window(window, max(queries, keys))
-    notes = [*found.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in found.missed)]
-    if not found.answer:
+    notes = [*recorded.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in recorded.missed)]
+    if not recorded.answer:
         notes.append("the checks of this capture failed: do not trust its weights")
     influence = all(layer.norms is not None for layer in chosen)
     if not influence:
@@ -161,7 +161,7 @@ def page_of(
         notes.append(f"influence needs the values and the output projection, which {lacking} not there")
     drawn = draw(
         chosen,
-        title=found.name,
+        title=recorded.name,
         remarks=notes,
         window=None if window is None else Window(*window),
         most=most,
@@ -169,7 +169,7 @@ def page_of(
     )
     full = drawn.window is None or drawn.window.stop - drawn.window.start >= max(queries, keys)
     return Look(
-        name=found.name,
+        name=recorded.name,
         layers=tuple(layer.label for layer in chosen),
         heads=sum(len(layer.heads) for layer in chosen),
         queries=queries,

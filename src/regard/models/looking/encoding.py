@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from regard.models.records import Float32
+from regard.array_types import Single
 
 Codes = npt.NDArray[np.uint8]
 _LEVELS = 255
@@ -39,7 +39,7 @@ class Errors:
         return Errors(entry=max(self.entry, other.entry), row=max(self.row, other.row))
 
 
-def encode(weights: Float32) -> tuple[Float32, Codes]:
+def encode(weights: Single) -> tuple[Single, Codes]:
     """The largest weight of every row, and the codes.
 
     >>> largest, codes = encode(np.array([[0.64, 0.16, 0.0]], np.float32))
@@ -51,7 +51,7 @@ def encode(weights: Float32) -> tuple[Float32, Codes]:
     return largest, np.rint(_LEVELS * np.sqrt(weights / scale)).astype(np.uint8)
 
 
-def decode(largest: Float32, codes: Codes) -> Float32:
+def decode(largest: Single, codes: Codes) -> Single:
     """The weights that are stored, as the page has them.
 
     >>> [round(float(w), 2) for w in decode(np.array([1], np.float32), np.array([[255, 51, 0]], np.uint8))[0]]
@@ -60,7 +60,7 @@ def decode(largest: Float32, codes: Codes) -> Float32:
     return (largest[:, None] * np.square(codes.astype(np.float32) / _LEVELS)).astype(np.float32)
 
 
-def measured(weights: Float32, stored: Float32) -> Errors:
+def measured(weights: Single, stored: Single) -> Errors:
     """The worst entry and the worst row."""
     off = np.abs(stored.astype(np.float64) - weights)
     mass = weights.sum(axis=1, dtype=np.float64)
@@ -68,7 +68,7 @@ def measured(weights: Float32, stored: Float32) -> Errors:
     return Errors(entry=float(off.max(initial=0.0)), row=float(rows.max(initial=0.0)))
 
 
-def pooled(weights: Float32, size: int) -> Float32:
+def pooled(weights: Single, size: int) -> Single:
     """The largest weight of every block, in at most ``size`` x ``size`` blocks: nothing bright is lost.
 
     >>> pooled(np.arange(12, dtype=np.float32).reshape(3, 4), 2).tolist()
@@ -82,7 +82,7 @@ def pooled(weights: Float32, size: int) -> Float32:
     return weights
 
 
-def encode_whole(weights: Float32, peak: float) -> Codes:
+def encode_whole(weights: Single, peak: float) -> Codes:
     """Codes of a small picture, all measured by one number."""
     codes: Codes = np.rint(_LEVELS * np.sqrt(np.clip(weights / (peak or 1.0), 0, 1))).astype(np.uint8)
     return codes

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.models.influence import can_be_influence, value_lengths
-from regard.models.records import AttentionRecord, Capture, Float32, is_cross, span
+from regard.models.records import AttentionRecord, Capture, is_cross, span
 
 _SLACK = 1e-6  # rounding may leave a weight this far below zero
 
@@ -38,7 +39,7 @@ class Layer:
     kind: Kind
     queries: tuple[str, ...]
     keys: tuple[str, ...]
-    norms: Float32 | None = None
+    norms: Single | None = None
 
     @property
     def label(self) -> str:
@@ -50,36 +51,38 @@ class Layer:
         """The heads' numbers in the model."""
         return tuple(self.record.heads[place] for place in self.places)
 
-    def weights(self, number: int) -> Float32:
+    def weights(self, number: int) -> Single:
         """Queries x keys of the head in this place; read when asked for, because all of them may be gigabytes."""
-        found = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
-        _refuse_numbers(self.record.index, self.heads[number], found)
-        return np.maximum(found, 0)
+        weights = np.asarray(self.record.weights[self.example, self.places[number]], dtype=np.float32)
+        _refuse_numbers(self.record.index, self.heads[number], weights)
+        return np.maximum(weights, 0)
 
-    def influence(self, number: int) -> Float32 | None:
+    def influence(self, number: int) -> Single | None:
         """|alpha_ij v_j W_O| of that head."""
         return None if self.norms is None else self.weights(number) * self.norms[number]
 
 
 def layers_of(
-    found: Capture,
+    recorded: Capture,
     *,
     layers: Sequence[int | str] | None = None,
     heads: Sequence[int] | None = None,
     example: int = 0,
 ) -> tuple[Layer, ...]:
     """The layers of a capture that were asked for."""
-    _refuse(found, layers, example)
-    several = any(_side(record) is not Kind.SELF for record in found.records)
-    chosen = [record for record in found.records if _wanted(record, layers)]
-    return tuple(_layer(found, record, heads, example, several) for record in chosen)
+    _refuse(recorded, layers, example)
+    several = any(_side(record) is not Kind.SELF for record in recorded.records)
+    chosen = [record for record in recorded.records if _wanted(record, layers)]
+    return tuple(_layer(recorded, record, heads, example, several) for record in chosen)
 
 
-def _layer(found: Capture, record: AttentionRecord, heads: Sequence[int] | None, example: int, several: bool) -> Layer:
+def _layer(
+    recorded: Capture, record: AttentionRecord, heads: Sequence[int] | None, example: int, several: bool
+) -> Layer:
     if 0 in record.shape:
         raise InputError(f"Layer {record.index} has no weights: its shape is {record.shape}.")
     places = tuple(range(len(record.heads)) if heads is None else (_place(record, head) for head in heads))
-    queries, keys = found.labels(record, example=example)
+    queries, keys = recorded.labels(record, example=example)
     return Layer(
         record=record,
         example=example,
@@ -91,7 +94,7 @@ def _layer(found: Capture, record: AttentionRecord, heads: Sequence[int] | None,
     )
 
 
-def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Float32 | None:
+def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Single | None:
     if not can_be_influence(record) or record.v is None or record.w_o is None:
         return None
     lengths = value_lengths(record.v[example], record.w_o)[list(places)]
@@ -110,18 +113,18 @@ def _wanted(record: AttentionRecord, layers: Sequence[int | str] | None) -> bool
     return any(record.index == one if isinstance(one, int) else record.module.startswith(one) for one in layers)
 
 
-def _refuse(found: Capture, layers: Sequence[int | str] | None, example: int) -> None:
-    if not found.records:
-        raise InputError(f"{found.name} holds no attention: there is nothing to look at.")
+def _refuse(recorded: Capture, layers: Sequence[int | str] | None, example: int) -> None:
+    if not recorded.records:
+        raise InputError(f"{recorded.name} holds no attention: there is nothing to look at.")
     for one in layers or ():
-        if not any(_wanted(record, [one]) for record in found.records):
-            raise InputError(f"There is no layer {one!r} in {found.name}; it has layers {span(found.layers)}.")
-    batch = min(record.shape[0] for record in found.records)
+        if not any(_wanted(record, [one]) for record in recorded.records):
+            raise InputError(f"There is no layer {one!r} in {recorded.name}; it has layers {span(recorded.layers)}.")
+    batch = min(record.shape[0] for record in recorded.records)
     if not 0 <= example < batch:
         raise InputError(f"There is no example {example}; the batch has {batch}, counted from 0.")
 
 
-def _refuse_numbers(layer: int, head: int, weights: Float32) -> None:
+def _refuse_numbers(layer: int, head: int, weights: Single) -> None:
     bad = weights < -_SLACK if np.isfinite(weights.sum()) else ~np.isfinite(weights)
     if bad.any():
         query, key = (int(n) for n in np.argwhere(bad)[0])

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.models.looking.encoding import Errors, decode, encode, encode_whole, measured, packed, pooled
 from regard.models.looking.layers import Layer
 from regard.models.looking.palette import DARK, HEADS, LIGHT
-from regard.models.records import Float32
 from regard.progress import Progress
 
 THUMBNAIL = 32  # places across the small picture of a head
@@ -172,7 +172,7 @@ def _influence(number: int, layer: Layer, small: list[Any], streams: dict[str, s
         return False, None
     peaks = []
     for place in range(len(layer.heads)):
-        influence: Float32 = layer.weights(place) * layer.norms[place]
+        influence: Single = layer.weights(place) * layer.norms[place]
         peaks.append(float(influence.max()))
         small.append(encode_whole(pooled(influence, THUMBNAIL), peaks[-1]))
     streams[f"norms-{number}"] = packed(layer.norms.astype("<f4"))

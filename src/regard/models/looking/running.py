@@ -50,12 +50,12 @@ def record(
     """The attention of a given model, with everything that a page shows of it."""
     given, notes = with_target(given, target)
     with in_eval_mode(given.module), torch.no_grad(), folder_for(given) as folder:
-        found = capture(
+        recorded = capture(
             given.module, given.inputs, layers=layers, heads=heads, keep=NEEDS, run=run, name=given.name,
             stream=None if folder is None else folder / "weights.safetensors",
             tokens=given.tokens, target_tokens=given.target_tokens,
         )  # fmt: skip
-    return replace(found, notes=(*found.notes, *notes))
+    return replace(recorded, notes=(*recorded.notes, *notes))
 
 
 def with_target(given: Given, target: str | None) -> tuple[Given, tuple[str, ...]]:

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.array_types import Flags, Float
 from regard.errors import CouldNotFindOut
-from regard.models.measures.spread import EPS, Float, Mask
+from regard.models.measures.spread import EPS
 from regard.results import Result
 
 ARITHMETIC = "exact arithmetic on the stored float32 keys, positions included"
@@ -64,7 +65,7 @@ class HeadCeilings(Result):
 
 
 def head_ceilings(
-    k: Float, q: Float, allowed: Mask, *, scale: float, words: Sequence[str], layer: int, head: int, eps: float = EPS
+    k: Float, q: Float, allowed: Flags, *, scale: float, words: Sequence[str], layer: int, head: int, eps: float = EPS
 ) -> HeadCeilings:
     """The verdicts about one head: keys (keys, width), queries (queries, width), allowed (queries, keys)."""
     from regard.design import verify_winnable, winnable
@@ -74,22 +75,22 @@ def head_ceilings(
     keys = np.ascontiguousarray(k[places], dtype=np.float64)
     verdict = winnable(keys, jobs=1, seconds=_SECONDS)
     verified = verify_winnable(keys, verdict.to_dict()).answer
-    found: dict[int, float | None] = dict.fromkeys(range(len(keys)), 1.0)
-    found |= {j: _ceiling(keys, j) for j in verdict.never} | dict.fromkeys(verdict.undecided, None)
+    ceilings: dict[int, float | None] = dict.fromkeys(range(len(keys)), 1.0)
+    ceilings |= {j: _ceiling(keys, j) for j in verdict.never} | dict.fromkeys(verdict.undecided, None)
     can = [j for j in range(len(keys)) if j not in (*verdict.never, *verdict.undecided)]
     needs = _needs(keys, can, eps, scale)
     longest = float(np.linalg.norm(q, axis=1).max())
-    far = [j for j in range(len(keys)) if _beyond(j, found, needs, longest, eps)]
+    far = [j for j in range(len(keys)) if _beyond(j, ceilings, needs, longest, eps)]
     return HeadCeilings(
         layer=layer, head=head, query=row, places=_of(places, range(len(places))),
-        words=tuple(words[p] for p in places.tolist()), ceilings=tuple(found[j] for j in range(len(keys))),
+        words=tuple(words[p] for p in places.tolist()), ceilings=tuple(ceilings[j] for j in range(len(keys))),
         never=_of(places, verdict.never), undecided=_of(places, verdict.undecided),
         needs=tuple(needs.get(j) for j in range(len(keys))), longest=longest, out_of_reach=_of(places, far), eps=eps,
         verified=verified,
     )  # fmt: skip
 
 
-def fullest(allowed: Mask) -> int:
+def fullest(allowed: Flags) -> int:
     """The last of the queries that may read most keys: where no mask is, the last; in a causal model too."""
     counts = allowed.sum(axis=1)
     return int(len(counts) - 1 - counts[::-1].argmax())

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Float
 from regard.models.capture import run_model
 from regard.models.given import Given
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.loss import MOVED, Yardstick, logits
-from regard.models.measures.spread import Float
 from regard.models.patching import main_tensor
 from regard.models.projections import LinearMaps, read_by
 from regard.models.watching import Watch, begins
@@ -107,12 +107,12 @@ def blocks_of(modules: list[str]) -> tuple[str, ...]:
     >>> blocks_of(["encoder.layer.0.attention.self", "decoder.block.1.layer.1.EncDecAttention", "first.attention"])
     ('encoder.layer.0', 'decoder.block.1', 'first')
     """
-    found = []
+    blocks = []
     for module in modules:
         parts = module.split(".")
         ends = [place + 1 for place, part in enumerate(parts) if part.isdecimal()]
-        found.append(".".join(parts[: ends[0]] if ends else parts[:-1]))
-    return tuple(dict.fromkeys(found))
+        blocks.append(".".join(parts[: ends[0]] if ends else parts[:-1]))
+    return tuple(dict.fromkeys(blocks))
 
 
 def direct_effects(

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.models.measures.spread import Float, Mask, moved, normal
+from regard.array_types import Flags, Float
+from regard.models.measures.spread import moved, normal
 from regard.results import Result
 
 DRAWS = 4000
@@ -50,7 +51,7 @@ def scores_of(q: Float, k: Float, scale: float) -> Float:
 
 
 def plain_scores(
-    q: Float, k: Float, scale: float, weights: Float, allowed: Mask, *, rounding: float = 0.0
+    q: Float, k: Float, scale: float, weights: Float, allowed: Flags, *, rounding: float = 0.0
 ) -> Float | None:
     """The scores, if their softmax over the allowed keys is what the head used; None if something else is in them.
 
@@ -62,7 +63,7 @@ def plain_scores(
     return scores if bool(np.abs(again - weights).max() <= near) else None
 
 
-def masked(scores: Float, allowed: Mask) -> Float:
+def masked(scores: Float, allowed: Flags) -> Float:
     """Softmax over the allowed keys; a row without any is zero."""
     some = allowed.any(axis=-1, keepdims=True)
     low = np.where(some, np.where(allowed, scores, -np.inf), 0.0)
@@ -82,7 +83,7 @@ def swing(k: Float) -> Float:
     return relative
 
 
-def evened(scores: Float, k: Float, allowed: Mask) -> Float:
+def evened(scores: Float, k: Float, allowed: Flags) -> Float:
     """How far the weights move if every key had the mean length, for every head."""
     lengths = np.linalg.norm(k, axis=2)
     mean = lengths.mean(axis=1, keepdims=True)
@@ -90,7 +91,7 @@ def evened(scores: Float, k: Float, allowed: Mask) -> Float:
     return moved(masked(scores, allowed), masked(scores * factor[:, None, :], allowed))
 
 
-def swing_noise(scores: Float, allowed: Mask, amount: float, *, layer: int, head: int, seed: int = 0) -> SwingNoise:
+def swing_noise(scores: Float, allowed: Flags, amount: float, *, layer: int, head: int, seed: int = 0) -> SwingNoise:
     """The noise of one head's most sharing row: scores and allowed are (queries, keys)."""
     from regard.noise import weight_moments
     from regard.noise.scores import KeyLaw, grouped
@@ -112,7 +113,7 @@ def swing_noise(scores: Float, allowed: Mask, amount: float, *, layer: int, head
     )  # fmt: skip
 
 
-def most_sharing(weights: Float, allowed: Mask) -> int:
+def most_sharing(weights: Float, allowed: Flags) -> int:
     """The row of (queries, keys) whose second largest weight is largest."""
     if weights.shape[1] < 2:
         return 0

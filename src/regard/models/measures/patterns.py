@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from regard.models.measures.spread import Float, Mask, normal
+from regard.array_types import Flags, Float
+from regard.models.measures.spread import normal
 
 PATTERNS = ("previous", "same", "next", "first", "separator", "duplicate", "induction")
 CLEAR = 0.3  # of the way from chance to 1, from which on a head is called after a pattern
@@ -50,13 +51,13 @@ class PatternScores:
 
 
 def pattern_scores(
-    weights: npt.ArrayLike, allowed: Mask, *, words: Sequence[str] | None, key_words: Sequence[str] | None, cross: bool
+    weights: npt.ArrayLike, allowed: Flags, *, words: Sequence[str] | None, key_words: Sequence[str] | None, cross: bool
 ) -> PatternScores:
     """The scores of all heads of a layer: weights (heads, queries, keys); ``words`` None where tokens are not known.
 
     >>> rows = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> found = pattern_scores(rows, rows >= 0, words=["a", "b", "a"], key_words=["a", "b", "a"], cross=False)
-    >>> found.scores["previous"].tolist(), found.scores["induction"].tolist(), round(found.chance["previous"], 3)
+    >>> made = pattern_scores(rows, rows >= 0, words=["a", "b", "a"], key_words=["a", "b", "a"], cross=False)
+    >>> made.scores["previous"].tolist(), made.scores["induction"].tolist(), round(made.chance["previous"], 3)
     ([1.0], [1.0], 0.333)
     """
     p = normal(weights)
@@ -75,14 +76,14 @@ def pattern_scores(
     return PatternScores(scores=scores, chance=chance)
 
 
-def places(queries: int, keys: int) -> dict[str, Mask]:
+def places(queries: int, keys: int) -> dict[str, Flags]:
     """The patterns that only look at places."""
     return {
         name: np.eye(queries, keys, offset, dtype=bool) for name, offset in (("previous", -1), ("same", 0), ("next", 1))
     }
 
 
-def repeats(words: Sequence[str]) -> dict[str, Mask]:
+def repeats(words: Sequence[str]) -> dict[str, Flags]:
     """The patterns that look for the same token elsewhere.
 
     >>> repeats(["a", "b", "a"])["induction"].astype(int).tolist()
@@ -97,7 +98,7 @@ def repeats(words: Sequence[str]) -> dict[str, Mask]:
     return {"duplicate": same & ~np.eye(count, dtype=bool), "induction": after}
 
 
-def _first(queries: int, keys: int, cross: bool) -> Mask:
+def _first(queries: int, keys: int, cross: bool) -> Flags:
     named = np.zeros((queries, keys), dtype=bool)
     named[0 if cross else 1 :, 0] = True
     return named
@@ -113,7 +114,7 @@ def _separates(word: str) -> bool:
     return special or (bare != "" and set(bare) <= _PUNCTUATION)
 
 
-def _score(p: Float, allowed: Mask, named: Mask) -> tuple[Float, float]:
+def _score(p: Float, allowed: Flags, named: Flags) -> tuple[Float, float]:
     may = allowed.all(axis=0)  # of the keys that every head of the layer may read
     rows = (named & may).any(axis=1)
     if not rows.any():

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.array_types import Float
 from regard.lowrank import Spectrum, product_spectrum
 from regard.models.capture import run_model
 from regard.models.given import Given
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.direct import no_fast_path
 from regard.models.measures.loss import Yardstick, yardstick
-from regard.models.measures.spread import Float
 from regard.models.projections import HeadMap, LinearMap, LinearMaps
 from regard.models.recording import Recorder, Wanted
 from regard.models.watching import Watch
@@ -63,17 +63,17 @@ def head_ranks(
             usual = run_model(given.module, given.inputs)
         measure = yardstick(given, usual)
         todo = [
-            (record.index, head, recorder.maps.found[number])
+            (record.index, head, recorder.maps.by_call[number])
             for number, record in enumerate(recorder.records)
             if record.index in chosen and record.step == 0
             for head in chosen[record.index]
         ]
-        found = []
+        ranks = []
         for done, (layer, head, maps) in enumerate(todo, start=1):
-            found.append(_of_head(given, layer, head, maps, measure, rank))
+            ranks.append(_of_head(given, layer, head, maps, measure, rank))
             if progress is not None:
                 progress(done, len(todo))
-    return measure.name, found
+    return measure.name, ranks
 
 
 def _of_head(

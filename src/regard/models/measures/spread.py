@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from regard.array_types import Flags, Float
+
 EPS = 0.1  # a head copies from a weight of 1/(1 + EPS) = 0.909 on
 _ROWS = 64  # rows on which pairs of heads are compared; more change the second digit, and cost
 
@@ -37,12 +37,12 @@ class Spread:
     sharing: Float
 
 
-def spread(weights: npt.ArrayLike, allowed: Mask, *, eps: float = EPS) -> Spread:
+def spread(weights: npt.ArrayLike, allowed: Flags, *, eps: float = EPS) -> Spread:
     """Means over the rows of every head: weights (heads, queries, keys), allowed of the same shape.
 
     >>> rows = np.array([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]])
-    >>> found = spread(rows, np.ones_like(rows, dtype=bool))
-    >>> found.effective.tolist(), found.copying.tolist(), found.sharing.tolist()
+    >>> measured = spread(rows, np.ones_like(rows, dtype=bool))
+    >>> measured.effective.tolist(), measured.copying.tolist(), measured.sharing.tolist()
     ([1.5], [0.5], [0.5])
     """
     p = normal(weights)
@@ -89,12 +89,12 @@ def agreement(heads: npt.ArrayLike) -> Float:
     given = np.asarray(heads)
     p = normal(given[:, some_rows(given.shape[1])]).astype(np.float32)  # half the traffic, and six digits are plenty
     there = p.sum(axis=2) > 0
-    found = np.eye(len(p))
+    overlaps = np.eye(len(p))
     for a in range(len(p)):
         both = there[a] & there[a + 1 :]
         shared = np.minimum(p[a], p[a + 1 :]).sum(axis=2)
-        found[a, a + 1 :] = found[a + 1 :, a] = _mean(shared, both)
-    return found
+        overlaps[a, a + 1 :] = overlaps[a + 1 :, a] = _mean(shared, both)
+    return overlaps
 
 
 def some_rows(count: int) -> npt.NDArray[np.intp]:
@@ -113,7 +113,7 @@ def moved(one: npt.ArrayLike, other: npt.ArrayLike) -> Float:
     return _mean(np.abs(p - r).sum(axis=2) / 2, there)
 
 
-def _mean(values: npt.ArrayLike, where: Mask) -> Float:
+def _mean(values: npt.ArrayLike, where: Flags) -> Float:
     """Mean along the last axis over the rows that count, NaN where there is none."""
     v = np.where(where, np.asarray(values, dtype=np.float64), 0.0)
     count = where.sum(axis=-1)
@@ -121,5 +121,5 @@ def _mean(values: npt.ArrayLike, where: Mask) -> Float:
     return mean
 
 
-def _median(values: Float, where: Mask) -> Float:
+def _median(values: Float, where: Flags) -> Float:
     return np.array([np.median(v[w]) if w.any() else np.nan for v, w in zip(values, where, strict=True)])

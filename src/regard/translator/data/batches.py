@@ -16,16 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from regard.array_types import Whole
 from regard.errors import InputError
 from regard.translator.data.corpus import Pairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from regard.translator.runs.settings import Settings
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,8 +59,8 @@ class Encoded:
 
     source: Tensor  # int32
     target: Tensor
-    source_lengths: Rows
-    target_lengths: Rows
+    source_lengths: Whole
+    target_lengths: Whole
     kept: list[int]
 
     def __len__(self) -> int:
@@ -73,14 +71,14 @@ class Encoded:
         """Target tokens, both markers included."""
         return int(self.target_lengths.sum())
 
-    def batch(self, rows: Rows) -> Batch:
+    def batch(self, rows: Whole) -> Batch:
         """These pairs, cut to their longest source and longest target."""
         index = torch.from_numpy(rows)
         source = self.source[index, : int(self.source_lengths[rows].max())]
         target = self.target[index, : int(self.target_lengths[rows].max())]
         return _batch(source.long(), target.long())
 
-    def in_order(self, size: int) -> Iterator[tuple[Rows, Batch]]:
+    def in_order(self, size: int) -> Iterator[tuple[Whole, Batch]]:
         """All pairs in batches of ``size``, shortest targets first, with their rows: for scoring."""
         order = np.argsort(self.target_lengths, kind="stable")
         for start in range(0, len(order), size):
@@ -107,13 +105,13 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
     )
 
 
-def epoch_plan(encoded: Encoded, settings: Settings, epoch: int) -> list[Rows]:
+def epoch_plan(encoded: Encoded, settings: Settings, epoch: int) -> list[Whole]:
     """The rows of every batch of an epoch, as the settings ask."""
     s = settings.training
     return plan(encoded, size=s.batch, tokens=s.batch_tokens, batching=s.batching, seed=s.seed, epoch=epoch)
 
 
-def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Rows]:
+def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Whole]:
     """The rows of every batch of an epoch: a function of the arguments alone, so a resumed run sees the same.
 
     ``mixed`` cuts a shuffle into batches of ``size``. ``equal-length`` cuts a shuffle of each source length into
@@ -135,13 +133,13 @@ def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, t
     return [batches[i] for i in draw.permutation(len(batches))]
 
 
-def _like_lengths(encoded: Encoded, order: Rows, tokens: int) -> list[Rows]:
+def _like_lengths(encoded: Encoded, order: Whole, tokens: int) -> list[Whole]:
     """Equally large batches of one source length; lengths too rare for a batch share one with the next, and a mask.
 
     Sorting by target length too would save a decoder some padding, but batches so much of one kind teach less.
     """
     by_length = order[np.argsort(encoded.source_lengths[order], kind="stable")]
-    batches: list[Rows] = []
+    batches: list[Whole] = []
     group: list[int] = []
     ends = np.flatnonzero(np.diff(encoded.source_lengths[by_length], append=0))
     for part in np.split(by_length, ends[:-1] + 1):
@@ -153,7 +151,7 @@ def _like_lengths(encoded: Encoded, order: Rows, tokens: int) -> list[Rows]:
     return [*batches, np.array(group)] if group else batches
 
 
-def _cut(order: Rows, size: int) -> list[Rows]:
+def _cut(order: Whole, size: int) -> list[Whole]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
 from regard.translator.data.unpacked import Unpacked, open_unpacked
 
-Vector = npt.NDArray[np.float32]
-WordVectors = dict[str, Vector]
+WordVectors = dict[str, Single]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
 _LONGEST_LINE = 1 << 22  # bytes
 _WIDEST = 100_000  # numbers for one word; models have some thousand
@@ -222,7 +221,7 @@ def _is_number(field: bytes) -> bool:
     return b"_" not in field  # Python would read 1_0 as ten
 
 
-def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Vector:
+def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Single:
     if (wrong := next((v for v in values if not _is_number(v)), None)) is not None:
         came = repr(wrong[:24].decode("utf-8", errors="replace"))
         raise InputError(f"{path}: line {number}: {came} among the numbers of {word!r} is not a number.")
@@ -231,7 +230,7 @@ def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Vector:
     return _finite(path, word, vector)
 
 
-def _finite(path: Path, word: str, vector: Vector) -> Vector:
+def _finite(path: Path, word: str, vector: Single) -> Single:
     if not np.isfinite(vector).all():
         raise InputError(f"{path}: the vector of {word!r} has a number that is not finite; repair or remove the word.")
     return vector
@@ -267,7 +266,7 @@ def _binary_word(path: Path, stream: Unpacked, number: int, count: int) -> bytes
     return bytes(name)
 
 
-def _bert_table(folder: Path) -> Vector:
+def _bert_table(folder: Path) -> Single:
     from safetensors import SafetensorError, safe_open
 
     file = folder / "model.safetensors"

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from torch import nn
 from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
-from regard.files import read_file, write_file
+from regard.files import read_file, replace_folder, write_file
 from regard.results import Result
 from regard.translator.data.vocabulary import EOS, MARKERS, SOS, UNK
 from regard.translator.models.encoder import Attention, FeedForward, Output, VectorOutput
@@ -262,23 +260,14 @@ def _check_target(target: Path) -> None:
 
 def _write(spec: Any, run: Run, target: Path, quantization: str, about: dict[str, Any]) -> None:
     """All files beside their place, then one rename; what was there goes last."""
-    partial, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
     try:
-        for leftover in (partial, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-        partial.mkdir(parents=True)
-        spec.validate()
-        spec.optimize(quantization=quantization)
-        spec.save(str(partial))
-        write_file(partial / VOCABULARY, _vocabularies(run))
-        write_file(partial / ABOUT, json_file(about | {"files": digests(partial)}))
-        if target.exists():
-            os.replace(target, old)
-        os.replace(partial, target)
+        with replace_folder(target) as partial:
+            spec.validate()
+            spec.optimize(quantization=quantization)
+            spec.save(str(partial))
+            write_file(partial / VOCABULARY, _vocabularies(run))
+            write_file(partial / ABOUT, json_file(about | {"files": digests(partial)}))
     except OSError as error:
         raise InputError(
             f"{target} could not be written: {error.strerror or error}; make room, or give --out."
         ) from None
-    finally:
-        for leftover in (partial, old):
-            shutil.rmtree(leftover, ignore_errors=True)

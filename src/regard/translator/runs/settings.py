@@ -117,7 +117,7 @@ class TrainingSettings:
     batch_tokens: int = _setting(0, "target tokens in a batch, about; 0 = count sentence pairs instead", least=0)
     batching: str = _setting(
         "mixed",
-        "mixed (any sentences together), or equal-length (one source length a batch, as many tokens in each)",
+        "mixed (any sentences together), or equal-length (one source length per batch, as many tokens in each)",
         choices=("mixed", "equal-length"),
     )
     learning_rate: float = _setting(1e-3, "Adam's step size, at its highest", above=0.0)

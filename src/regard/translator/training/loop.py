@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 
+from regard.array_types import Whole
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import create_folder
 from regard.progress import Say, unheard
 from regard.results import Result
-from regard.translator.data.batches import Batch, Rows, epoch_plan
+from regard.translator.data.batches import Batch, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own import OwnCode, OwnTranslator, build_own
@@ -320,7 +321,7 @@ class _Trainer:
             wall_seconds=at.wall_seconds,
         )
 
-    def _plan(self, epoch: int) -> list[Rows]:
+    def _plan(self, epoch: int) -> list[Whole]:
         return epoch_plan(self.data.train, self.settings, epoch)
 
     def _progress(self, loss: float) -> Step:

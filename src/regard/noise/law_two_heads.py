@@ -11,7 +11,6 @@ from regard.noise.law_transform import Transform, TransformLaw
 from regard.noise.model import Array
 from regard.noise.values import Value, logit
 
-
 FAINT = 16.0  # e^-16 of a picture is nothing
 
 
@@ -75,7 +74,7 @@ class TwoHeadsLaw:
 
 
 def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Array]:
-    """The step of the trapezoid rule, and its places v; at one half they are the logits of A themselves, all of them."""
+    """The step of the trapezoid rule, and its places v; at one half they are all logits of A themselves."""
     step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
     low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0
     low = min(low, A.low) if share == 0.5 else low

@@ -38,7 +38,7 @@ class TwoHeadsLaw:
         alone = self.first.above(2 * share).value if share < 0.5 else 0.0
         return float(np.clip(alone + self._integral(share, False, density=False), 0, 1))
 
-    def sketch(self, shares: Array) -> Array:
+    def sketch(self, shares: Real) -> Real:
         """P(mean weight > share) for many shares at once by the coarse rule, with straight lines between the points of
         its tables and no error estimate: for pictures."""
         A, B = self.first.coarse, self.second.coarse
@@ -73,7 +73,7 @@ class TwoHeadsLaw:
         return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=False) * jacobian))
 
 
-def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Array]:
+def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Real]:
     """The step of the trapezoid rule, and its places v; at one half they are all logits of A themselves."""
     step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
     low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0

@@ -130,7 +130,7 @@ def _chance_above(law: WeightLaw) -> float:
     return law.value_above(SHARE) if isinstance(law, TwoHeadsLaw) else law.above(SHARE).value
 
 
-def _draws(setting: Setting) -> Array:
+def _draws(setting: Setting) -> Real:
     """Realisations of all keys, draws x n x d, from a fixed seed: for the eye, no number depends on them."""
     model = setting.model
     roots = np.linalg.cholesky(np.stack([model.covariance(key) for key in range(model.keys)]))

@@ -2,7 +2,8 @@
 
 The model is MiniLM with its six layers run twice, so that there are 12 layers of 12 heads with real weights. BertViz's
 head view and our lines show one layer with all its heads; both are opened from a file. First view: from the start of
-the navigation until the lines are on the screen. Layer: from the change of layer until its lines are. BertViz's scripts
+the navigation until the lines are on the screen. Layer: from the change of layer until its lines are; those of
+ours that are below the screen follow 0.15 s later. The heat map of one head is timed beside it. BertViz's scripts
 (require.js, d3, jQuery) come from npm packages on this disk instead of its servers: jQuery 2.1.4 for 2.0.0, which npm
 does not have. BertViz draws a line for every weight, ours the 4,000 heaviest and says so. BertViz is not tried beyond
 256 tokens, where its page takes minutes. LOOK_LENGTHS="64 256" chooses lengths. BertViz is installed by itself
@@ -57,36 +58,39 @@ def main() -> None:
 def compared(browser: Any, folder: Path, length: int, scripts: dict[str, bytes] | None) -> None:
     """One length: both pages written, opened and switched, and a line for each."""
     weights, tokens = captured(length)
-    ours, theirs = folder / "ours.html", folder / "theirs.html"
+    ours, lines, theirs = (folder / f"{name}.html" for name in ("ours", "lines", "theirs"))
     began = time.perf_counter()
-    written(ours, weights, tokens)
+    written(ours, weights, tokens, "map")
     made = time.perf_counter() - began
-    rows = {"ours": timed_ours(browser, ours)}
+    written(lines, weights, tokens, "lines")
+    rows = {"ours": timed_ours(browser, ours, lines)}
     if scripts is not None:
         theirs.write_text(bertviz_page(weights, tokens), encoding="utf-8")
         rows["bertviz"] = timed_bertviz(browser, theirs, scripts)
     sizes = {"ours": ours.stat().st_size / 1e6, "bertviz": theirs.stat().st_size / 1e6 if scripts is not None else 0.0}
-    for name, (lines, layer, heat) in rows.items():
+    for name, (first, layer, heat) in rows.items():
         map_times = f"; heat map first {heat[0]:.2f}, layer {heat[1]:.3f}; written in {made:.1f} s" if heat else ""
-        print(f"{length:6}  {name:8} {sizes[name]:6.1f}  {lines:9.2f}  {layer:9.3f}{map_times}", flush=True)
+        print(f"{length:6}  {name:8} {sizes[name]:6.1f}  {first:9.2f}  {layer:9.3f}{map_times}", flush=True)
     if "bertviz" in rows:
         ratios = [theirs / ours for theirs, ours in zip(rows["bertviz"][:2], rows["ours"][:2], strict=True)]
         size = sizes["bertviz"] / sizes["ours"]
         print(f"        bertviz takes {size:.1f} x the bytes, {ratios[0]:.1f} x the time to a first view, "
               f"{ratios[1]:.1f} x for a layer", flush=True)  # fmt: skip
-    told_budget(length, sizes["ours"], rows["ours"][2])
+    told_budget(length, sizes["ours"], rows["ours"])
 
 
-def told_budget(length: int, size: float, heat: tuple[float, float] | None) -> None:
-    """What was promised, and whether it was kept, losses too."""
-    if length not in BUDGET or heat is None:
+def told_budget(length: int, size: float, times: tuple[float, float, tuple[float, float] | None]) -> None:
+    """What was promised, and whether it was kept in both views, losses too."""
+    if length not in BUDGET:
         return
+    lines, line_layer, heat = times
+    slowest, slowest_layer = max(lines, *(heat or ())[:1]), max(line_layer, *(heat or ())[1:])
     most, first, layer = BUDGET[length]
     parts = [f"{most} MB {'kept' if size <= most else 'MISSED'}"]
     if first is not None and layer is not None:
-        parts.append(f"first view {first:g} s {'kept' if heat[0] <= first else 'MISSED'}")
-        parts.append(f"layer {layer:g} s {'kept' if heat[1] <= layer else 'MISSED'}")
-    print(f"        budget: {', '.join(parts)} (heat map, this machine's load)", flush=True)
+        parts.append(f"first view {first:g} s {'kept' if slowest <= first else 'MISSED'}")
+        parts.append(f"layer {layer:g} s {'kept' if slowest_layer <= layer else 'MISSED'}")
+    print(f"        budget: {', '.join(parts)} (lines and heat map, this machine's load)", flush=True)
 
 
 def captured(length: int) -> tuple[list[Any], list[str]]:
@@ -114,10 +118,10 @@ def captured(length: int) -> tuple[list[Any], list[str]]:
     return [record.weights for record in found.records], given.tokenizer.convert_ids_to_tokens(ids[0])
 
 
-def written(path: Path, weights: list[Any], tokens: list[str]) -> None:
+def written(path: Path, weights: list[Any], tokens: list[str], view: str) -> None:
     from regard.models import look
 
-    look(weights, tokens=tokens, name="MiniLM twice").to_html(path)
+    look(weights, tokens=tokens, name="MiniLM twice", view=view).to_html(path)
 
 
 def bertviz_page(weights: list[Any], tokens: list[str]) -> str:
@@ -163,16 +167,14 @@ def served(data: bytes) -> Any:
     return lambda route: route.fulfill(body=data, content_type="text/javascript")
 
 
-def timed_ours(browser: Any, path: Path) -> tuple[float, float, tuple[float, float]]:
-    """First view and layer with lines, and the same for the heat map."""
+def timed_ours(browser: Any, path: Path, lines: Path) -> tuple[float, float, tuple[float, float]]:
+    """First view and layer of a page that begins with the lines of all heads, and the same for the heat map."""
     page, heat = opened(browser, path, "#look[data-drawn]", {})
     page.wait_for_selector("#look[data-complete]")
     map_layer = statistics.median(pressed(page, "ArrowUp") for _ in range(5))
     page.context.close()
-    # The lines of all heads as the first view: their cost is that of a page that begins with them.
-    page, first = opened(browser, path, "#look[data-drawn]", {})
+    page, first = opened(browser, lines, "#look[data-drawn]", {})
     page.wait_for_selector("#look[data-complete]")
-    first += pressed(page, "l") + pressed(page, "a")
     layer = statistics.median(pressed(page, key) for key in ("ArrowUp", "ArrowUp", "ArrowDown", "ArrowUp", "ArrowDown"))
     page.context.close()
     return first, layer, (heat, map_layer)

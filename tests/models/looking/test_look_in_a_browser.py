@@ -93,8 +93,9 @@ def readings(tab):
 
 
 def pixels(tab):
-    """A number for what is on the stage."""
-    return tab.evaluate("document.querySelector('.look-base').toDataURL()")
+    """What is on the stage, all of it."""
+    tab.wait_for_selector("#look[data-whole=yes]")
+    return tab.evaluate("[...document.querySelectorAll('.look-base canvas')].map((canvas) => canvas.toDataURL())")
 
 
 def test_it_opens_from_a_file_and_asks_for_nothing_else(tab, file):
@@ -154,6 +155,35 @@ def test_lines_for_one_head_and_for_all(tab, file):
     tab.mouse.move(box["x"] + 40, box["y"] + 26 + 13)  # the first word on the left
     tab.wait_for_selector(".look-readings h2:has-text('a at 0 reads')")
     assert pixels(tab) != before
+
+
+@pytest.fixture(scope="module")
+def tall(tmp_path_factory):
+    """Lines of 90 words, higher than a screen, as the first view."""
+    path = tmp_path_factory.mktemp("look") / "tall.html"
+    look(attention(1, 2, 90, 90), tokens=[f"w{n}" for n in range(90)], view="lines").to_html(path)
+    return path
+
+
+def test_a_page_can_begin_with_the_lines_of_all_heads(tab, tall):
+    opened(tab, tall)
+    drawn(tab, "lines 0 0 weights 0+1")
+    assert tab.is_visible(".look-chips")
+
+
+def test_lines_out_of_sight_come_later_and_are_the_same(tab, browser, tall):
+    opened(tab, tall)
+    low = pixels(tab)
+    assert len(low) == 2
+    context = browser.new_context(viewport={"width": 1280, "height": 2000}, color_scheme="light")
+    high = context.new_page()
+    opened(high, tall)
+    seen = pixels(high)  # all of it at once: the screen is high enough
+    context.close()
+    assert seen == low
+    press(tab, "n")
+    pinned = pixels(tab)
+    assert all(now != before for now, before in zip(pinned, low, strict=True))
 
 
 def test_hover_tells_the_weight_and_a_click_pins(tab, file, given):

@@ -35,6 +35,9 @@ WindowOption = Annotated[
     str | None,
     typer.Option("--window", metavar="FROM:TO", help="Tokens of a long input to store in full [default: what fits]."),
 ]
+ViewOption = Annotated[
+    str, typer.Option("--view", metavar="VIEW", help="What the page opens with: map (a head), lines (a layer's heads).")
+]
 Example = Annotated[int, typer.Option(metavar="N", help="Which example of the batch, counted from 0.")]
 
 
@@ -48,6 +51,7 @@ def look(
     target: Target = None,
     tokens: TokensOption = None,
     window: WindowOption = None,
+    view: ViewOption = "map",
     example: Example = 0,
     generate: Generate = None,
     device: Device = "cpu",
@@ -72,9 +76,9 @@ def look(
     if is_pattern_file(model):
         recorded = _read(model, tokens, {"--text": text, "--target": target, "--generate": generate})
     else:
-        recorded = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
-    chosen = layers_of(recorded, **asked, example=example)
-    result = page_of(recorded, chosen, window=full, progress=Progress("Encoding"))
+        found = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
+    chosen = layers_of(found, **asked, example=example)
+    result = page_of(found, chosen, window=full, view=view, progress=Progress("Encoding"))
     if figure is not None:
         result.plot(figure)
     if out is not None:

@@ -20,6 +20,7 @@ from regard.results import Result
 
 __all__ = ["Look", "look"]
 
+VIEWS = ("map", "lines")
 LONGEST = 8192  # tokens: beyond, even the small pictures take minutes
 
 
@@ -107,6 +108,7 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     layers: Sequence[int | str] | None = None,
     heads: Sequence[int] | None = None,
     window: tuple[int, int] | None = None,
+    view: str = "map",
     example: int = 0,
     name: str = "",
     progress: Progress | None = None,
@@ -116,6 +118,7 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     ``given`` is a torch module (with ``inputs``, or with ``text`` and a ``tokenizer``), a capture, or whatever
     :func:`regard.models.patterns.read_patterns` takes: arrays, files, outputs with their attentions. ``target`` is
     what a decoder has written. ``window`` are the tokens, from one up to another, that a long input keeps in full.
+    ``view`` is what the page opens with: the "map" of one head, or the "lines" of all heads of a layer.
 
     >>> import numpy as np
     >>> print(look(np.full((2, 3, 4, 4), 0.25), tokens=["a", "b", "c", "d"], name="even"))
@@ -133,9 +136,9 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
         recorded = captured(given, inputs, name=name, **asked)
         recorded = read_patterns(recorded, tokens=tokens, target_tokens=target_tokens)
     else:
-        recorded = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
-    chosen = layers_of(recorded, layers=layers, heads=heads, example=example)
-    return page_of(recorded, chosen, window=window, progress=progress)
+        found = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
+    chosen = layers_of(found, layers=layers, heads=heads, example=example)
+    return page_of(found, chosen, window=window, view=view, progress=progress)
 
 
 def page_of(
@@ -143,6 +146,7 @@ def page_of(
     chosen: tuple[Layer, ...],
     *,
     window: tuple[int, int] | None = None,
+    view: str = "map",
     most: int = MOST,
     progress: Progress | None = None,
 ) -> Look:
@@ -151,8 +155,10 @@ def page_of(
         max(len(words) for words in side) for side in zip(*((c.queries, c.keys) for c in chosen), strict=True)
     )
     _refuse_window(window, max(queries, keys))
-    notes = [*recorded.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in recorded.missed)]
-    if not recorded.answer:
+    if view not in VIEWS:
+        raise InputError(f"The view {view!r} is not known; the page opens with: {', '.join(VIEWS)}.")
+    notes = [*found.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in found.missed)]
+    if not found.answer:
         notes.append("the checks of this capture failed: do not trust its weights")
     influence = all(layer.norms is not None for layer in chosen)
     if not influence:
@@ -164,6 +170,7 @@ def page_of(
         title=recorded.name,
         remarks=notes,
         window=None if window is None else Window(*window),
+        view=view,
         most=most,
         progress=progress,
     )

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -70,6 +70,7 @@ def draw(
     title: str,
     remarks: Sequence[str] = (),
     window: Window | None = None,
+    view: str = "map",
     most: int = MOST,
     progress: Progress | None = None,
 ) -> Drawn:
@@ -79,7 +80,7 @@ def draw(
     while True:
         drawn = _drawn(layers, title, remarks, chosen, progress)
         if drawn.letters <= most:
-            return drawn
+            return replace(drawn, facts={**drawn.facts, "view": view})
         if window is not None:
             raise InputError(
                 f"A page of these weights would have {drawn.letters / 1e6:.0f} MB, and {most / 1e6:.0f} is the most; "

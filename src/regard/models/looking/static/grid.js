@@ -10,7 +10,8 @@ export function makeGrid(store, onchoose) {
   const canvas = element("canvas", { role: "img" });
   const tip = element("div", { class: "look-tip", hidden: true });
   const whole = element("div", { class: "look-grid" }, canvas, tip);
-  let shown = { rows: [], cell: 0, left: 0, chosen: null };
+  const painted = element("canvas"); // the small pictures alone, as long as they stay as they are
+  let shown = { rows: [], cell: 0, left: 0, chosen: null }, kept = "";
 
   function placeAt(event) {
     const box = canvas.getBoundingClientRect();
@@ -38,8 +39,8 @@ export function makeGrid(store, onchoose) {
 
   const names = { encoder: "enc ", decoder: "dec ", cross: "cross ", self: "" };
 
-  /** `tone(layer, place)` gives how a head is coloured; `pictures` are what the store has of small ones. */
-  function draw({ rows, measure, tone, pictures, chosen, theme }) {
+  /** `tone(layer, place)` gives how a head is coloured, `look` a name for all of that; `pictures` are what the store has of small ones. */
+  function draw({ rows, measure, tone, look, pictures, chosen, theme }) {
     const most = Math.max(1, ...rows.map((row) => store.layers[row].heads.length));
     const left = Math.max(...rows.map((row) => (names[store.layers[row].kind] + store.layers[row].label).length), 1) * 6.6 + 10;
     const width = Math.max(160, whole.clientWidth - 2);
@@ -50,6 +51,10 @@ export function makeGrid(store, onchoose) {
     const pen = new CanvasPen(canvas, across, height, devicePixelRatio || 1);
     canvas.style.width = across + "px";
     canvas.style.height = height + "px";
+    const now = JSON.stringify([look, rows, across, height, devicePixelRatio]);
+    if (now !== kept) paint({ rows, measure, tone, pictures }, across, height);
+    kept = now;
+    pen.image(painted, [0, 0, painted.width, painted.height], [0, 0, across, height]);
     const every = Math.ceil(17 / (cell + GAP)); // numbers that would touch are left out
     for (let n = 0; n < most; n += every) {
       const number = store.layers[rows[0]]?.heads[n] ?? n;
@@ -61,22 +66,28 @@ export function makeGrid(store, onchoose) {
         const on = row === chosen.layer;
         pen.text(names[layer.kind] + layer.label, left - 7, y + cell / 2, { size: 10.5, align: "right", fill: on ? theme.ink : theme.soft, bold: on });
       }
-      const codes = pictures[row]?.[measure] ?? null;
       layer.heads.forEach((_, place) => {
         const x = left + place * (cell + GAP);
-        if (codes) {
-          const peak = layer.peaks[measure][place];
-          const [high, wide] = layer.small, longer = Math.max(high, wide, 1);
-          const w = (cell * wide) / longer, h = (cell * high) / longer; // cross-attention keeps its shape
-          const stretch = Math.max(1, 8 / Math.min(w, h));
-          const [dw, dh] = [Math.min(cell, w * stretch), Math.min(cell, h * stretch)];
-          pen.image(paintSmall(codes[place], layer.small, peak, tone(row, place)), [0, 0, wide, high], [x + (cell - dw) / 2, y + (cell - dh) / 2, dw, dh]);
-        }
         pen.frame(x + 0.5, y + 0.5, cell - 1, cell - 1, theme.grid);
         if (row === chosen.layer && place === chosen.place) pen.frame(x - 0.5, y - 0.5, cell + 1, cell + 1, theme.accent, 2.5);
       });
     });
     canvas.setAttribute("aria-label", rows.length + " layers by " + most + " heads, each a small heat map");
+  }
+
+  function paint({ rows, measure, tone, pictures }, across, height) {
+    const pen = new CanvasPen(painted, across, height, devicePixelRatio || 1), { cell, left } = shown;
+    rows.forEach((row, at) => {
+      const layer = store.layers[row], codes = pictures[row]?.[measure] ?? [];
+      const [high, wide] = layer.small, longer = Math.max(high, wide, 1);
+      const w = (cell * wide) / longer, h = (cell * high) / longer; // cross-attention keeps its shape
+      const stretch = Math.max(1, 8 / Math.min(w, h));
+      const [dw, dh] = [Math.min(cell, w * stretch), Math.min(cell, h * stretch)];
+      codes.forEach((one, place) => {
+        const x = left + place * (cell + GAP) + (cell - dw) / 2, y = TOP + at * (cell + GAP) + (cell - dh) / 2;
+        pen.image(paintSmall(one, layer.small, layer.peaks[measure][place], tone(row, place)), [0, 0, wide, high], [x, y, dw, dh]);
+      });
+    });
   }
   return { whole, draw };
 }

@@ -26,66 +26,83 @@ export function wordOnLines(at, x, y) {
   return null;
 }
 
-/** Calls `take(which, i, j, value)` for every weight in view that is above what is hidden, or than a screen can show. */
-function eachLine(at, { heads, measure, tone, focus }, take) {
-  const least = Math.max(tone.least, 1 / 255) * tone.top;
+/**
+ * Calls `take(which, i, row)` for every row in view. Code j of a row is `row.codes[row.first + j]`; times `row.roots[j]` and
+ * `row.scale` it is the square root of the value's share of the top, in bins: no value is squared to be compared.
+ */
+function eachRow(at, { heads, measure, tone, focus }, take) {
   const pick = (side, range) => (focus && focus.side === side ? [focus.place, focus.place + 1] : range);
   const [r0, r1] = pick("query", at.rows), [c0, c1] = pick("key", at.columns);
   heads.forEach((head, which) => {
-    const norms = measure === "influence" ? head.norms : null;
-    const top = Math.max(r0, head.top), bottom = Math.min(r1, head.bottom), left = Math.max(c0, head.left), right = Math.min(c1, head.right);
-    for (let i = top; i < bottom; i++) {
-      const largest = head.largest[i - head.top], row = (i - head.top) * head.across - head.left, scale = largest / 65025;
-      if (!norms && largest < least) continue;
-      for (let j = left; j < right; j++) {
-        const code = head.codes[row + j], value = code * code * scale * (norms ? norms[j] : 1);
-        if (value >= least) take(which, i, j, value);
-      }
+    const roots = measure === "influence" ? head.norms.map(Math.sqrt) : new Float32Array(head.right).fill(1);
+    const row = { codes: head.codes, roots, left: Math.max(c0, head.left), right: Math.min(c1, head.right), first: 0, scale: 0 };
+    for (let i = Math.max(r0, head.top); i < Math.min(r1, head.bottom); i++) {
+      row.first = (i - head.top) * head.across - head.left;
+      row.scale = (Math.sqrt(head.largest[i - head.top] / tone.top) / 255) * BINS;
+      take(which, i, row);
     }
   });
 }
 
-/** The weights that get a line; if there are too many the heaviest, found by counting before any is kept. */
+function countRow({ codes, first, left, right, scale, roots }, least, bins) {
+  const enough = least / scale;
+  for (let j = left; j < right; j++) {
+    const code = codes[first + j] * roots[j];
+    if (code >= enough) bins[Math.min(BINS, code * scale) | 0]++;
+  }
+}
+
+/** The weights that get a line: those above what is hidden, or than a screen can show; if there are too many the heaviest, found by counting. */
 export function chosenLines(at, what) {
-  const bins = new Uint32Array(BINS + 1), bin = (value) => Math.min(BINS, Math.floor(Math.sqrt(value / what.tone.top) * BINS));
-  let all = 0;
-  eachLine(at, what, (which, i, j, value) => { bins[bin(value)]++; all++; });
+  const bins = new Uint32Array(BINS + 1), least = Math.sqrt(Math.max(what.tone.least, 1 / 255)) * BINS;
+  eachRow(at, what, (which, i, row) => countRow(row, least, bins));
+  const all = bins.reduce((sum, count) => sum + count, 0);
   let cut = BINS, kept = bins[BINS];
   while (cut > 0 && kept + bins[cut - 1] <= ENOUGH) kept += bins[--cut];
   const found = [];
   let more = ENOUGH - kept; // of the bin below the cut
-  eachLine(at, what, (which, i, j, value) => {
-    const place = bin(value);
-    if (place >= cut || (place === cut - 1 && more-- > 0)) found.push({ which, i, j, value });
+  const lowest = Math.max(least, cut - 1);
+  eachRow(at, what, (which, i, { codes, first, left, right, scale, roots }) => {
+    const enough = lowest / scale;
+    for (let j = left; j < right; j++) {
+      const code = codes[first + j] * roots[j];
+      if (code < enough) continue;
+      const bin = Math.min(BINS, code * scale);
+      if (bin >= cut || more-- > 0) found.push({ which, i, j, share: (bin / BINS) ** 2 });
+    }
   });
   return { found, all };
 }
 
-export function drawLines(pen, at, { heads, measure, tone, queries, keys, focus, theme, colours, paper }) {
+/** `chosen` are the lines of :chosenLines; of all that, what the pen's band shows. */
+export function drawLines(pen, at, { chosen, heads, measure, tone, queries, keys, focus, theme, colours, paper }) {
   if (paper) pen.rect(0, 0, at.width, at.height, theme.paper);
-  const { found, all } = chosenLines(at, { heads, measure, tone, focus });
-  const y = (place, first) => HEAD + (place - first + 0.5) * at.step;
+  const y = (place, first) => HEAD + (place - first + 0.5) * at.step, [top, bottom] = pen.band;
   const levels = new Map(); // lines of one colour and about one opacity are drawn together
-  for (const { which, i, j, value } of found) {
-    const level = Math.max(1, Math.ceil(Math.min(1, value / tone.top) * LEVELS)), name = which * 100 + level;
+  for (const { which, i, j, share } of chosen.found) {
+    const from = y(i, at.rows[0]), to = y(j, at.columns[0]);
+    if (Math.max(from, to) < top - 2 || Math.min(from, to) > bottom + 2) continue;
+    const level = Math.max(1, Math.ceil(Math.min(1, share) * LEVELS)), name = which * 100 + level;
     if (!levels.has(name)) levels.set(name, []);
-    levels.get(name).push([at.x1, y(i, at.rows[0]), at.x2, y(j, at.columns[0])]);
+    levels.get(name).push([at.x1, from, at.x2, to]);
   }
+  const thick = chosen.found.length < 400 ? 1.8 : 1; // one pixel is drawn several times as fast as more
   for (const [name, many] of [...levels].sort(([a], [b]) => (a % 100) - (b % 100))) {
-    pen.lines(many, colours[Math.floor(name / 100) % colours.length], (name % 100) / LEVELS, found.length < 400 ? 1.8 : 1); // one pixel is drawn several times as fast as more
+    pen.lines(many, colours[Math.floor(name / 100) % colours.length], (name % 100) / LEVELS, thick);
   }
   if (focus) drawMarks(pen, at, heads, measure, tone, focus, colours, y);
   drawSide(pen, at, { side: "query", words: queries, range: at.rows, focus, theme, y });
   drawSide(pen, at, { side: "key", words: keys, range: at.columns, focus, theme, y });
-  return { all, drawn: found.length };
 }
 
 function drawSide(pen, at, { side, words, range, focus, theme, y }) {
-  const left = side === "query", x = left ? at.x1 - at.blocks - 8 : at.x2 + at.blocks + 8;
+  const left = side === "query", x = left ? at.x1 - at.blocks - 8 : at.x2 + at.blocks + 8, [top, bottom] = pen.band;
   pen.text(left ? "queries read" : "keys", left ? at.x1 : at.x2, 11, { size: 11, align: left ? "right" : "left", fill: theme.soft });
   for (let place = range[0]; place < range[1]; place++) {
+    const height = y(place, range[0]);
+    if (height < top - MOST || height > bottom + MOST) continue;
     const on = focus && focus.side === side && focus.place === place;
-    pen.text(clipped(words[place], at.size), x, y(place, range[0]), { size: at.size, align: left ? "right" : "left", fill: on ? theme.accent : theme.ink, bold: on });
+    pen.text(clipped(words[place], at.size), x, height, { size: at.size, align: left ? "right" : "left", fill: on ? theme.accent : theme.ink, bold: on });
   }
 }
 

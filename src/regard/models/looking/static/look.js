@@ -6,11 +6,12 @@ import { CanvasPen, SvgPen } from "./pens.js";
 import { digits, element, save } from "./parts.js";
 import { makeGrid } from "./grid.js";
 import { drawMap, layMap, placeOnMap, wordOnMap } from "./heatmap.js";
-import { drawLines, layLines, wordOnLines } from "./lines.js";
+import { chosenLines, drawLines, layLines, wordOnLines } from "./lines.js";
 import { makeReadings } from "./readings.js";
 import { makeChips, makeControls, makeHelp } from "./controls.js";
 
 const MANY = 600; // words on a side of the lines
+const TILE = 1024, LATER = 150; // a tall picture stands on several canvases; those out of sight are drawn so many ms later
 
 /** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark; `begin`: a state to go on from. */
 export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
@@ -18,13 +19,15 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   const ramps = { light: makeRamp(facts.ramps.light), dark: makeRamp(facts.ramps.dark) };
   const middle = Math.floor(store.layers.length / 2);
   const state = {
-    layer: middle, place: 0, view: "map", measure: "weights", reach: "own", curve: "root", slid: 0, kind: "all",
+    layer: middle, place: 0, view: facts.view, measure: "weights", reach: "own", curve: "root", slid: 0, kind: "all",
     pinned: null, hover: null, cell: null, lit: new Set([0]), views: new Map(),
   };
   for (const word of ["view", "measure", "reach", "curve"]) state[word] = begin[word] ?? state[word];
   state.layer = Math.min(begin.layer ?? state.layer, store.layers.length - 1);
   state.place = Math.min(begin.place ?? 0, store.layers[state.layer].heads.length - 1);
-  state.lit = new Set(begin.lit?.size > 1 ? [...begin.lit].filter((place) => place < store.layers[state.layer].heads.length) : [state.place]);
+  const places = store.layers[state.layer].heads.map((_, place) => place);
+  if (begin.lit?.size > 1) state.lit = new Set(places.filter((place) => begin.lit.has(place)));
+  else state.lit = new Set(!begin.lit && facts.view === "lines" ? places : [state.place]);
   const pictures = [];
   let at = null; // where everything is on the stage
   let heads = []; // what is drawn there
@@ -72,7 +75,7 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   const readings = makeReadings();
   const chips = makeChips(light);
   const help = makeHelp();
-  const base = element("canvas", { class: "look-base" });
+  const base = element("div", { class: "look-base", role: "img" }); // its canvases one above the other
   const over = element("canvas", { class: "look-over", tabindex: "-1" });
   const tip = element("div", { class: "look-tip", hidden: true });
   const stage = element("div", { class: "look-stage" }, base, over, tip);
@@ -259,9 +262,16 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
     return state.view === "map" ? layMap(sizes, layer) : layLines(sizes);
   }
 
-  function drawView(pen, where, paper = false) {
-    if (state.view === "map") return drawMap(pen, where, { ...scene(), paper });
-    return drawLines(pen, where, { ...scene(), tone: sharedTone(), paper });
+  /** How the view is drawn with a pen, and what is said about it. */
+  function view(where, paper = false) {
+    if (state.view === "map") {
+      const what = { ...scene(), paper };
+      return { draw: (pen) => drawMap(pen, where, what), cut: "" };
+    }
+    const what = { ...scene(), tone: sharedTone(), paper }, chosen = chosenLines(where, what), drawn = chosen.found.length;
+    const few = drawn < chosen.all, many = (n) => n.toLocaleString("en");
+    const cut = few ? "The " + many(drawn) + " heaviest of " + many(chosen.all) + " lines are drawn; hide more, or point at a word." : "";
+    return { draw: (pen) => drawLines(pen, where, { ...what, chosen }), cut };
   }
 
   async function draw() {
@@ -282,30 +292,58 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   }
 
   function paintStage() {
-    const pen = new CanvasPen(base, at.width, at.height, devicePixelRatio || 1);
-    for (const canvas of [base, over]) {
-      canvas.style.width = at.width + "px";
-      canvas.style.height = at.height + "px";
-    }
-    const said = drawView(pen, at);
-    const layer = layerNow();
+    const now = view(at), layer = layerNow();
+    const tiles = fittingTiles(state.view === "map" ? at.height : TILE);
+    over.style.width = at.width + "px";
+    over.style.height = at.height + "px";
+    const above = base.getBoundingClientRect().top;
+    const paint = (tile) => now.draw(new CanvasPen(tile.canvas, at.width, tile.height, devicePixelRatio || 1, tile.top));
+    const seen = tiles.filter(({ top, height }) => above + top < innerHeight && above + top + height > 0);
+    seen.forEach(paint);
+    clearTimeout(later);
+    const rest = tiles.filter((tile) => !seen.includes(tile));
+    root.dataset.whole = rest.length ? "no" : "yes";
+    paintRest = () => {
+      clearTimeout(later);
+      paintRest = () => {};
+      rest.forEach(paint);
+      root.dataset.whole = "yes";
+    };
+    later = setTimeout(() => paintRest(), LATER);
     base.setAttribute("aria-label", "Layer " + layer.label + ", head " + heads.map((head) => head.number).join(", "));
-    const cut = said && said.drawn < said.all ? "The " + said.drawn.toLocaleString("en") + " heaviest of " + said.all.toLocaleString("en") + " lines are drawn; hide more, or point at a word." : "";
     const notes = layer.notes.length ? " " + layer.notes.join("; ") + "." : "";
-    status.textContent = (layer.module ? layer.module + ". " : "") + cut + notes;
+    status.textContent = (layer.module ? layer.module + ". " : "") + now.cut + notes;
     point();
   }
 
+  let later = null, paintRest = () => {};
+  addEventListener("scroll", () => paintRest(), { capture: true, passive: true });
+
+  /** The canvases that the picture needs, each so high at most. */
+  function fittingTiles(most) {
+    const tiles = [];
+    for (let top = 0; top < at.height; top += most) {
+      const canvas = base.children[tiles.length] ?? base.appendChild(element("canvas")), height = Math.min(most, at.height - top);
+      canvas.style.width = at.width + "px";
+      canvas.style.height = height + "px";
+      tiles.push({ canvas, top, height });
+    }
+    while (base.children.length > tiles.length) base.lastChild.remove();
+    return tiles;
+  }
+
   function drawGrid() {
-    const look = JSON.stringify([state.layer, state.place, state.measure, state.reach, state.curve, state.slid, state.kind, theme(), grid.whole.clientWidth, pictures.filter(Boolean).length]);
-    if (look === drawGrid.last) return;
-    drawGrid.last = look;
-    grid.draw({ rows: shownLayers(), measure: state.measure, tone: toneOf, pictures, chosen: state, theme: colours() });
+    const look = [state.measure, state.reach, state.curve, state.slid, theme(), pictures.filter(Boolean).length].join();
+    const now = [look, state.layer, state.place, state.kind, grid.whole.clientWidth].join();
+    if (now === drawGrid.last) return;
+    drawGrid.last = now;
+    grid.draw({ rows: shownLayers(), measure: state.measure, tone: toneOf, look, pictures, chosen: state, theme: colours() });
   }
 
   /** What is under the pointer, or pinned: a cross on the map, and the list beside it. */
   function point(cell = over.matches(":hover") ? state.cell : null) {
-    const pen = new CanvasPen(over, at.width, at.height, devicePixelRatio || 1);
+    const used = state.view === "map"; // over lines nothing is drawn, and a canvas as large as theirs takes time
+    const pen = new CanvasPen(over, used ? at.width : 1, used ? at.height : 1, devicePixelRatio || 1);
     if (cell && (cell.query >= at.rows[1] || cell.key >= at.columns[1])) cell = null;
     const ink = accent(), focus = cell ? { side: "query", place: cell.query } : focusNow();
     if (state.view === "map") {
@@ -426,7 +464,7 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
     const where = { ...at, height: at.height + 24 };
     const pen = make(where.width, where.height), hover = state.hover;
     state.hover = null; // a file shows what is pinned, not what the mouse is on
-    drawView(pen, where, true);
+    view(where, true).draw(pen);
     pen.text(caption(), 10, where.height - 12, { size: 11, fill: colours().soft });
     state.hover = hover;
     return pen;

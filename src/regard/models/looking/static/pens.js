@@ -1,12 +1,17 @@
 // Two pens that draw the same: on a canvas for the screen and for PNG, and as SVG for a file.
 
 export class CanvasPen {
-  constructor(canvas, width, height, scale) {
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
+  /** A canvas that shows a picture from the height `top` on. */
+  constructor(canvas, width, height, scale, top = 0) {
+    const size = [width, height].map((side) => Math.round(side * scale));
+    if (canvas.width !== size[0]) canvas.width = size[0];
+    if (canvas.height !== size[1]) canvas.height = size[1];
     this.pen = canvas.getContext("2d");
-    this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.pen.setTransform(1, 0, 0, 1, 0, 0);
+    this.pen.clearRect(0, 0, ...size);
+    this.pen.setTransform(scale, 0, 0, scale, 0, -Math.round(top * scale));
     this.scale = scale;
+    this.band = [top, top + height]; // what is outside of it need not be drawn
   }
 
   rect(x, y, width, height, fill, opacity = 1) {
@@ -64,6 +69,7 @@ const RECTANGLES = 10000; // more than these go into an SVG as one embedded pict
 export class SvgPen {
   constructor(width, height) {
     this.size = [width, height];
+    this.band = [0, height];
     this.parts = [];
   }
 

@@ -3,12 +3,24 @@
 
 const KEPT = 96; // opened heads that are kept, the last ones used
 
+function bytesOf(letters) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(letters); // browsers since 2025
+  return Uint8Array.from(atob(letters), (sign) => sign.charCodeAt(0));
+}
+
 async function opened(letters) {
-  const text = atob(letters);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const inflater = new DecompressionStream("deflate-raw"), pen = inflater.writable.getWriter();
+  const written = Promise.all([pen.write(bytesOf(letters)), pen.close()]);
+  const parts = [];
+  for (let reader = inflater.readable.getReader(), part; !(part = await reader.read()).done; ) parts.push(part.value);
+  await written;
+  const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 /** One head: rows x columns of codes (the stored part of queries x keys), and the largest weight of every row. */

@@ -76,9 +76,9 @@ def look(
     if is_pattern_file(model):
         recorded = _read(model, tokens, {"--text": text, "--target": target, "--generate": generate})
     else:
-        found = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
-    chosen = layers_of(found, **asked, example=example)
-    result = page_of(found, chosen, window=full, view=view, progress=Progress("Encoding"))
+        recorded = _run(model, text, target, generate, {"device": device, "limit": limit, "tokens": tokens}, asked)
+    chosen = layers_of(recorded, **asked, example=example)
+    result = page_of(recorded, chosen, window=full, view=view, progress=Progress("Encoding"))
     if figure is not None:
         result.plot(figure)
     if out is not None:

@@ -136,9 +136,9 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
         recorded = captured(given, inputs, name=name, **asked)
         recorded = read_patterns(recorded, tokens=tokens, target_tokens=target_tokens)
     else:
-        found = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
-    chosen = layers_of(found, layers=layers, heads=heads, example=example)
-    return page_of(found, chosen, window=window, view=view, progress=progress)
+        recorded = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
+    chosen = layers_of(recorded, layers=layers, heads=heads, example=example)
+    return page_of(recorded, chosen, window=window, view=view, progress=progress)
 
 
 def page_of(
@@ -157,8 +157,8 @@ def page_of(
     _refuse_window(window, max(queries, keys))
     if view not in VIEWS:
         raise InputError(f"The view {view!r} is not known; the page opens with: {', '.join(VIEWS)}.")
-    notes = [*found.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in found.missed)]
-    if not found.answer:
+    notes = [*recorded.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in recorded.missed)]
+    if not recorded.answer:
         notes.append("the checks of this capture failed: do not trust its weights")
     influence = all(layer.norms is not None for layer in chosen)
     if not influence:

@@ -10,9 +10,9 @@ import contextlib
 import os
 import re
 import selectors
-import subprocess
 import time
 import unicodedata
+from typing import IO
 
 FLOOD = 1_000_000  # bytes printed, from which on it is a flood
 KEPT = 2_000  # bytes of it that are shown
@@ -38,11 +38,9 @@ class Overlong(Exception):  # noqa: N818
 class Lines:
     """The three pipes of a process, seen from outside."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise ValueError("a process without its three pipes cannot be talked to")
-        self.to, self.back, self.prints = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
-        self.pipes = (process.stdin, process.stdout, process.stderr)
+    def __init__(self, pipes: tuple[IO[bytes], ...]) -> None:
+        self.to, self.back, self.prints = (pipe.fileno() for pipe in pipes)
+        self.pipes = pipes
         for end in (self.to, self.back, self.prints):
             os.set_blocking(end, False)
         self.waiting, self.searched = bytearray(), 0  # of the next line, and how much of it has no end

@@ -47,6 +47,11 @@ class Plain:
         self.pipes = tuple(pipe for pipe in pipes if pipe is not None)  # all three
 
     @property
+    def processes(self) -> list[int]:
+        """Those that it consists of; more may come."""
+        return [self.process.pid, *below(self.process.pid)]
+
+    @property
     def code(self) -> int | None:
         """How it ended; below 0 by a signal."""
         return self.process.returncode

@@ -12,6 +12,7 @@ import re
 import selectors
 import time
 import unicodedata
+from collections.abc import Callable
 from typing import IO
 
 FLOOD = 1_000_000  # bytes printed, from which on it is a flood
@@ -47,9 +48,12 @@ class Lines:
         self.printed, self.total = b"", 0  # what it prints: the beginning, and how much
         self.open = {self.back, self.prints}
 
-    def ask(self, question: bytes, *, most: int, seconds: float) -> bytes:
-        """Send a line, which may be empty, and wait for the next one of at most so many bytes."""
-        last = time.monotonic() + seconds
+    def ask(self, question: bytes, *, most: int, seconds: float, stalled: Callable[[], float] = lambda: 0.0) -> bytes:
+        """Send a line, which may be empty, and wait for the next one of at most so many bytes.
+
+        Seconds in which the other side was ``stalled`` meanwhile do not count.
+        """
+        last = time.monotonic() + seconds - stalled()
         left_to_send = memoryview(question)  # a long line is not copied for every piece of it
         while True:
             end = self.waiting.find(b"\n", self.searched)
@@ -60,7 +64,7 @@ class Lines:
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
                 raise Ended
-            left = last - time.monotonic()
+            left = last + stalled() - time.monotonic()
             if left <= 0:
                 raise TimedOut
             left_to_send = self._moved(left_to_send, left)

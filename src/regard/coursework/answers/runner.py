@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.coursework.answers import inside
 from regard.coursework.answers.cgroup import MemoryGroup
-from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.clock import Clock, Stalled
 from regard.coursework.answers.jail import Start, Tier, chosen, started
 from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
@@ -67,6 +67,7 @@ class Runner:
         self.name = f"{self.path}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
+        self.stalled: Callable[[], float] = lambda: 0.0
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
@@ -113,7 +114,7 @@ class Runner:
     def _begun(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
         self._reply(b"", doing="starting", seconds=STARTED_WITHIN)
-        if self.group is not None and isinstance(self.process, Kept):
+        if self.group is not None:
             self.group.take(self.process.processes)
         plain = self.tier is Tier.NONE
         task = {
@@ -133,6 +134,7 @@ class Runner:
         if "confined" not in confined:
             why = confined.get("unconfined", "it did not say why")
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
+        self.stalled = self.clock.stalled = Stalled(self.process.processes)
         memory = ["a limit on all memory"] if self.group is not None and self.group.held else []
         self.held = (*confined["confined"], *memory)
         with self.clock.running():
@@ -144,6 +146,8 @@ class Runner:
         self.lines.drain()
         self.lines.close()
         self.process.close()
+        if isinstance(self.stalled, Stalled):
+            self.stalled.close()
         if self.group is not None:
             self.group.removed()
 
@@ -181,7 +185,7 @@ class Runner:
     def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
         """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
         try:
-            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds)
+            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, stalled=self.stalled)
             return checked_reply(line)
         except TimedOut:
             self._kill()

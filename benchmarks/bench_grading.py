@@ -17,6 +17,7 @@ from pathlib import Path
 from regard.coursework.answers import jail
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.keeper import warm
 from regard.coursework.answers.runner import Runner
 from regard.coursework.answers.tool import with_requirements
 from regard.grading.assignment import Kind, Limits, Task
@@ -61,6 +62,10 @@ def main() -> None:
     for tier, seconds in starts.items():
         ratio = seconds / starts[Tier.NONE]
         print(f"start of an answer, {tier.value}: {1000 * seconds:.0f} ms, {ratio:.2f} x the plain one")
+    with warm():
+        for tier in starts:
+            if tier is not Tier.NONE:
+                print(f"start of an answer after another, {tier.value}: {1000 * _starts(tier):.0f} ms")
     _print_models(list(starts))
     count = int(os.environ.get("SUBMISSIONS", ASKED))
     seconds, processor = _graded(count)

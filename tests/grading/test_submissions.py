@@ -132,11 +132,10 @@ def test_links_are_not_followed(tmp_path) -> None:
 
 
 def test_bombs(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(archives, "MOST_FILE", 100_000)
     path = packed(tmp_path / "a.zip", {"eve/hw.py": b"#" * 5_000_000, "ada/hw.py": CODE})
     found = {one.student: one for one in read_submissions([path])}
     assert not found["eve"].files
-    assert "unpacks to more than 100,000 bytes" in found["eve"].problems[0]
+    assert "unpacks to more than 1,000,000 bytes" in found["eve"].problems[0]
     assert found["ada"].files
     monkeypatch.setattr(archives, "MOST_TOTAL", 150_000)
     path = packed(tmp_path / "b.zip", {f"{n}/hw.py": b"#" * 90_000 for n in range(3)})
@@ -281,3 +280,65 @@ def test_who_is_not_on_the_list_is_said(tmp_path) -> None:
     ada, eve = known(read_submissions([str(tmp_path)]), listed)
     assert (ada.student, ada.name, ada.problems) == ("Ada", "Ada L", ())
     assert eve.problems == ("not on the list of students",)
+
+
+# tricks that would keep the grader itself busy, which parses and unpacks outside the jail
+
+
+def test_a_text_that_keeps_pythons_parser_busy_is_not_parsed_outside(monkeypatch) -> None:
+    def never(*words: object) -> None:
+        raise AssertionError("parsed outside the jail")
+
+    monkeypatch.setattr("ast.parse", never)
+    slow = "x = f'" + "{a}" * 300_000 + "'\n"  # minutes, with Python 3.11
+    assert defined(slow + CODE) == ["x", "f"]
+    assert defined(("\ufeff" + CODE).encode()) == ["f"]
+    assert defined(CODE.replace("\n", "\r\n").encode()) == defined(CODE.replace("\n", "\r").encode()) == ["f"]
+    long = notebook(("code", slow[:50_000] + "'\n" + CODE), ("markdown", CODE + "#" * 30_000))
+    assert "f" in code_of(long, wanted=("f",)).names
+    with pytest.raises(InputError, match="more than 1,000,000 characters of code"):
+        code_of(notebook(*[("code", slow[:600_000])] * 2))
+
+
+def test_a_notebook_is_parsed_up_to_a_bound(monkeypatch) -> None:
+    parsed = []
+    monkeypatch.setattr("ast.parse", lambda text: parsed.append(len(text)))
+    code_of(notebook(*[("code", "y = 1 # " + "x" * 15_000)] * 40))
+    assert 0 < sum(parsed) <= 100_000
+
+
+def test_what_is_unpacked_in_vain_counts(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("regard.grading.submissions.MOST_OWN", 5_000_000)
+    bomb = packed_bytes({f"{n}.py": b"#" * 1_100_000 for n in range(6)})
+    inner = packed_bytes({"inner.zip": packed_bytes({"hw.py": CODE}), "hw.py": CODE})
+    path = packed(tmp_path / "a.zip", {"eve/hw.zip": bomb, "ada/hw.py": CODE, "bob/hw.zip": inner})
+    found = {one.student: one for one in read_submissions([path])}
+    assert "hw.zip unpacks to more than 5,000,000 bytes" in found["eve"].problems[0]
+    assert not found["eve"].files
+    assert found["ada"].files
+    assert [entry.name for entry in found["bob"].files if entry.name.endswith(".py")] == ["hw.py"]
+
+
+def test_names_in_archives_that_are_tricks(tmp_path) -> None:
+    names = ["eve/a\u202eyp.py", "eve/../../ada/hw.py", "eve\\..\\..\\ada\\hw.py", "/eve/hw.py", "eve/hw.py/hw.py"]
+    names += ["EVE/hw.py", "eve/" + "x" * 5000 + ".py", "eve/HW.PY", "eve/hw.py", "eve/con.py", "eve/hw\n.py"]
+    path = packed(tmp_path / "a.zip", {**dict.fromkeys(names, CODE), "ada/hw.py": "def f(x):\n    return 2\n"})
+    found = read_submissions([path])
+    ada = next(one for one in found if one.student == "ada")
+    assert [entry.data for entry in ada.files] == [b"def f(x):\n    return 2\n"]
+    assert not ada.refused
+    assert all(one.refused for one in found if one.identity == "eve")  # two that differ by case
+
+
+def test_hard_links_pipes_and_neighbours_with_names_of_python(tmp_path) -> None:
+    (tmp_path / "secret.txt").write_text("s")
+    subs = tmp_path / "subs" / "eve"
+    subs.mkdir(parents=True)
+    os.mkfifo(subs / "pipe.py")
+    for name in ("sitecustomize.py", "conftest.py", "json.py", "numpy.py", "hw.py"):
+        (subs / name).write_text(CODE if name == "hw.py" else "raise SystemExit\n")
+    (subs / "hw.pth").write_text("import os")
+    (found,) = read_submissions([str(tmp_path / "subs")])
+    assert found.code("f")[0] == "hw.py"
+    assert any("pipe.py" in one for one in found.problems)
+    assert any("hw.pth" in one for one in found.problems)

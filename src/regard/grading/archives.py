@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 
+from regard.coursework.answers.runner import MOST_SOURCE
 from regard.errors import InputError
 
 MOST_ENTRIES = 50_000
@@ -19,6 +20,7 @@ MOST_FILE = 20_000_000  # bytes of one file, unpacked
 MOST_WEIGHTS = 60_000_000  # of a file of weights
 WEIGHTS = ".safetensors"
 MOST_TOTAL = 1_000_000_000  # of all of them
+MOST_OWN = 100_000_000  # of an archive that one student handed in
 READ = (
     ".py",
     ".ipynb",
@@ -43,21 +45,21 @@ class Entry:
         return self.parts[-1]
 
 
-def entries(data: bytes | str, *, said: str) -> list[Entry]:
+def entries(data: bytes | str, *, said: str, most: int | None = None) -> list[Entry]:
     """The files of an archive, given by its path or its bytes; ``said`` is what to call it."""
     try:
         with zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data) as archive:
             infos = archive.infolist()
             if len(infos) > MOST_ENTRIES:
                 raise InputError(f"{said} has {len(infos):,} entries, and at most {MOST_ENTRIES:,} are read.")
-            return _all(archive, infos, said)
+            return _all(archive, infos, said, MOST_TOTAL if most is None else most)
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{said} is not a zip file that can be read ({str(error)[:100]}); hand it in again.") from None
 
 
-def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str) -> list[Entry]:
+def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str, most: int) -> list[Entry]:
     read, total = [], 0
     for info in infos:
         parts = safe_parts(info.filename)
@@ -70,28 +72,30 @@ def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str) -> l
         elif not parts[-1].lower().endswith(READ):
             read.append(Entry(parts=parts, problem="not a file that is graded"))
         else:
-            entry = _read(archive, info, parts)
-            total += len(entry.data)
-            if total > MOST_TOTAL:
-                raise InputError(f"{said} unpacks to more than {MOST_TOTAL:,} bytes, and nothing of it was graded.")
+            entry, unpacked = _read(archive, info, parts)
+            total += unpacked
+            if total > most:
+                raise InputError(f"{said} unpacks to more than {most:,} bytes, and nothing of it was graded.")
             read.append(entry)
     return read
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, parts: tuple[str, ...]) -> Entry:
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, parts: tuple[str, ...]) -> tuple[Entry, int]:
+    """The file, and how many bytes were unpacked for it: those of one that is too large count, too."""
     try:
         with archive.open(info) as stream:
             data = stream.read(most_of(parts[-1]) + 1)
     except (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        return Entry(parts=parts, problem=f"cannot be unpacked ({str(error)[:60]})")
+        return Entry(parts=parts, problem=f"cannot be unpacked ({str(error)[:60]})"), 0
     if len(data) > most_of(parts[-1]):
-        return Entry(parts=parts, problem=f"unpacks to more than {most_of(parts[-1]):,} bytes")
-    return Entry(parts=parts, data=data)
+        return Entry(parts=parts, problem=f"unpacks to more than {most_of(parts[-1]):,} bytes"), len(data)
+    return Entry(parts=parts, data=data), len(data)
 
 
 def most_of(name: str) -> int:
     """How many bytes a file of this name may have."""
-    return MOST_WEIGHTS if name.lower().endswith(WEIGHTS) else MOST_FILE
+    lower = name.lower()
+    return MOST_WEIGHTS if lower.endswith(WEIGHTS) else MOST_SOURCE if lower.endswith(".py") else MOST_FILE
 
 
 def safe_parts(name: str) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import json
@@ -17,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
+from regard.coursework.answers.keeper import warm
 from regard.errors import InputError
 from regard.files import Lock
 from regard.grading.assignment import Assignment, Kind, Limits, Task
@@ -162,7 +164,8 @@ def cores() -> int:
 def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     """Outcomes as they come; one worker needs no pool."""
     if workers <= 1 or len(jobs) < 2:
-        yield from ((job, _examined(job)) for job in jobs)
+        with warm():
+            yield from ((job, _examined(job)) for job in jobs)
         return
     waiting: dict[Future[Outcome], Job] = {}
     rest = iter(jobs)
@@ -198,12 +201,15 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begun(parent: int) -> None:
-    """In a worker: Ctrl-C is for the one who waits; and whoever loses that one ends too."""
+    """In a worker: Ctrl-C is for the one who waits; whoever loses that one ends too; jails stay for the next answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
+    jails = contextlib.ExitStack()
+    jails.enter_context(warm())
+    atexit.register(jails.close)
 
 
 def _examined(job: Job) -> Outcome:

@@ -17,6 +17,13 @@ from typing import Any
 from regard.errors import InputError
 
 MOST_CELLS = 2000
+MOST_CODE = 1_000_000  # characters
+PARSED, PARSED_IN_ALL = 20_000, 100_000  # characters of a cell, and of a notebook, that are parsed outside the jail
+DEFINES = re.compile(
+    r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=(?!=)"
+    r"|(?:from[ \t]+\S+[ \t]+)?import[ \t]+([^#\n]+))",
+    re.MULTILINE,
+)
 PREFIX = re.compile(r"^\s*[%!?]")
 DRIVER = """\
 def _cells(texts):
@@ -59,11 +66,20 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
     """The notebook's code; ``wanted`` are the names for which code in a text cell is taken, too."""
     cells = _cells(data)
     notes: list[str] = []
-    parsed = [(n, _python(text, n, notes)) for n, kind, text in cells if kind == "code"]
-    kept = [(n, text) for n, text in parsed if text.strip()]
+    kept, read = [], 0
+    for n, kind, text in cells:
+        if kind == "code" and (code := _python(text)).strip():
+            read += len(code)
+            if problem := _broken(code) if read <= PARSED_IN_ALL else "":
+                notes.append(f"cell {n} cannot be parsed: {problem}.")
+            else:
+                kept.append((n, code))
+    if read > MOST_CODE:
+        raise InputError(f"it has more than {MOST_CODE:,} characters of code; an answer is short.")
     names = {name for _, text in kept for name in defined(text)}
     for n, kind, text in cells:
-        if kind != "code" and (stray := set(defined(text)) & (set(wanted) - names)):
+        stray = set(defined(text)) & (set(wanted) - names) if kind != "code" else set()
+        if stray and len(text) <= PARSED and not _broken(text):
             notes.append(f"cell {n} is not a code cell, but holds {', '.join(sorted(stray))}: it was run.")
             kept.append((n, text))
             names |= stray
@@ -102,19 +118,18 @@ def _text(cell: dict[str, Any]) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode()
 
 
-def _python(text: str, number: int, notes: list[str]) -> str:
-    """The cell without what only a notebook understands; nothing where it cannot be parsed."""
+def _python(text: str) -> str:
+    """The cell without what only a notebook understands."""
     first = text.lstrip().partition("\n")[0]
     if first.startswith("%%") and not re.match(r"%%(time|timeit|capture|prun)\b", first):
         return ""
-    lines = ["" if PREFIX.match(line) else line for line in text.split("\n")]
-    if problem := _broken(text := "\n".join(lines)):
-        notes.append(f"cell {number} cannot be parsed: {problem}.")
-        return ""
-    return text
+    return "\n".join("" if PREFIX.match(line) else line for line in text.split("\n"))
 
 
 def _broken(text: str) -> str:
+    """Why a short text is no Python; a long one is left to the jail."""
+    if len(text) > PARSED:
+        return ""
     try:
         ast.parse(text)
     except SyntaxError as error:
@@ -125,22 +140,17 @@ def _broken(text: str) -> str:
 
 
 def defined(text: str | bytes) -> list[str]:
-    """Names that Python code defines at its top level; none where it is not Python.
+    """Names that Python code defines where a line begins.
+
+    Told by the lines alone: Python's own parser can be kept busy for minutes by a short text, and this runs outside.
 
     >>> defined("def f(x): return x\\ng = lambda x: x\\nclass H: pass")
     ['f', 'g', 'H']
     """
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    text = text.decode("utf-8-sig", errors="replace") if isinstance(text, bytes) else text
     names: list[str] = []
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.append(node.name)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names += [target.id for target in targets if isinstance(target, ast.Name)]
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names += [alias.asname or alias.name for alias in node.names]
+    for line in DEFINES.finditer(text.replace("\r", "\n")):
+        one, several = line[1] or line[2], line[3]
+        imported = [part.split() for part in several.strip(" (\t").split(",")[:100]] if several else []
+        names += [one] if one else [words[-1] for words in imported if words]
     return names

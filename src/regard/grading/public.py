@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.keeper import warm
 from regard.coursework.verdict import wrapped
 from regard.grading.assignment import Assignment, Kind
 from regard.grading.examination import Given, examined, failed
@@ -42,6 +43,7 @@ class PublicChecked(Result):
         return "\n".join([*lines, "", end])
 
 
+@warm()
 def public_checks(
     assignment: Assignment, submission: Submission, *, jail: Tier, progress: Progress | None = None
 ) -> PublicChecked:

@@ -13,6 +13,7 @@ from importlib import resources
 from importlib.util import find_spec
 
 from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.keeper import warm
 from regard.errors import InputError
 from regard.grading.assignment import Assignment, Kind, Task
 from regard.grading.examination import Given, examined
@@ -93,6 +94,7 @@ class AssignmentChecked(Result):
         return "\n".join(lines)
 
 
+@warm()
 def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress | None = None) -> AssignmentChecked:
     """Grade our own answers to every question that code answers; models where torch is installed."""
     tried = [task for task in assignment.tasks if task.by_function or (task.kind in MODELS and _torch())]

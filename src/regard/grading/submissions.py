@@ -19,7 +19,7 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.archives import READ, WEIGHTS, Entry, entries, hidden, most_of
+from regard.grading.archives import MOST_OWN, READ, WEIGHTS, Entry, entries, hidden, most_of
 from regard.grading.notebooks import Code, code_of, defined
 from regard.grading.students import Student, identity, moment, shown
 
@@ -220,7 +220,7 @@ def _submission(
     for entry in files:
         if entry.name.lower().endswith(".zip") and not entry.problem:
             try:
-                opened += entries(entry.data, said=entry.name)
+                opened += entries(entry.data, said=entry.name, most=MOST_OWN)
             except InputError as error:
                 problems.append(str(error))
         else:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.interpreter import Interpreter, open_to_others, this_interpreter
 from regard.coursework.answers.jail import Tier
+from regard.coursework.answers.keeper import warm
 from regard.coursework.answers.runner import Runner
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
@@ -49,6 +51,7 @@ SAID = {
     "returns_ten_gigabytes": "returned an array too large to send",
 }
 WRONG = {"import_hooks", "lies_about_equality"}  # these answer, and the answer is wrong
+TEACHERS = f"the teacher's {os.getpid()}"  # the tests of another process have their own
 TIERS = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
 
 
@@ -67,6 +70,13 @@ def needed(tier: Tier) -> Tier:
     return tier
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_keeper() -> Iterator[None]:
+    """All of them one after the other out of the same jail, as in a grading: none may hurt the next."""
+    with warm():
+        yield
+
+
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corner of the host that everybody can reach: a secret, another answer, and a folder to write in."""
@@ -80,7 +90,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "open" / "note.txt").write_text("a note")
     (place / "open" / "note.txt").chmod(0o666)
     (place / "other.py").write_text("# somebody else's answer\n")
-    monkeypatch.setenv("REGARD_HOSTILE_SECRET", f"the teacher's {os.getpid()}")  # other tests' processes are theirs
+    monkeypatch.setenv("REGARD_HOSTILE_SECRET", TEACHERS)
     return place
 
 
@@ -103,8 +113,7 @@ def left_behind() -> list[str]:
 
 def hostile_process(path: Path) -> bool:
     try:
-        own = f"REGARD_HOSTILE_SECRET=the teacher's {os.getpid()}\0"
-        return own in (path / "environ").read_text() and path.name != str(os.getpid())
+        return f"REGARD_HOSTILE_SECRET={TEACHERS}" in (path / "environ").read_text() and path.name != str(os.getpid())
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -373,7 +382,7 @@ def test_memory_groups_hold_and_go(tmp_path: Path) -> None:
     place = group.place
     code = "import sys; sys.stdin.readline(); x = bytearray(2**28); print(len(x))"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    group.take(process.pid)
+    group.take([process.pid])
     out, _ = process.communicate(b"go\n")
     assert (out, process.returncode) == (b"", -9)
     assert group.exceeded()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from processes import PATIENCE, wait_until
 from regard.cli import main
 from regard.coursework.answers import confinement, inside, lines, runner
-from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.clock import Clock, Stalled
 from regard.coursework.answers.report import TooLittleChecked
 from regard.coursework.answers.runner import Runner, checked_reply
 from regard.coursework.catalogue import claims
@@ -614,3 +614,55 @@ def test_template_on_the_command_line(regard) -> None:
     assert os.path.exists("new.py")
     code, out, _ = regard("copying-condition")
     assert "  Your own answer:\n    margin(n, eps), by --template and --answer FILE.py\n" in out
+
+
+# a busy machine
+
+
+def test_what_other_processes_took_does_not_count() -> None:
+    clock = Clock(10)
+    clock.used = 9.5
+    assert clock.spent(0.9)
+    assert clock.left() == 0.5
+    clock.stalled = lambda: 7.0
+    assert not clock.spent(0.9)
+    assert clock.left() == 7.5
+    clock.stalled = lambda: 20.0  # ours, while the code did not run
+    assert clock.left() == 10
+
+
+@pytest.mark.parametrize(("stalled", "comes"), [(60.0, True), (0.0, False)])
+def test_a_line_is_waited_for_as_long_as_the_other_side_has_no_processor(stalled, comes) -> None:
+    pairs = [os.pipe() for _ in range(3)]
+    pipes = (os.fdopen(pairs[0][1], "wb"), os.fdopen(pairs[1][0], "rb"), os.fdopen(pairs[2][0], "rb"))
+    asked = []
+
+    def delay() -> float:
+        asked.append(1)
+        if len(asked) == 2:  # the first time was at the start: the time is over
+            os.write(pairs[1][1], b"late\n")
+        return stalled if len(asked) > 1 else 0.0
+
+    ends = lines.Lines(pipes)
+    if comes:
+        assert ends.ask(b"", most=10, seconds=0.0, stalled=delay) == b"late"
+    else:
+        with pytest.raises(lines.TimedOut):
+            ends.ask(b"", most=10, seconds=0.0, stalled=delay)
+    ends.close()
+    for end in (pairs[0][0], pairs[1][1], pairs[2][1]):
+        os.close(end)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="the system does not tell how long a process waited"
+)
+def test_the_system_tells_how_long_a_process_waited() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        waited = Stalled([child.pid])
+        assert len(waited.files) == 2
+        assert 0 <= waited() < 3600
+        child.communicate(b"\n")
+    assert waited() >= 0  # it has ended
+    waited.close()
+    assert waited() == 0

@@ -45,10 +45,10 @@ class MemoryGroup:
                 if (place / name).exists():
                     (place / name).write_text(str(value))
 
-    def take(self, process: int) -> None:
-        """Move a process, and those below it, into the group."""
+    def take(self, processes: list[int]) -> None:
+        """Move processes into the group."""
         if self.place is not None:
-            for pid in (process, *below(process)):
+            for pid in processes:
                 with contextlib.suppress(OSError):
                     (self.place / "cgroup.procs").write_text(str(pid))
 

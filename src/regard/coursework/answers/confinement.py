@@ -22,7 +22,7 @@ SET_PDEATHSIG, SET_DUMPABLE, SET_KEEPCAPS, DROP_FROM_BOUNDING, SET_NO_NEW_PRIVS,
 DAC_READ_SEARCH, LAST_RIGHT = 2, 63
 EXECUTE, READ_FILE, READ_DIR, WRITE_FILE = 1, 4, 8, 2
 TYPES_OF_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # Landlock's, by version
-REMOUNT, NOSUID, NODEV = 32, 2, 4
+NOSUID, NODEV, NEW_MOUNTS = 2, 4, 0x00020000
 
 system = ctypes.CDLL(None, use_errno=True)
 system.syscall.restype = ctypes.c_long
@@ -30,13 +30,14 @@ system.syscall.restype = ctypes.c_long
 
 def confine(rules: dict[str, Any], *, limit: Callable[[], None]) -> list[str]:
     """Put the rules in force; what holds now, in a few words each."""
-    if rules["inodes"] is not None:
-        _checked(system.mount(b"tmpfs", b"/tmp", None, REMOUNT | NOSUID | NODEV, rules["inodes"].encode()), "mount")
+    if rules["scratch"] is not None:  # its own, which is gone with it
+        _checked(system.unshare(NEW_MOUNTS), "unshare")
+        _checked(system.mount(b"tmpfs", b"/tmp", b"tmpfs", NOSUID | NODEV, rules["scratch"].encode()), "mount")
     _become(rules["user"], reading=rules["reading"])
     _checked(system.prctl(SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     _checked(system.prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     _checked(system.prctl(SET_DUMPABLE, 0, 0, 0, 0), "prctl")
-    os.chdir("/tmp" if rules["inodes"] is not None else "/")
+    os.chdir("/tmp" if rules["scratch"] is not None else "/")
     limit()
     held = [f"user {os.getuid()}", "limits"]
     if rules["landlock"] is not None:

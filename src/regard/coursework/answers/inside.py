@@ -1,7 +1,8 @@
 """The inside: runs in an interpreter of its own, loads a person's file and calls one of its functions.
 
-python inside.py [FOLDER ...], where the folders hold NumPy if it is not on the path already. The judge is outside, and
-talks to it in lines of JSON:
+python inside.py [--keep] [FOLDER ...], where the folders hold NumPy if it is not on the path already. With --keep it is
+a keeper (see ``keeper``), and each process that it makes does what follows. The judge is outside, and talks to it in
+lines of JSON:
 
     inside   {"here": true}                        NumPy is imported, nothing of the person's has been run
     outside  the file, the function, the bounds, and how to confine itself
@@ -27,7 +28,9 @@ import math
 import os
 import runpy
 import signal
+import socket
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable
@@ -35,15 +38,18 @@ from importlib.machinery import PathFinder
 from typing import Any, TextIO
 
 if __name__ == "__main__":
-    sys.path.extend(sys.argv[1:])
+    sys.path.extend(word for word in sys.argv[1:] if word != "--keep")
 
 import numpy as np
 
+KEEP = "--keep"
 MOST_SAID = 200  # characters of an error message
 ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before the rest is left to them
 
 
 def main() -> None:
+    if KEEP in sys.argv:
+        _keep()
     incoming, outgoing = _own_pipes()
     say(outgoing, {"here": True})
     task = json.loads(incoming.readline())
@@ -73,12 +79,68 @@ def main() -> None:
         say(outgoing, reply)
 
 
-def _own_pipes() -> tuple[TextIO, TextIO]:
-    """Keep the pipes to the judge, and leave the code an empty standard input and a standard output that is read."""
-    incoming, outgoing = os.dup(0), os.dup(1)
+# keeping a started interpreter for many answers
+
+
+def _keep() -> None:
+    """Make a process for each answer that is asked for; returns in those processes only, the keeper's own end is here.
+
+    The judge hands over three pipes over a socket, and the socket is closed in the new process before anything else.
+    """
+    control = socket.socket(fileno=os.dup(0))
+    _empty_input()
+    control.send(b'{"here": true}')
+    child = 0
+    while True:
+        message, ends, _, _ = socket.recv_fds(control, 1000, 3)
+        if not message:  # the judge has hung up
+            _ended(child, within=0.0)
+            os._exit(0)
+        asked = json.loads(message)
+        if not ends:
+            reply, child = {"code": _ended(child, within=asked["within"])}, 0
+        else:
+            for name in asked["imports"]:  # once; the new processes have them then
+                with contextlib.suppress(ImportError):  # whoever needs it says so
+                    importlib.import_module(name)
+            child = os.fork()
+            if not child:
+                break
+            reply = {}
+        for end in ends:
+            os.close(end)
+        control.send(json.dumps(reply).encode())
+    control.close()
+    for place, end in enumerate(ends):
+        os.dup2(end, place)
+        os.close(end)
+
+
+def _ended(child: int, *, within: float) -> int | None:
+    """How a process ended by itself within these seconds; else it is ended, and the answer is None."""
+    last = time.monotonic() + within
+    finished, status = os.waitpid(child, os.WNOHANG) if child else (0, 0)
+    while child and not finished and time.monotonic() < last:
+        time.sleep(0.002)
+        finished, status = os.waitpid(child, os.WNOHANG)
+    if finished:
+        return os.waitstatus_to_exitcode(status)
+    if child:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return None
+
+
+def _empty_input() -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
+
+
+def _own_pipes() -> tuple[TextIO, TextIO]:
+    """Keep the pipes to the judge, and leave the code an empty standard input and a standard output that is read."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    _empty_input()
     os.dup2(2, 1)
     return os.fdopen(incoming, encoding="utf-8"), os.fdopen(outgoing, "w", encoding="utf-8")
 
@@ -111,7 +173,6 @@ def _guarded(incoming: TextIO) -> None:
 def _guard(child: int, judge: int) -> None:
     """Wait until the child ends or the judge hangs up; then end everything below, and leave as the child did."""
     import select
-    import time
 
     for held in (1, 2):  # the pipes end when the code does
         os.close(held)

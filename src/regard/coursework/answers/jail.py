@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.coursework.answers import seccomp
+from regard.coursework.answers.inside import KEEP
 from regard.coursework.answers.interpreter import HIDDEN, PACKAGES, Interpreter, this_interpreter
 from regard.errors import InputError
 
@@ -97,7 +98,7 @@ def _wrapped(python: Interpreter, bounds: dict[str, int]) -> Start:
     early = spare_user() if root and python.open_to_others else None
     late = spare_user() if root and early is None else None
     program = f"/jail/python/bin/{python.name}"
-    command = [*_bubblewrap(python, own_users=late is None), program, "-I", "-S", "/jail/inside/inside.py"]
+    command = [*_bubblewrap(python, own_users=late is None), program, "-I", "-S", "/jail/inside/inside.py", KEEP]
     return Start(
         tier=Tier.BUBBLEWRAP,
         command=(*command, "/jail/packages"),
@@ -108,7 +109,7 @@ def _wrapped(python: Interpreter, bounds: dict[str, int]) -> Start:
         confinement={
             "user": late,
             "reading": False,
-            "inodes": f"size={SCRATCH},nr_inodes={INODES}",
+            "scratch": f"size={SCRATCH},nr_inodes={INODES},mode=1777",
             "landlock": None,
             "seccomp": base64.b64encode(seccomp.program()).decode("ascii"),
         },
@@ -117,7 +118,8 @@ def _wrapped(python: Interpreter, bounds: dict[str, int]) -> Start:
 
 def _bubblewrap(python: Interpreter, *, own_users: bool) -> list[str]:
     """The command up to the program: what is unshared, what is there, and in which order it is built."""
-    rights = ("CAP_SYS_ADMIN",) if own_users else ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+    late = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")  # to become another user, and to end that one
+    rights = ("CAP_SYS_ADMIN",) if own_users else ("CAP_SYS_ADMIN", *late)
     users = (
         ["--unshare-user"] if own_users else []
     )  # --disable-userns would keep us from bounding /tmp; the filter does
@@ -162,7 +164,7 @@ def _landlocked(python: Interpreter, bounds: dict[str, int]) -> Start:
     root = os.geteuid() == 0
     inside = [entry.path for entry in os.scandir(python.library) if entry.name not in HIDDEN]
     read = [*inside, *python.shared, *python.packages, "/dev/urandom", "/dev/zero"]
-    command = (python.program, "-I", "-S", str(HERE / INSIDE[0]), *python.folders)
+    command = (python.program, "-I", "-S", str(HERE / INSIDE[0]), KEEP, *python.folders)
     return Start(
         tier=Tier.LANDLOCK,
         command=command,
@@ -172,7 +174,7 @@ def _landlocked(python: Interpreter, bounds: dict[str, int]) -> Start:
         confinement={
             "user": spare_user() if root else None,
             "reading": root and not python.open_to_others,
-            "inodes": None,
+            "scratch": None,
             "landlock": {"read": read, "listed": [python.library, *python.folders], "written": ["/dev/null"]},
             "seccomp": base64.b64encode(seccomp.program()).decode("ascii"),
         },

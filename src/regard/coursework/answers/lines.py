@@ -10,9 +10,10 @@ import contextlib
 import os
 import re
 import selectors
-import subprocess
 import time
 import unicodedata
+from collections.abc import Callable
+from typing import IO
 
 FLOOD = 1_000_000  # bytes printed, from which on it is a flood
 KEPT = 2_000  # bytes of it that are shown
@@ -38,20 +39,21 @@ class Overlong(Exception):  # noqa: N818
 class Lines:
     """The three pipes of a process, seen from outside."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise ValueError("a process without its three pipes cannot be talked to")
-        self.to, self.back, self.prints = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
-        self.pipes = (process.stdin, process.stdout, process.stderr)
+    def __init__(self, pipes: tuple[IO[bytes], ...]) -> None:
+        self.to, self.back, self.prints = (pipe.fileno() for pipe in pipes)
+        self.pipes = pipes
         for end in (self.to, self.back, self.prints):
             os.set_blocking(end, False)
         self.waiting, self.searched = bytearray(), 0  # of the next line, and how much of it has no end
         self.printed, self.total = b"", 0  # what it prints: the beginning, and how much
         self.open = {self.back, self.prints}
 
-    def ask(self, question: bytes, *, most: int, seconds: float) -> bytes:
-        """Send a line, which may be empty, and wait for the next one of at most so many bytes."""
-        last = time.monotonic() + seconds
+    def ask(self, question: bytes, *, most: int, seconds: float, stalled: Callable[[], float] = lambda: 0.0) -> bytes:
+        """Send a line, which may be empty, and wait for the next one of at most so many bytes.
+
+        Seconds in which the other side was ``stalled`` meanwhile do not count.
+        """
+        last = time.monotonic() + seconds - stalled()
         left_to_send = memoryview(question)  # a long line is not copied for every piece of it
         while True:
             end = self.waiting.find(b"\n", self.searched)
@@ -62,7 +64,7 @@ class Lines:
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
                 raise Ended
-            left = last - time.monotonic()
+            left = last + stalled() - time.monotonic()
             if left <= 0:
                 raise TimedOut
             left_to_send = self._moved(left_to_send, left)

@@ -8,15 +8,10 @@ with your rights. In a jail (see ``jail``) it has none. A reply is what the othe
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,8 +19,9 @@ import numpy as np
 
 from regard.coursework.answers import inside
 from regard.coursework.answers.cgroup import MemoryGroup
-from regard.coursework.answers.clock import Clock
+from regard.coursework.answers.clock import Clock, Stalled
 from regard.coursework.answers.jail import Start, Tier, chosen, started
+from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
 from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
@@ -71,6 +67,7 @@ class Runner:
         self.name = f"{self.path}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
+        self.stalled: Callable[[], float] = lambda: 0.0
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
@@ -87,17 +84,11 @@ class Runner:
 
     def __enter__(self) -> Self:
         start = self._start()
-        as_user: dict[str, Any] = {} if start.user is None else {"user": start.user, "group": start.user}
-        self.process = subprocess.Popen(
-            start.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=start.environment,
-            start_new_session=True,
-            **({**as_user, "extra_groups": []} if as_user else {}),
-        )
-        self.lines = Lines(self.process)
+        try:
+            self.process = self._process(start)
+        except KeeperFailed as error:
+            raise NotStarted(f"Python could not be started {self.confined}: {error}.") from None
+        self.lines = Lines(self.process.pipes)
         held = MEMORY[self.tier] if self.tool is None else self.tool.memory
         self.group = MemoryGroup(held) if self.tier is not Tier.NONE else None
         try:
@@ -114,11 +105,17 @@ class Runner:
         seconds += self.tool.starts_within  # the processor's time is counted from the first import on
         return started(self.tier, memory=self.tool.addresses, seconds=seconds, packages=self.tool.packages())
 
+    def _process(self, start: Start) -> Plain | Kept:
+        if self.tier is Tier.NONE:
+            return Plain(start)
+        imports, more = ((), 0) if self.tool is None else (self.tool.imports, self.tool.starts_within)
+        return kept(start, imports=imports, seconds=STARTED_WITHIN + more)
+
     def _begun(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
         self._reply(b"", doing="starting", seconds=STARTED_WITHIN)
         if self.group is not None:
-            self.group.take(self.process.pid)
+            self.group.take(self.process.processes)
         plain = self.tier is Tier.NONE
         task = {
             "guarded": plain,
@@ -137,6 +134,7 @@ class Runner:
         if "confined" not in confined:
             why = confined.get("unconfined", "it did not say why")
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
+        self.stalled = self.clock.stalled = Stalled(self.process.processes)
         memory = ["a limit on all memory"] if self.group is not None and self.group.held else []
         self.held = (*confined["confined"], *memory)
         with self.clock.running():
@@ -147,6 +145,9 @@ class Runner:
         self._kill()
         self.lines.drain()
         self.lines.close()
+        self.process.close()
+        if isinstance(self.stalled, Stalled):
+            self.stalled.close()
         if self.group is not None:
             self.group.removed()
 
@@ -184,7 +185,7 @@ class Runner:
     def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
         """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
         try:
-            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds)
+            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, stalled=self.stalled)
             return checked_reply(line)
         except TimedOut:
             self._kill()
@@ -218,7 +219,7 @@ class Runner:
 
     def _gone(self, doing: str) -> InputError:
         """Why there was no reply."""
-        ended = self._ends_within(2.0)
+        ended = self.process.ends_within(2.0)
         exceeded = self.group is not None and self.group.exceeded()
         self._kill()
         self.lines.drain()
@@ -226,15 +227,14 @@ class Runner:
             return self._flood()
         if not ended:  # it closed the pipe, and lived on
             return self._meddled()
-        code = self.process.returncode
+        code = self.process.code or 0
         if doing == "starting":
             return NotStarted(
                 f"Python could not be started {self.confined}: {self.printed or f'it left with code {code}'}."
             )
         if exceeded:
             return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
-        signalled = -code if code < 0 else code - 128 if self.tier is Tier.BUBBLEWRAP and code > 128 else 0
-        how = f"was killed by signal {signalled}" if signalled else f"left the process with code {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"left the process with code {code}"
         return InputError(f"{self.name} {how} in {doing}; it must return its answer and let the process live.")
 
     def _flood(self) -> InputError:
@@ -255,28 +255,9 @@ class Runner:
             raise self._meddled()
 
     def _kill(self) -> None:
-        """End the process, and those that it has started.
-
-        Hanging up tells the guard of a plain one to end everything below it; a jail ends with its first process. The
-        signal to the group is for whoever does not hear, and is sent whether or not the first process still lives.
-        """
-        if self.process.returncode is not None:
-            return
+        """End the process, and those that it has started."""
         self.lines.hang_up()
-        if self.tier is Tier.NONE and sys.platform.startswith("linux"):
-            self._ends_within(inside.ENDED_AFTER + 1)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # its number is still taken: it has not been waited for
-        self.process.wait()
-
-    def _ends_within(self, seconds: float) -> bool:
-        """Whether it ends by itself; it is left to be waited for, so that its number is not given to another."""
-        last = time.monotonic() + seconds
-        while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            if time.monotonic() > last:
-                return False
-            time.sleep(0.002)
-        return True
+        self.process.end()
 
 
 def checked_reply(line: bytes) -> dict[str, Any]:

@@ -115,8 +115,8 @@ QUESTION = Question(
     returns="one number, at least sigma_k of every matrix with that norm",
     shape=lambda given: (),
     sizes=(
-        sized("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
         sized("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
+        sized("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
     ),
     make=norm_and_index,
     judge=never_passed,

@@ -1,0 +1,212 @@
+"""Processes that other people's code runs in, seen from outside: one of its own, or one made by a keeper in a jail.
+
+Starting Python and importing NumPy takes far longer than most answers. So a jail has a keeper: it starts once, imports,
+and then makes a copy of itself for each answer. The copy confines itself before it sees the file; the keeper never sees
+one, and talks to us over a socket that the copy has closed. Each copy is ended and waited for before the next is made,
+and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from regard.coursework.answers import inside
+from regard.coursework.answers.cgroup import below
+from regard.coursework.answers.jail import Start
+from regard.coursework.answers.lines import clean
+
+ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
+
+
+class KeeperFailed(Exception):  # noqa: N818 - of this machine, never of an answer
+    """It did not start, or does not answer; what it said is the message."""
+
+
+def popen(start: Start, **pipes: Any) -> subprocess.Popen[bytes]:
+    """The command of a start, as the user and in the environment that it names."""
+    user = start.user
+    as_user: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    return subprocess.Popen(start.command, env=start.environment, start_new_session=True, **pipes, **as_user)
+
+
+class Plain:
+    """A process of its own, with our rights; its guard ends what it has started."""
+
+    def __init__(self, start: Start) -> None:
+        self.process = popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
+        self.pipes = tuple(pipe for pipe in pipes if pipe is not None)  # all three
+
+    @property
+    def processes(self) -> list[int]:
+        """Those that it consists of; more may come."""
+        return [self.process.pid, *below(self.process.pid)]
+
+    @property
+    def code(self) -> int | None:
+        """How it ended; below 0 by a signal."""
+        return self.process.returncode
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself; it is left to be waited for, so that its number is not given to another."""
+        last = time.monotonic() + seconds
+        while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > last:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def end(self) -> None:
+        """End it, and those that it has started: its pipe is closed already, which tells the guard.
+
+        The signal to the group is for whoever does not hear, and is sent whether or not the first process still lives.
+        """
+        if self.process.returncode is not None:
+            return
+        if sys.platform.startswith("linux"):
+            self.ends_within(inside.ENDED_AFTER + 1)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # its number is still taken: it has not been waited for
+        self.process.wait()
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class Keeper:
+    """A process in a jail that makes one process after the other."""
+
+    def __init__(self, start: Start, *, seconds: float) -> None:
+        self.said = ""
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self.process = popen(start, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        except OSError as error:
+            self.control.close()
+            raise KeeperFailed(str(error)) from None
+        self.asked(None, seconds=seconds)
+        self.own = (self.process.pid, *below(self.process.pid))
+
+    def asked(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
+        """What it says to a question, or at its start; the ends of pipes go along."""
+        try:
+            if question is not None:
+                socket.send_fds(self.control, [json.dumps(question).encode()], ends)
+            self.control.settimeout(seconds)
+            reply = self.control.recv(1000)
+            if not reply:
+                raise KeeperFailed(self._said())
+            return dict(json.loads(reply))
+        except TimeoutError:
+            self.close()
+            raise KeeperFailed(f"it did not answer within {seconds:.3g} s") from None
+        except OSError as error:
+            self.close()
+            raise KeeperFailed(str(error)) from None
+
+    def _said(self) -> str:
+        """Why it is gone, in its own words."""
+        self.close()
+        return self.said or f"it left with code {self.process.returncode}"
+
+    def close(self) -> None:
+        """End it, and what it has made."""
+        self.control.close()
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        if self.process.stderr is not None and not self.process.stderr.closed:
+            said = self.process.stderr.read(2000)  # it has ended, so this does
+            self.said = clean(said.decode("utf-8", errors="replace")).strip()
+            self.process.stderr.close()
+
+
+class Kept:
+    """A process made by a keeper."""
+
+    def __init__(self, keeper: Keeper, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
+        self.keeper, self.alone = keeper, alone
+        self.code: int | None = None
+        self.ended = False
+        questions, replies, prints = os.pipe(), os.pipe(), os.pipe()
+        theirs = (questions[0], replies[1], prints[1])
+        ours = ((questions[1], "wb"), (replies[0], "rb"), (prints[0], "rb"))
+        self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
+        try:
+            keeper.asked({"imports": [*imports]}, seconds=seconds, ends=theirs)
+        except KeeperFailed:
+            for pipe in self.pipes:
+                pipe.close()
+            raise
+        finally:
+            for end in theirs:
+                os.close(end)
+
+    @property
+    def processes(self) -> list[int]:
+        """Its number, as we see it; in its jail it has another."""
+        return [pid for pid in below(self.keeper.process.pid) if pid not in self.keeper.own]
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself; if not, it is ended."""
+        if not self.ended:
+            self.ended = True
+            with contextlib.suppress(KeeperFailed):  # then its jail is gone, and it with it
+                self.code = self.keeper.asked({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
+        return self.code is not None
+
+    def end(self) -> None:
+        """End it; it may have ended already."""
+        self.ends_within(0.0)
+
+    def close(self) -> None:
+        """Let the keeper go, unless it is kept for the next."""
+        if self.alone:
+            self.keeper.close()
+
+
+_warm: dict[tuple[str, ...], Keeper] | None = None
+
+
+@contextlib.contextmanager
+def warm() -> Iterator[None]:
+    """Meanwhile keepers stay for the next answer; not for several threads."""
+    global _warm
+    before, _warm = _warm, {}
+    try:
+        yield
+    finally:
+        for keeper in _warm.values():
+            keeper.close()
+        _warm = before
+
+
+def kept(start: Start, *, imports: Sequence[str], seconds: float) -> Kept:
+    """A process in the jail of this start: of a keeper that is there already, or of a new one."""
+    if _warm is None:
+        return _of(Keeper(start, seconds=seconds), imports, seconds, alone=True)
+    key = start.command  # it says how the jail is built, and with which users
+    if key in _warm:
+        with contextlib.suppress(KeeperFailed):
+            return _of(_warm[key], imports, seconds, alone=False)
+    _warm[key] = Keeper(start, seconds=seconds)
+    return _of(_warm[key], imports, seconds, alone=False)
+
+
+def _of(keeper: Keeper, imports: Sequence[str], seconds: float, *, alone: bool) -> Kept:
+    try:
+        return Kept(keeper, imports=imports, seconds=seconds, alone=alone)
+    except KeeperFailed:
+        keeper.close()
+        raise

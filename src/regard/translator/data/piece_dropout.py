@@ -13,6 +13,7 @@ translating always use the undisturbed pieces.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -77,7 +78,7 @@ Merges = Mapping[tuple[int, int], tuple[int, int]]  # two neighbours: the rank o
 
 def _cuts(word: str, characters: Sequence[int], merges: Merges, share: float) -> list[list[int]]:
     """``DRAWS`` random cuts of a word and then the undisturbed one; they depend on the word alone."""
-    draw = random.Random(word).random  # noqa: S311 # a text as a seed is hashed in the same way everywhere
+    draw = random.Random(word).random  # a text as a seed is hashed in the same way everywhere
     return [merged(characters, merges, part, draw) for part in [*[share] * DRAWS, 0.0]]
 
 
@@ -92,7 +93,7 @@ def merged(characters: Sequence[int], merges: Merges, share: float, draw: Callab
     while True:
         possible = [
             (merge, i)
-            for i, pair in enumerate(zip(ids, ids[1:], strict=False))
+            for i, pair in enumerate(itertools.pairwise(ids))
             if (merge := merges.get(pair)) is not None and draw() >= share
         ]
         if not possible:

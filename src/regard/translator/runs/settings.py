@@ -345,7 +345,7 @@ def _conflicts(settings: Settings) -> list[str]:
     if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
         conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
     if settings.vocabulary.kind == "words" and settings.vocabulary.piece_dropout:
-        conflicts.append("vocabulary.piece_dropout cuts words into other pieces; it needs vocabulary.kind bpe, not words.")
+        conflicts.append("vocabulary.piece_dropout cuts words into other pieces; it needs vocabulary.kind bpe.")
     return conflicts + _model_conflicts(settings)
 
 

@@ -166,6 +166,7 @@ class BPEVocabulary:
         self.words = _checked_words(words)
         self.merges = _checked_merges(merges, set(self.words))
         self.lowercase = lowercase
+        self._ids = {word: i for i, word in enumerate(self.words)}
         self._tokenizer = _piece_tokenizer(self.words, self.merges)
 
     @classmethod
@@ -210,6 +211,21 @@ class BPEVocabulary:
         """Ids of the pieces, without start and end."""
         ids: list[int] = self._tokenizer.encode(_plain(sentence, self.lowercase)).ids
         return ids
+
+    def split(self, sentence: str) -> list[str]:
+        """The words that pieces never cross, each with its ``▁`` where it has one."""
+        text = _plain(sentence, self.lowercase)
+        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+
+    def characters(self, word: str) -> list[int]:
+        """Ids of the single characters of a word."""
+        return [self._ids.get(character, UNK) for character in word]
+
+    @property
+    def merge_ids(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """For the ids of two neighbours, the rank of their merge (0 = learnt first) and the id of what it makes."""
+        ids = self._ids
+        return {(ids[a], ids[b]): (rank, ids[a + b]) for rank, (a, b) in enumerate(self.merges)}
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that ``ids`` spell; padding, start and end are dropped."""

@@ -60,6 +60,13 @@ class VocabularySettings:
     minimum_frequency: int = _setting(2, "rarer words become <unk>", least=1)
     size: int = _setting(0, "the largest vocabulary, markers included; 0 = no limit for words, 4000 for bpe", least=0)
     joint: bool = _setting(False, "one vocabulary for both languages")
+    piece_dropout: float = _setting(
+        0.0,
+        "share of the merges passed over in training, so that a source word is cut into other pieces in every epoch "
+        "(bpe only); 0 = the same pieces always",
+        least=0.0,
+        below=1.0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +344,8 @@ def _conflicts(settings: Settings) -> list[str]:
         conflicts.append(f"rotary positions need an even model.head_width, not {settings.model.head_width}.")
     if settings.vocabulary.kind == "words" and 0 < settings.vocabulary.size < 5:
         conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
+    if settings.vocabulary.kind == "words" and settings.vocabulary.piece_dropout:
+        conflicts.append("vocabulary.piece_dropout cuts words into other pieces; it needs vocabulary.kind bpe.")
     return conflicts + _model_conflicts(settings)
 
 

@@ -211,7 +211,7 @@ class _Trainer:
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
-        self.steps = s.epochs * len(self._plan(1))
+        self.steps = self._count_steps()
         self.tokens_here = 0  # by this process, for the rate
         self.began_here = team.clock = time.process_time()
 
@@ -235,10 +235,11 @@ class _Trainer:
             say(unchecked(self.folder / LAST))
 
     def _epoch(self) -> None:
-        batches = self._plan(self.at.epoch)
+        pairs = self.data.epoch(self.at.epoch, seed=self.settings.training.seed)
+        batches = epoch_plan(pairs, self.settings, self.at.epoch)
         self.model.train()
         for rows in batches[self.at.batch :]:
-            batch = self.data.train.batch(rows)
+            batch = pairs.batch(rows)
             loss = self._step(batch)
             self._after_step(batch, loss)
         self._after_epoch()
@@ -321,8 +322,16 @@ class _Trainer:
             wall_seconds=at.wall_seconds,
         )
 
-    def _plan(self, epoch: int) -> list[Whole]:
-        return epoch_plan(self.data.train, self.settings, epoch)
+    def _plan(self, epoch: int) -> list[Rows]:
+        pairs = self.data.epoch(epoch, seed=self.settings.training.seed)
+        return epoch_plan(pairs, self.settings, epoch)
+
+    def _count_steps(self) -> int:
+        """Of the whole run; where words are cut anew every epoch, epochs differ by a few."""
+        epochs = self.settings.training.epochs
+        if self.data.pieces is None:
+            return epochs * len(self._plan(1))
+        return sum(len(self._plan(epoch)) for epoch in range(1, epochs + 1))
 
     def _progress(self, loss: float) -> Step:
         at = self.at

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from regard.translator.data.batches import Encoded, encode
 from regard.translator.data.corpus import Corpus, load_corpus
+from regard.translator.data.piece_dropout import PieceDropout
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
 from regard.translator.models.embeddings import Vectors, initial_vectors
 from regard.translator.runs.settings import Settings
@@ -22,6 +23,11 @@ class Prepared:
     validation: Encoded
     source_vectors: Vectors | None
     target_vectors: Vectors | None
+    pieces: PieceDropout | None = None  # the training sources in other pieces every epoch
+
+    def epoch(self, number: int, *, seed: int) -> Encoded:
+        """The training pairs as an epoch (from 1) of a run with this seed sees them."""
+        return self.train if self.pieces is None else self.pieces.epoch(number, seed=seed)
 
     def remarks(self) -> list[str]:
         """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
@@ -53,15 +59,25 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
             (s.embedding.target, target, both or corpus.train.target),
         ]
     ]
+    train = encode(corpus.train, source, target, longest=s.data.longest)
     return Prepared(
         corpus=corpus,
         source=source,
         target=target,
-        train=encode(corpus.train, source, target, longest=s.data.longest),
+        train=train,
         validation=encode(corpus.validation, source, target, longest=s.data.longest),
         source_vectors=vectors[0],
         target_vectors=vectors[1],
+        pieces=_piece_dropout(s, corpus, train, source),
     )
+
+
+def _piece_dropout(settings: Settings, corpus: Corpus, train: Encoded, source: Vocabulary) -> PieceDropout | None:
+    share = settings.vocabulary.piece_dropout
+    if not (share and isinstance(source, BPEVocabulary)):
+        return None
+    sentences = [corpus.train.source[i] for i in train.kept]
+    return PieceDropout(train, sentences, source, share=share, longest=settings.data.longest)
 
 
 def load_data(settings: Settings) -> Corpus:

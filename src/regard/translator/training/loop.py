@@ -322,7 +322,7 @@ class _Trainer:
             wall_seconds=at.wall_seconds,
         )
 
-    def _plan(self, epoch: int) -> list[Rows]:
+    def _plan(self, epoch: int) -> list[Whole]:
         pairs = self.data.epoch(epoch, seed=self.settings.training.seed)
         return epoch_plan(pairs, self.settings, epoch)
 

@@ -153,6 +153,16 @@ def test_no_drawer_of_odds_and_ends():
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
+def test_every_legend_has_its_place():
+    """Where none is given, matplotlib warns when looking for one took a second: on a slow machine."""
+    for path in FILES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "legend":
+                given = any(keyword.arg == "loc" for keyword in node.keywords)
+                ours = ast.unparse(node.func.value) == "tables"  # the legend of a report's table
+                assert given or ours, f"{path}, line {node.lineno}: legend without loc"
+
+
 def python(code):
     """What a fresh interpreter prints, one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"}

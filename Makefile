@@ -21,15 +21,17 @@ quick: $(VENV)/.ready
 	  tests/rigor tests/subspace tests/symmetry tests/lowrank tests/noise/test_model.py tests/positions/test_machine.py \
 	  tests/design/test_certificate.py tests/design/test_verbs.py tests/design/test_key_ceiling.py
 
-# Some eight minutes on two idle cores: everything that protects users, but for what drives a browser.
+# About five minutes on two idle cores: everything that protects users, but for what drives a browser, and of long
+# tables of cases a sample.
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: some twenty minutes. Many slow tests wait (for a browser, for a clock); beside them the rest is done.
+# What CI runs: about twenty minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
+# the rest is done.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) -j2 --output-sync=recurse check-tests check-rest
+	$(MAKE) -j2 --output-sync=line check-tests check-rest
 
 check-tests: $(VENV)/.ready
 	$(PYTEST) -m "not slow" --cov=regard --cov-report=term:skip-covered --cov-fail-under=90

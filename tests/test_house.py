@@ -168,6 +168,16 @@ def test_kinds_of_arrays_are_named_once():
                 assert not again, f"{path}: {ast.unparse(node)}; take the name from regard.array_types"
 
 
+def test_every_legend_has_its_place():
+    """Where none is given, matplotlib warns when looking for one took a second: on a slow machine."""
+    for path in FILES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "legend":
+                given = any(keyword.arg == "loc" for keyword in node.keywords)
+                ours = ast.unparse(node.func.value) == "tables"  # the legend of a report's table
+                assert given or ours, f"{path}, line {node.lineno}: legend without loc"
+
+
 def python(code):
     """What a fresh interpreter prints, one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"}

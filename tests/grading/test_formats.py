@@ -244,6 +244,7 @@ def test_the_pack_grades_in_the_second_tier_and_keeps_its_secret(unpacked) -> No
     assert KEY.decode() not in json.dumps(thief)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/usr/bin/python3"), reason="needs root and a second Python")
 @pytest.mark.skipif(bool(jails.why_not(Tier.LANDLOCK)), reason="no Landlock here")
 def test_the_pack_under_a_user_without_rights(unpacked, tmp_path) -> None:

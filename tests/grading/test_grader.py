@@ -537,6 +537,7 @@ def test_secrets(tmp_path) -> None:
         read_secret(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_an_assignment_is_tried_out(place) -> None:
     found = check_assignment(read_assignment(place / "a.toml"), jail=Tier.NONE)
     assert found.answer

@@ -255,7 +255,7 @@ def test_a_mistake_of_the_library_is_named(name: str) -> None:
     assert words_for(name) & set(found.equal_if), found.equal_if
 
 
-@pytest.mark.parametrize("name", NORM_BY_HAND)
+@pytest.mark.parametrize("name", sampled(NORM_BY_HAND, every=3))
 def test_a_norm_by_hand(name: str) -> None:
     found = compare(ByHand(name, OwnNorm), ByHand("", OwnNorm), EXAMPLE)
     assert not found.equal

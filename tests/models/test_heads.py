@@ -20,6 +20,7 @@ from models.attention_zoo import families, torch_layers  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models import Capture, capture, heads  # noqa: E402
 from regard.models.heads import ALSO, KEEP  # noqa: E402
+from tiers import sampled  # noqa: E402
 
 
 def family(name, implementation="sdpa"):
@@ -221,9 +222,10 @@ def _product(gpt2):
 # every kind of model
 
 
-@pytest.mark.parametrize(
-    "name", ["BERT", "Llama", "Mistral (grouped, window)", "T5", "BART", "Qwen-3", "GPT-OSS (sinks)"]
-)
+FAMILIES = ["BERT", "Llama", "Mistral (grouped, window)", "T5", "BART", "Qwen-3", "GPT-OSS (sinks)"]
+
+
+@pytest.mark.parametrize("name", sampled(FAMILIES, every=3))
 def test_everything_at_once_on_every_family(name):
     model, inputs = family(name, "eager")
     before = {key: value.clone() for key, value in model.state_dict().items()}

@@ -46,7 +46,7 @@ def _values(axes: Axes, spectrum: Spectrum, rank: int | None) -> None:
         axes.axvline(rank, color=GREY, lw=0.8, ls=":")
     axes.set_xlabel("k")
     axes.set_ylabel("singular value")
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="best")
     open_box(axes)
 
 

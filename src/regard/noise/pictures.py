@@ -36,7 +36,7 @@ def comparison_figure(result: Comparison) -> Figure:
     right.set_xticks(result.scales, [f"{scale:g}" for scale in result.scales])
     right.minorticks_off()
     right.set_title("The effect of the scale", fontsize=11)
-    right.legend(frameon=False)
+    right.legend(frameon=False, loc="best")
     for axis in (left, middle, right):
         open_box(axis)
     return figure
@@ -114,7 +114,7 @@ def study_figure(result: Study) -> Figure:
     axis.set_xticks(x, [str(k) for k in shown])
     axis.set(xlabel="key (counted from 0)", ylabel="weight, mean over heads")
     axis.set_title(f"E‖c − target‖² = {result.error:.4g}, of which {result.variance:.4g} is variance", fontsize=11)
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, loc="best")
     open_box(axis)
     return figure
 

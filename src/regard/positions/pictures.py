@@ -111,4 +111,4 @@ def _draw_table(axes: Axes, table: Float) -> None:
     axes.set(xscale="log", xlabel="offset t − s", ylabel="distance of two positions")
     axes.set_ylim(bottom=0)
     axes.set_title(f"learned table, {table.shape[0]:,} × {table.shape[1]}")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="best")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.coursework.answers import jail, runner
+from regard.coursework.answers import checking, jail, runner
 from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.interpreter import Interpreter, open_to_others, this_interpreter
@@ -184,7 +184,9 @@ def query(keys, a, b, eps):
 """
 
 
-def test_an_honest_answer_works_as_usual(tier: Tier, tmp_path: Path) -> None:
+def test_an_honest_answer_works_as_usual(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "FRESH", 30)  # fewer of each kind, in the jail and outside
+    monkeypatch.setattr(checking, "MOVES", 20)
     (tmp_path / "honest.py").write_text(HONEST)
     found = claims["average-of-two"].check_answer(f"{tmp_path}/honest.py:query", limit=300, jail=tier)
     plain = claims["average-of-two"].check_answer(f"{tmp_path}/honest.py:query", limit=300)

@@ -30,7 +30,7 @@ SAID = {
 def both(path: Path) -> list[object]:
     """A hostile file in both tiers; a run starts torch, so a few files in one of them do where time is short."""
     name, place = path.name.partition(".")[0], HOSTILE.index(path)
-    quick = TIERS[place % 2] if place % 4 < 2 else None
+    quick = TIERS[place % 2] if place % 8 < 2 else None
     marks = {tier: () if tier is quick else (pytest.mark.slow,) for tier in TIERS}
     return [pytest.param(path, tier, id=f"{name}-{tier.value}", marks=marks[tier]) for tier in TIERS]
 

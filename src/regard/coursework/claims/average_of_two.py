@@ -109,7 +109,7 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
         T, 1 / (1 + np.exp(0.2 * T) + (n - 2) * np.exp(-0.8 * T)), ":", color=VERMILION, label="b, if b has 0.8 T"
     )
     made.plot([strength(n, eps)], [1 / (2 + eps)], "o", color=ORANGE, label=f"1/(2+eps), eps = {eps:g}")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

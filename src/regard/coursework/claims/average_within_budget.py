@@ -158,7 +158,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     made.plot(grid, 2 * math.sqrt(2) * np.log(grid / eps), color=VERMILION, ls="--", label="the stated budget")
     made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="sqrt(2) ln(n/eps), enough")
     made.plot(grid, [needed(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

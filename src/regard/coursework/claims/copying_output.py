@@ -105,7 +105,7 @@ def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> 
         d = np.linalg.norm(w @ v - v[0], axis=1) / np.linalg.norm(v[1:] - v[0], axis=1).max()
         made.plot(grid, d, color=GREY, lw=1, label=None if trial else "six random values")
     made.plot([eps], [eps / (1 + eps)], "o", color=ORANGE, label=f"eps = {eps:g}")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

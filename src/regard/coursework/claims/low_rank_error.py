@@ -89,7 +89,7 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
     if k <= len(sigma):
         made.plot([k], [sigma[k - 1]], "o", ms=10, mfc="none", color=ORANGE, label=f"k = {k}")
     made.set_ylim(0)
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

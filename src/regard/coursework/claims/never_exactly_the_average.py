@@ -124,7 +124,7 @@ def draw(figure: Any, *, n: int) -> None:
     made.axvline(37, color=ORANGE, ls="--", label="37: below half a unit in the last place of 1")
     last = first_exact_scale(max(n, 3))
     made.axvspan(last, 900, color=VERMILION, alpha=0.15, lw=0, label=f"float64: exactly 0 from T = {last}")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

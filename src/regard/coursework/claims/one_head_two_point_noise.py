@@ -114,7 +114,7 @@ def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:
     made.axhline(delta, color=GREY, ls=":", label=f"delta = {delta:g}")
     made.axvline(((1 - delta) / delta) ** 2, color=VERMILION, ls="--", lw=1, label="ignored from here on")
     made.plot([n / eps], [1 / (1 + math.sqrt(n / eps))], "o", color="black", label="this n and eps")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 DELTA = Parameter(name="delta", default=0.1, meaning='what counts as "nearly nothing"', least=1e-6, below=0.5)

@@ -74,7 +74,7 @@ def draw(figure: Any, *, dim: int, seed: int) -> None:
     made.bar(at - 0.2, np.maximum(plain.differences, 1e-17), 0.4, color=BLUE, label="no positions: rounding only")
     made.bar(at + 0.2, np.maximum(placed.differences, 1e-17), 0.4, color=ORANGE, label="sinusoidal positions added")
     made.set_xticks(at, plain.words)
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
     made.set_ylim(1e-17, 1e3)
 
 

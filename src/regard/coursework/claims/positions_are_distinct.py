@@ -121,7 +121,7 @@ def draw(figure: Any, *, dim: int, length: int) -> None:
         for w in frequencies(d):
             squares += 4 * np.sin(offsets * w / 2) ** 2
         made.plot(offsets, np.minimum.accumulate(np.sqrt(squares)), style, color=colour, lw=2, label=f"dim {d}")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

@@ -85,7 +85,7 @@ def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None
         matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
         sigma = np.linalg.svd(matrix, compute_uv=False)
         made.plot(at, sigma / np.linalg.norm(matrix), "-", marker=mark, ms=4, color=colour, label=label)
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

@@ -142,7 +142,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
         made.plot(grid, bound, "--", color=colour, lw=1, label=f"bound, T = {T:g}")
     made.axhline(0.5, color=GREY, lw=0.8)
     made.axvline(iso * scale**2, color=VERMILION, lw=1, ls=":", label="this a and T")
-    made.legend(frameon=False, fontsize=9)
+    made.legend(frameon=False, fontsize=9, loc="best")
 
 
 # your own answer

@@ -169,7 +169,7 @@ def draw(figure: Any, *, seed: int) -> None:
         made.plot([np.mean(values)], [place], "|", color=ORANGE, ms=24, mew=3, label="mean" if not place else None)
     made.set_yticks(range(len(entries)), [e.name for e in entries])
     made.set_ylim(len(entries) - 0.5, -0.5)
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 def _draw_learning(figure: Any) -> None:
@@ -182,7 +182,7 @@ def _draw_learning(figure: Any) -> None:
         made.plot(epochs, run.curve, "-", marker=mark, color=colour, label=f"seed {run.seed}")
     made.set_ylim(0)
     if made.lines:
-        made.legend(frameon=False)
+        made.legend(frameon=False, loc="best")
 
 
 CLAIM = Claim(

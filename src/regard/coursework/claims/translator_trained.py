@@ -168,7 +168,7 @@ def draw(figure: Any) -> None:
             _curve(made, run, f"{name}, seed {run.seed}", colour)
     made.set_ylim(top=24)
     if made.lines:
-        made.legend(frameon=False)
+        made.legend(frameon=False, loc="best")
 
 
 def _curve(made: Any, run: RunFigures, label: str, colour: str) -> None:

@@ -114,7 +114,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
     made.plot(grid, [two_heads_bound(n, iso=iso, scale=T) for T in grid], "--", color=GREY, label="bound, two heads")
     made.minorticks_off()
     made.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

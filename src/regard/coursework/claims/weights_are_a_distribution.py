@@ -135,7 +135,7 @@ def draw(figure: Any, *, n: int, spread: float) -> None:
     made.plot(gaps, -(gaps + np.log1p(np.exp(-gaps))) / math.log(10), color=BLUE, lw=2, label="real arithmetic")
     last = last_positive_gap()
     made.axvspan(last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap > {last:.2f})")
-    made.legend(frameon=False)
+    made.legend(frameon=False, loc="best")
 
 
 # your own answer

@@ -168,7 +168,7 @@ def _inputs(
     subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
 ) -> dict[str, Any]:
     module = subject.module
-    found = {**subject.inputs(part, wide=wide), name: past}
+    arguments = {**subject.inputs(part, wide=wide), name: past}
     # A mask that the example carries is about the new tokens only; the past is all real.
     for mask in subject.streams[-1].masks:
         arguments.pop(mask.name, None)
@@ -220,6 +220,6 @@ def _blame(
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     step_view = View(batch=part.batch, places={**others, step: None})
     stepped = recorded(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
-    found = first_to_part(full, stepped, noise, subject, floor=floor)
+    first = first_to_part(full, stepped, noise, subject, floor=floor)
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
     return first or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

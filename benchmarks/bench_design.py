@@ -191,7 +191,7 @@ def slsqp(rows: np.ndarray, bound: float) -> np.ndarray:
 
 def median_time(call: Callable[[], Any]) -> tuple[float, Any]:
     times = []
-    while len(times) < 7 and sum(times) < 10:
+    while len(times) < 7 and sum(times) < 5:
         spent, answer = cpu_time(call)
         times.append(spent)
     return statistics.median(times), answer

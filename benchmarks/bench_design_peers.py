@@ -19,8 +19,8 @@ from regard.design import minimax
 from regard.design.even_shares import shortest_even
 from regard.design.shortest import log_sum_exp, shortest
 
-LIMIT = 30.0  # seconds a peer; one that runs out of them is not asked for anything larger
-ENOUGH = 5.0  # seconds after which a peer's run is not repeated
+LIMIT = 20.0  # seconds a peer; one that runs out of them is not asked for anything larger
+ENOUGH = 3.0  # seconds after which a peer's run is not repeated
 
 
 def main() -> None:

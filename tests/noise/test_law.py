@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.signal import fftconvolve
 from scipy.special import expit, ndtr
 
 from regard.errors import InputError
@@ -24,7 +25,7 @@ from regard.noise import (
 )
 from regard.noise.law_narrow import NarrowLaw
 from regard.noise.law_sampled import PivotLaw, pivot_law
-from regard.noise.law_transform import transform_law
+from regard.noise.law_transform import _smoothed, transform_law
 from regard.noise.scores import KeyLaw, grouped
 from regard.noise.values import logit
 
@@ -260,3 +261,11 @@ def test_a_key_out_of_range_is_named() -> None:
         quantile(weight_law(scores, 0), 1.0)
     with pytest.raises(InputError, match="always 1: add a second key"):
         weight_law(score_laws(NoiseModel(means=[[1.0]], isotropic=1.0), [2.0]), 0)
+
+
+@pytest.mark.parametrize(("long", "short"), [(1, 1), (5, 5), (83, 7), (501, 82)])
+def test_smoothing_is_scipys_convolution(long: int, short: int) -> None:
+    rng = np.random.default_rng(long)
+    rows, weights = rng.random((long, 3)), rng.random(short)
+    expected = fftconvolve(rows, weights[:, None], mode="valid", axes=0)
+    np.testing.assert_allclose(_smoothed(rows, weights), expected, rtol=0, atol=1e-14 * short)

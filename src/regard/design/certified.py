@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check
 HAIRS = (1e-12, 1e-11, 1e-10)  # by how much the solver's query is lengthened before the quick check
 NUDGES = (4e-16, 4e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 4e-10, 9e-10)  # outwards from the norm that is necessary
 MANY = 20_000  # keys beyond which the strict check would take longer than the search
+RUNNING_OFF: Any = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # a solver that does is not believed
 CHECK_ROUNDING = 4e-15  # the check rounds norms up by a few units in the last place
 
 Place = Geometry | Lying
@@ -77,17 +79,19 @@ def _searched(question: Question, place: Place) -> Tried | None:
 
 def _solutions(question: Question, place: Place) -> Iterator[tuple[Float, float, Balance]]:
     """Queries, their norms (infinite if no feasible one was found), and their duals; the quickest solver first."""
-    points, limit = place.points, question.limit()
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a solver that runs off is not believed
-        if len(place.anchors) == 1 or isinstance(points, Shifted):
+    points, anchors, limit = place.points, place.anchors, question.limit()
+    if len(anchors) == 1 or isinstance(points, Shifted):
+        with np.errstate(**RUNNING_OFF):
             single = shortest(points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
-            yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
-            return
+        yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
+        return
+    with np.errstate(**RUNNING_OFF):
         even = shortest_even(points, np.searchsorted(question.rows, question.chosen), question.eps or 0.0)
-        if even is not None:
-            yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
-        several = minimax.shortest_minimax(points, place.anchors, np.full(len(place.anchors), limit), gap=SOLVER_GAP)
-        yield several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
+    if even is not None:
+        yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
+    with np.errstate(**RUNNING_OFF):
+        several = minimax.shortest_minimax(points, anchors, np.full(len(anchors), limit), gap=SOLVER_GAP)
+    yield several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
 
 
 def certified_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
@@ -152,7 +156,7 @@ def _strongest(question: Question) -> Tried | None:
     else:
         within = place.radius(radius, question.scale)
         limits = np.zeros(len(place.anchors))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(**RUNNING_OFF):
             solution = minimax.strongest(place.points, place.anchors, limits, within, gap=SOLVER_GAP)
         query, weights, mixture = place.query(solution.query, question.scale), solution.weights, solution.mixture
     if not np.isfinite(query).all() or not np.isfinite(weights).all():

@@ -26,7 +26,7 @@ class ExactLevel:
     """`problem.Level` in exact arithmetic."""
 
     def __init__(self, problem: Problem) -> None:
-        self.verb, self.same = problem.verb, problem.same
+        self.verb, self.same, self.blur = problem.verb, problem.same, 0.0
         n, d = problem.points.shape
         self.points = _matrix(problem.points.tolist(), n, d)
         self.anchors = _matrix(problem.anchors.tolist(), len(problem.anchors), d)

@@ -105,7 +105,7 @@ class _Group:
             if not len(self.index):
                 return out
             self._step()
-            self._measure()
+            self._measure(gap)
         self._hand_over(out, np.ones(len(self.index), dtype=bool))
         return out
 
@@ -177,8 +177,11 @@ class _Group:
         self.scores, self.value, self.weights = scores, value, weights
         return length
 
-    def _measure(self) -> None:
-        """Improve both bounds; the upper one only when a first-order look says that it will be close."""
+    def _measure(self, gap: float) -> None:
+        """Improve both bounds; the upper one only when it may end the search.
+
+        ln sum exp is convex along the ray, so that a first-order look never promises too long a query.
+        """
         lower = self._dual_bounds()
         better = lower > self.lower
         self.lower[better] = lower[better]
@@ -186,7 +189,7 @@ class _Group:
         size, along = _norm(self.query), _dot(self.weights, self.scores)
         downhill = along < 0
         guess = 1 + (self.bounds - self.value) / np.where(downhill, along, -1.0)
-        for t in np.flatnonzero(downhill & (guess > 0) & (guess * size < 1.0001 * self.lower)):
+        for t in np.flatnonzero(downhill & (guess > 0) & (guess * size <= self.lower * (1 + 4 * gap))):
             scores = np.delete(self.scores[t], self.own[t]) if self.own[t] >= 0 else self.scores[t]
             factor = onto_constraint(scores, float(self.bounds[t]), float(guess[t]))
             if factor * size[t] < self.upper[t]:

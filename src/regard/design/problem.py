@@ -30,6 +30,8 @@ LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 class Level(Protocol):
     """One arithmetic in which the two sides of a certificate are bounded."""
 
+    blur: float  # how far above F(q) the last `value` may lie
+
     def norm(self, query: Numbers) -> float:
         """||q||, from above."""
         ...
@@ -150,6 +152,7 @@ class FloatLevel:
     def __init__(self, problem: Problem, *, refine: bool) -> None:
         self.problem, self.anchors, self.target = problem, problem.anchors, problem.target
         self.scale, self.strict, self.refine = problem.scale, problem.strict, refine
+        self.blur = 0.0
 
     def norm(self, query: Numbers) -> float:
         return evaluate.norm_above(_floats(query))
@@ -183,12 +186,12 @@ class FloatLevel:
         """scale (a - k_i).q for every point, as an enclosure, for one anchor a after the other."""
         careful = (rigor.margins(self.problem.points, anchor, query) for anchor in anchors)
         for mid, rad in careful if self.refine else self._plain_leads(anchors, query):
-            if self.scale == 1:
-                yield mid, rad
-                continue
-            with np.errstate(over="ignore", invalid="ignore"):
-                scaled = self.scale * mid
-                yield scaled, (self.scale * rad + 2 * rigor.U * np.abs(scaled)) * (1 + 4 * rigor.U) + rigor.TINY
+            if self.scale != 1:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    mid = self.scale * mid
+                    rad = (self.scale * rad + 2 * rigor.U * np.abs(mid)) * (1 + 4 * rigor.U) + rigor.TINY
+            self.blur = 2 * float(rad.max(initial=0.0))
+            yield mid, rad
 
     def _plain_leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
         """Differences of scores, each score with its bound: one product with the keys for all anchors."""

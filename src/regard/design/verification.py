@@ -40,6 +40,7 @@ from regard.results import Result
 
 PRECISION = 128  # bits of the balls
 WIDEST_GAP = {Claim.SHORTEST: 1e-9, Claim.STRONGEST: 1e-9, Claim.CEILING: 1e-6}  # a wider one says too little
+SHARP = 1e-10  # nats: what a figure may be off by, and another arithmetic still finds it close
 ROUNDING = 1e-12  # figures may differ by this from one arithmetic to the other, relatively
 
 
@@ -310,7 +311,7 @@ class _Checker:
         for level in self._levels(given.query):
             best, norm = min(best, evaluate.above(level.value(given.query))), min(norm, level.norm(given.query))
             reached = problem.attention(best, up=False)
-            if self._close(ceiling, reached):
+            if self._close(ceiling, reached) and level.blur <= SHARP:
                 break
         return reached, f"the stored query of norm {norm:.6g}"
 

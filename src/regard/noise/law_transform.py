@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.signal import fftconvolve
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammainccinv, gammaincinv, loggamma, ndtri
 
 from regard.array_types import Real
@@ -181,8 +181,14 @@ def _mixed_poisson(law: KeyLaw, t: Real, N: int, rule: Rule) -> Real:
     weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
     line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
     mixed = sum(c * _poisson(line + m, k, scale) for c, m in zip(law.chances, law.means[:, 0], strict=True))
-    smooth: Real = np.maximum(fftconvolve(mixed, weights[:, None], mode="valid", axes=0), 0.0)
-    return smooth
+    return np.asarray(np.maximum(_smoothed(mixed, weights), 0.0))
+
+
+def _smoothed(rows: Array, weights: Array) -> Array:
+    """Every column convolved with the weights, where they overlap whole: scipy.signal's, which loads half of SciPy."""
+    length = next_fast_len(len(rows) + len(weights) - 1, True)
+    product = rfft(rows, length, axis=0) * rfft(weights, length)[:, None]
+    return np.asarray(irfft(product, length, axis=0)[len(weights) - 1 : len(rows)])
 
 
 def _poisson(z: Real, k: np.ndarray, scale: Real) -> Real:

@@ -184,7 +184,7 @@ def _mixed_poisson(law: KeyLaw, t: Real, N: int, rule: Rule) -> Real:
     return np.asarray(np.maximum(_smoothed(mixed, weights), 0.0))
 
 
-def _smoothed(rows: Array, weights: Array) -> Array:
+def _smoothed(rows: Real, weights: Real) -> Real:
     """Every column convolved with the weights, where they overlap whole: scipy.signal's, which loads half of SciPy."""
     length = next_fast_len(len(rows) + len(weights) - 1, True)
     product = rfft(rows, length, axis=0) * rfft(weights, length)[:, None]

@@ -78,18 +78,21 @@ class Run:
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
             written = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+        target = [self.target.decode(words) for words, _ in written]
         return Translations(
             source=list(sentences),
-            target=[self.target.decode(words) for words, _ in written],
+            target=target,
             log_probability=[value for _, value in written],
             cut=shortened,
-            doubts=self._doubts(sentences, written),
+            doubts=self._doubts(sentences, written, target),
         )
 
-    def _doubts(self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]]) -> list[str]:
+    def _doubts(
+        self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]], target: Sequence[str]
+    ) -> list[str]:
         said = []
-        for number, (sentence, (ids, value)) in enumerate(zip(sentences, written, strict=True), 1):
-            if reasons := doubts(sentence, self.source, written=ids, log_probability=value):
+        for number, (sentence, (ids, value), text) in enumerate(zip(sentences, written, target, strict=True), 1):
+            if reasons := doubts(sentence, self.source, written=ids, log_probability=value, text=text):
                 said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
         return said
 

@@ -17,9 +17,7 @@ from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, Vocab
 UNSURE = 0.15  # mean (geometric) of the written tokens; of the coursework's weak model 1 test sentence in 100 is below
 SHORT_PIECE = 1.6  # letters in each piece of a word, on average: frequent words are one piece, or two
 SPELLED = 4  # letters: shorter words are a few pieces whatever they are
-_END = re.compile(
-    r"[^\W\d_]{3}[.!?…]+[\"'”“»)]*\s+(?=\W*[^\W\d_])"
-)  # a word follows; "z. B." and "Dr." end nothing
+_END = re.compile(r"[^\W\d_]{3}[.!?…]+[\"'”“»)]*\s+(?=\W*[^\W\d_])")  # a word follows; "z. B." and "Dr." end nothing
 
 
 def doubts(

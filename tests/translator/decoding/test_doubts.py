@@ -76,3 +76,19 @@ def test_several_sentences_of_which_some_were_lost(sentence: str, text: str, cou
     found = doubts(sentence, WORDS, written=[5] * 4, log_probability=-0.1, text=text)
     sentences = [doubt for doubt in found if "sentences and the translation" in doubt]
     assert sentences == ([f"it has {count} sentences and the translation 1: give them one by one"] if count else [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "loop"),
+    [
+        ("ein hund spielt", "A D D D D D dog", "D"),
+        ("ein hund spielt", "the man, the man sees a dooooooog", "o"),
+        ("ein hund spielt", "no no no dog", ""),
+        ("ein hund ruft ha ha ha ha ha", "a dog calls ha ha ha ha ha", ""),
+        ("ein ball um 1000000", "a ball at 1000000", ""),
+    ],
+)
+def test_a_translation_that_goes_round_in_circles(sentence: str, text: str, loop: str) -> None:
+    found = doubts(sentence, WORDS, written=[5] * 9, log_probability=-0.1, text=text)
+    wanted = [f"it says {loop!r} again and again"] if loop else []
+    assert [doubt for doubt in found if "again and again" in doubt] == wanted

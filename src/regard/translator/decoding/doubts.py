@@ -1,9 +1,9 @@
 """When a translation deserves no trust: what can be seen without knowing either language.
 
-A translator writes something fluent for whatever it is given. Four things are signs that it has nothing to do with
+A translator writes something fluent for whatever it is given. Five things are signs that it has nothing to do with
 the sentence, or with a part of it only: the sentence has no word at all, most of its words are unlike those of the
-training text, it is several sentences and the translation fewer, or the model itself gave the words that it wrote low
-probabilities.
+training text, it is several sentences and the translation fewer, the translation says one thing again and again, or
+the model itself gave the words that it wrote low probabilities.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ UNSURE = 0.15  # mean (geometric) of the written tokens; of the coursework's wea
 SHORT_PIECE = 1.6  # letters in each piece of a word, on average: frequent words are one piece, or two
 SPELLED = 4  # letters: shorter words are a few pieces whatever they are
 _END = re.compile(r"[^\W\d_]{3}[.!?…]+[\"'”“»)]*\s+(?=\W*[^\W\d_])")  # a word follows; "z. B." and "Dr." end nothing
+_LOOP = re.compile(r"\b(\w+)(?:\W+\1\b){3,}|(\w)\2{5,}")  # a word four times in a row, a letter six times
 
 
 def doubts(
@@ -50,6 +51,8 @@ def doubts(
     here, there = _sentences(sentence), _sentences(text)
     if text and here > there:
         said.append(f"it has {here} sentences and the translation {there}: give them one by one")
+    if (loop := _LOOP.search(text)) and not _LOOP.search(sentence):
+        said.append(f"it says {loop[1] or loop[2]!r} again and again")
     sure = math.exp(log_probability / (len(written) + 1))  # <eos> too
     if sure < UNSURE:
         said.append(f"the model gave each word that it wrote a probability of {sure:.2f} on average")

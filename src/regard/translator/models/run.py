@@ -18,7 +18,13 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
 from regard.translator.decoding.doubts import doubts
-from regard.translator.decoding.greedy import TranslationModel, Translations, encode_sources, translate_ids
+from regard.translator.decoding.greedy import (
+    TranslationModel,
+    Translations,
+    encode_sources,
+    translate_ids,
+    without_unknown,
+)
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
@@ -72,7 +78,8 @@ class Run:
         opened. An empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is
         true: then its first tokens are translated and the result says so.
         """
-        ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
+        read, left_out = without_unknown(sentences, self.source)
+        ids, shortened = encode_sources(read, self.source, longest=self.settings.data.longest, cut=cut)
         beam = checked_beam(self.settings, beam)
         if engine == "eager":
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
@@ -84,6 +91,7 @@ class Run:
             target=target,
             log_probability=[value for _, value in written],
             cut=shortened,
+            left_out=left_out,
             doubts=self._doubts(sentences, written, target),
         )
 

@@ -92,3 +92,8 @@ def test_a_translation_that_goes_round_in_circles(sentence: str, text: str, loop
     found = doubts(sentence, WORDS, written=[5] * 9, log_probability=-0.1, text=text)
     wanted = [f"it says {loop!r} again and again"] if loop else []
     assert [doubt for doubt in found if "again and again" in doubt] == wanted
+
+
+def test_a_word_of_very_many_pieces() -> None:
+    assert said("hund" * 2, PIECES) == []
+    assert said("hund" * 20, PIECES) == [f"its only word is unlike those of the training text ({'hund' * 20})"]

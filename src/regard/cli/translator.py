@@ -213,7 +213,7 @@ def translate(
     translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if translation.cut:
         note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
-    for line in translation.doubts[:5]:
+    for line in [*translation.left_out[:5], *translation.doubts[:5]]:
         note(line)
     if len(translation.doubts) > 5:
         note(f"{len(translation.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")

@@ -55,3 +55,45 @@ def test_a_model_that_is_unsure_of_its_own_words() -> None:
     assert said("ein hund", WORDS, each=UNSURE * 0.8, written=0) == [
         "the model gave each word that it wrote a probability of 0.12 on average"
     ]
+
+
+def test_one_word_is_not_many() -> None:
+    assert said("мир", WORDS) == ["its only word is unlike those of the training text (мир)"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "count"),
+    [
+        ("ein hund spielt. zwei frauen sehen den mann.", "a dog plays.", 2),
+        ('ein hund spielt! "zwei frauen" sehen den mann? dem hund.', "a dog plays.", 3),
+        ("ein hund spielt. zwei frauen sehen den mann.", "a dog plays. two women see the man.", 0),
+        ("ein hund spielt, z. B. mit dem ball", "a dog plays", 0),
+        ("ein hund spielt ...", "a dog plays", 0),
+        ("ein hund spielt um 8.30 mit dem ball.", "a dog plays", 0),
+    ],
+)
+def test_several_sentences_of_which_some_were_lost(sentence: str, text: str, count: int) -> None:
+    found = doubts(sentence, WORDS, written=[5] * 4, log_probability=-0.1, text=text)
+    sentences = [doubt for doubt in found if "sentences and the translation" in doubt]
+    assert sentences == ([f"it has {count} sentences and the translation 1: give them one by one"] if count else [])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "loop"),
+    [
+        ("ein hund spielt", "A D D D D D dog", "D"),
+        ("ein hund spielt", "the man, the man sees a dooooooog", "o"),
+        ("ein hund spielt", "no no no dog", ""),
+        ("ein hund ruft ha ha ha ha ha", "a dog calls ha ha ha ha ha", ""),
+        ("ein ball um 1000000", "a ball at 1000000", ""),
+    ],
+)
+def test_a_translation_that_goes_round_in_circles(sentence: str, text: str, loop: str) -> None:
+    found = doubts(sentence, WORDS, written=[5] * 9, log_probability=-0.1, text=text)
+    wanted = [f"it says {loop!r} again and again"] if loop else []
+    assert [doubt for doubt in found if "again and again" in doubt] == wanted
+
+
+def test_a_word_of_very_many_pieces() -> None:
+    assert said("hund" * 2, PIECES) == []
+    assert said("hund" * 20, PIECES) == [f"its only word is unlike those of the training text ({'hund' * 20})"]

@@ -9,8 +9,8 @@ import torch
 
 from regard.errors import InputError
 from regard.translator.data.batches import table
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, WordVocabulary
-from regard.translator.decoding.greedy import encode_sources, read_off, translate_ids
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, BPEVocabulary, WordVocabulary
+from regard.translator.decoding.greedy import encode_sources, read_off, translate_ids, without_unknown
 from regard.translator.models.encoder import build_model
 from regard.translator.runs.settings import Settings
 
@@ -64,3 +64,12 @@ def test_sentences_that_cannot_be_read():
         encode_sources(["hund", "  "], words, longest=3, cut=False)
     with pytest.raises(InputError, match=r"Sentence 1 has 4 tokens and this run reads at most 3; shorten it, or pass"):
         encode_sources(["ein ein ein ein"], words, longest=3, cut=False)
+
+
+def test_characters_that_pieces_cannot_spell_are_left_out_and_told() -> None:
+    pieces = BPEVocabulary.build(["ein hund bellt"] * 9, size=29)
+    read, said = without_unknown(["ein hund", "☃ ein hund ☃!", "☃", ""], pieces)
+    assert read == ["ein hund", "ein hund", "☃", ""]
+    assert said == ["Not in the training text, and so left out of sentence 2: ☃ !"]
+    words = WordVocabulary.build(["ein hund bellt"] * 9)
+    assert without_unknown(["☃ ein hund"], words) == (["☃ ein hund"], [])

@@ -21,8 +21,7 @@ from regard.translator.data.batches import Batch
 from regard.translator.runs.log import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
-from regard.translator.training.parallel import LostError, Team, joined
-from tiers import sampled
+from regard.translator.training.parallel import LostError, Team, dealt, joined
 from toy_translator import same, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -238,11 +237,22 @@ def rank_of(torchrun: int, rank: int) -> int:
 def test_parts_of_a_batch():
     batch = Batch.of([[2, 7, 3], [2, 3], [2, 8, 9, 3]], [[2, 5, 3], [2, 5, 6, 3], [2, 3]])
     parts = [Team(rank=r, size=2).part(batch) for r in range(2)]
-    assert [p.source.tolist() for p in parts] == [batch.source[::2].tolist(), batch.source[1::2].tolist()]
+    assert [p.source.tolist() for p in parts] == [[batch.source[1].tolist()], batch.source[[0, 2]].tolist()]
     assert [p.target.shape[1] for p in parts] == [4, 4]  # as long as the batch, whose padding some models read
-    assert [len(p.labels) for p in parts] == [5, 4]
+    assert [len(p.labels) for p in parts] == [4, 5]
     assert Team(rank=3, size=4).part(batch) is None
     assert Team().part(batch) is batch
+
+
+@pytest.mark.parametrize("players", [2, 3, 5])
+def test_pairs_are_dealt_out_evenly(players):
+    """Each gets every pair once; after each two rounds the sums differ by less than the longest pair."""
+    lengths = torch.randint(3, 40, (83,), generator=torch.Generator().manual_seed(0))
+    parts = dealt(lengths, players)
+    assert sorted(torch.cat(parts).tolist()) == list(range(83))
+    sums = [int(lengths[part].sum()) for part in parts]
+    assert max(sums) - min(sums) <= int(lengths.max())
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_what_divides(data):

@@ -45,9 +45,13 @@ class Batch:
         """From lists of ids, markers included."""
         return _batch(table(source), table(target))
 
-    def every(self, step: int, start: int) -> Batch:
-        """Every ``step``-th pair from ``start`` on, as long as before."""
-        return _batch(self.source[start::step], self.target[start::step])
+    def pairs(self, which: Tensor) -> Batch:
+        """Some of the pairs, as long as before."""
+        return _batch(self.source[which], self.target[which])
+
+    def target_lengths(self) -> Tensor:
+        """How many target tokens each pair has, markers included."""
+        return (self.target != PAD).sum(1)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -1,4 +1,4 @@
-"""Other pieces for the same source words in every epoch (BPE-dropout: Provilkov, Emelianenko and Voita, 2020).
+"""Other pieces for the same source words in every epoch (BPE-dropout: provilkov2020).
 
 A word is cut by merging its characters, the earliest learnt merge first. Here every merge that is possible is passed
 over with a probability, anew at every step, so that "▁hunde" is now one piece, now "▁hun", "de". The model meets a word

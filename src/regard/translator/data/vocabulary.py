@@ -221,6 +221,18 @@ class BPEVocabulary:
         """Ids of the single characters of a word."""
         return [self._ids.get(character, UNK) for character in word]
 
+    def without_unknown(self, sentence: str) -> tuple[str, str]:
+        """A sentence without the characters never seen in training, and those characters, each once.
+
+        A model of pieces never met <unk> while it learnt, so one of them spoils a whole sentence.
+
+        >>> BPEVocabulary.build(["der hund bellt"] * 9, size=29).without_unknown("☃ der hund ☃ bellt!")
+        ('der hund bellt', '☃!')
+        """
+        text = _plain(sentence, self.lowercase)
+        unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._ids)
+        return " ".join("".join(c for c in text if c not in unknown).split()), "".join(unknown)
+
     @property
     def merge_ids(self) -> dict[tuple[int, int], tuple[int, int]]:
         """For the ids of two neighbours, the rank of their merge (0 = learnt first) and the id of what it makes."""

@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, Encoded, table
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, BPEVocabulary, Vocabulary
 
 
 class TranslationModel(nn.Module):
@@ -78,6 +78,7 @@ class Translations(Result):
     target: list[str]
     log_probability: list[float]  # of the written tokens and <eos>, as the model sees them
     cut: list[int]  # which sentences (counted from 0) were too long and read only in part
+    left_out: list[str]  # one sentence for each that had characters which were not read, with its number from 1
     doubts: list[str]  # one sentence for each translation that deserves no trust, with its number from 1
 
     def __str__(self) -> str:
@@ -102,6 +103,23 @@ def encode_sources(
             shortened.append(number)
         encoded.append([SOS, *ids[:longest], EOS])
     return encoded, shortened
+
+
+def without_unknown(sentences: Sequence[str], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
+    """Sentences without the characters that pieces cannot spell, and what was left out of which.
+
+    A sentence of which nothing would be left stays as it is. Unknown words of a vocabulary of words stay: its models
+    have learnt what <unk> is.
+    """
+    if not isinstance(vocabulary, BPEVocabulary):
+        return list(sentences), []
+    kept, said = [], []
+    for number, sentence in enumerate(sentences, 1):
+        text, unknown = vocabulary.without_unknown(sentence)
+        if text and unknown:
+            said.append(f"Not in the training text, and so left out of sentence {number}: {' '.join(unknown)}")
+        kept.append(text if text and unknown else sentence)
+    return kept, said
 
 
 def translate_ids(

@@ -18,7 +18,13 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
 from regard.translator.decoding.doubts import doubts
-from regard.translator.decoding.greedy import TranslationModel, Translations, encode_sources, translate_ids
+from regard.translator.decoding.greedy import (
+    TranslationModel,
+    Translations,
+    encode_sources,
+    translate_ids,
+    without_unknown,
+)
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
@@ -72,24 +78,29 @@ class Run:
         opened. An empty sentence is refused, and so is one longer than the run was trained for, unless ``cut`` is
         true: then its first tokens are translated and the result says so.
         """
-        ids, shortened = encode_sources(sentences, self.source, longest=self.settings.data.longest, cut=cut)
+        read, left_out = without_unknown(sentences, self.source)
+        ids, shortened = encode_sources(read, self.source, longest=self.settings.data.longest, cut=cut)
         beam = checked_beam(self.settings, beam)
         if engine == "eager":
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
             written = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+        target = [self.target.decode(words) for words, _ in written]
         return Translations(
             source=list(sentences),
-            target=[self.target.decode(words) for words, _ in written],
+            target=target,
             log_probability=[value for _, value in written],
             cut=shortened,
-            doubts=self._doubts(sentences, written),
+            left_out=left_out,
+            doubts=self._doubts(sentences, written, target),
         )
 
-    def _doubts(self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]]) -> list[str]:
+    def _doubts(
+        self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]], target: Sequence[str]
+    ) -> list[str]:
         said = []
-        for number, (sentence, (ids, value)) in enumerate(zip(sentences, written, strict=True), 1):
-            if reasons := doubts(sentence, self.source, written=ids, log_probability=value):
+        for number, (sentence, (ids, value), text) in enumerate(zip(sentences, written, target, strict=True), 1):
+            if reasons := doubts(sentence, self.source, written=ids, log_probability=value, text=text):
                 said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
         return said
 

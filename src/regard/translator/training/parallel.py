@@ -68,13 +68,13 @@ class Team:
             )
 
     def part(self, batch: Batch) -> Batch | None:
-        """The pairs of a batch that are this process's: every n-th, so that all have about as many tokens.
+        """The pairs of a batch that are this process's, so that all have about as many tokens: nobody waits for long.
 
         They stay as long as the batch, whose padding some models read. None: there are fewer pairs than processes.
         """
         if self.size == 1:
             return batch
-        return batch.every(self.size, self.rank) if len(batch) > self.rank else None
+        return batch.pairs(dealt(batch.target_lengths(), self.size)[self.rank]) if len(batch) > self.rank else None
 
     def sum_up(self, weights: Sequence[Tensor], loss: float) -> tuple[float, float]:
         """Put the sum over all processes into the gradients; the sum of their losses, and the others' CPU-seconds."""
@@ -157,6 +157,19 @@ class Team:
             f"Process {self.rank} of {self.size} (counted from 0) stops, because another one ended or all were told "
             "to; nothing that was saved is lost: give the same command again and it goes on from the last checkpoint."
         )
+
+
+def dealt(lengths: Tensor, players: int) -> list[Tensor]:
+    """Which pairs each of the players gets: the longest first, there and back again (1 2 3 3 2 1 1 2 3 ...).
+
+    >>> [pairs.tolist() for pairs in dealt(torch.tensor([9, 5, 8, 7, 6]), 2)]
+    [[0, 4, 1], [2, 3]]
+    """
+    order = lengths.argsort(descending=True, stable=True)
+    turn = torch.arange(len(order))
+    back = turn // players % 2 == 1
+    player = torch.where(back, players - 1 - turn % players, turn % players)
+    return [order[player == number] for number in range(players)]
 
 
 class LostError(CouldNotFindOut):

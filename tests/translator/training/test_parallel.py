@@ -22,6 +22,7 @@ from regard.translator.runs.log import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
 from regard.translator.training.parallel import LostError, Team, dealt, joined
+from tiers import sampled
 from toy_translator import same, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs

@@ -44,6 +44,15 @@ def four_axes(query, key, value):
     return F.scaled_dot_product_attention(query, key, value)
 
 
+def test_a_declared_argument_makes_it_a_translator() -> None:
+    class Mine(torch.nn.Module):
+        def __init__(self, this, that, width=8):
+            super().__init__()
+
+    assert kind_of(Mine) == "layer"
+    assert kind_of(Mine, {"this": "source_words", "that": "target_words"}) == "translator"
+
+
 @pytest.mark.parametrize("function", [attention, values_first, two_axes, four_axes])
 def test_a_right_attention_holds(function) -> None:
     assert kind_of(function) == "attention"

@@ -297,12 +297,9 @@ UNKNOWN_TABLE = Mistake(
 def norm_choices(roles: Roles) -> list[NormChoice]:
     """Every learned pair of gain and shift with every way of normalising; torch's own way where torch does it."""
     found: list[NormChoice] = []
-    seen: set[Any] = set()
     for index, norm in enumerate(roles.norms):
-        key = (norm.parameters, norm.eps)
-        if key in seen:
+        if any(norm.same(other) and norm.eps == other.eps for other in roles.norms[:index]):
             continue
-        seen.add(key)
         if norm.eps is not None:
             kinds = ("layer",) if norm.gain is None or norm.gain.ndim == 1 else tuple(NORM_KINDS)
             found += [NormChoice(norm=norm, eps=norm.eps, kind=kind, index=index) for kind in (*kinds, "sentence")]

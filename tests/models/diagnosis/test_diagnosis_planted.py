@@ -170,6 +170,13 @@ def test_what_queries_and_keys_exchanged_would_explain_is_said() -> None:
     assert not any("same numbers" in note for note in masked.notes)
 
 
+def test_half_an_explanation_names_no_mistake_in_a_part_that_is_right() -> None:
+    text = planted("plain", ("torch.relu(self.linear1(y))", "torch.relu(self.linear1(self.norm_mh(y)))"))
+    found = diagnosed(text, tries=8_000)
+    assert found.mistakes == ()
+    assert found.first_difference == "feed-forward"
+
+
 def test_a_difference_below_float32_is_not_called_float32() -> None:
     found = diagnosed(planted("feature_first", ("torch.sqrt(v + 1e-5)", "torch.sqrt(v) + 1e-5")), tries=5_000)
     assert found.mistakes == ()

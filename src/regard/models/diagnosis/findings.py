@@ -37,7 +37,7 @@ class Finding:
 
 def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]) -> list[Finding]:
     """Everything that the structure says, in the order of the parts."""
-    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_unregistered, _random, _thrown_away]
+    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_hanging, _random, _thrown_away]
     if "mixing" in stages:
         looks += [_missing, _slices, _shared, _shared_norms, _half_norms, _unused, _heads]
     if "feed-forward" in stages:
@@ -47,7 +47,12 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     return found + list(_other_shapes(recording, match, stages))
 
 
-def _unregistered(recording: Recording, match: Match) -> Iterator[Finding]:
+def _hanging(recording: Recording, match: Match) -> Iterator[Finding]:
+    return unregistered(recording)
+
+
+def unregistered(recording: Recording) -> Iterator[Finding]:
+    """Tensors and layers that hang on the model and that torch does not see."""
     for name in recording.unregistered:
         yield Finding(
             name="unregistered",

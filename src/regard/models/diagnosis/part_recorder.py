@@ -166,7 +166,7 @@ def _kind_by_trace(run: Run) -> str:
         return "layer" if kinds[last + 1 :].count("linear") >= 3 or _has_inner(flow, last) else "multi-head attention"
     if "linear" in kinds:
         return "feed-forward"
-    tables = [one for one in flow.applied if one.op == "add" and one.value.ndim >= 2 and one.value.shape[-2] > 1]
+    tables = [one for one in flow.applied if one.op == "add" and one.value.size > one.value.shape[-1]]
     return "positions" if tables else "norm"
 
 

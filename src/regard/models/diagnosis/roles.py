@@ -107,7 +107,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     states = _width(flow, run)
     narrow = [_side(flow, triples, side, scores, contexts) for side in range(3)]
     queries, keys, values = (_on_every_slice(one, states) for one in narrow)
-    heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1))
+    heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1)) if scores else 1
     after = [
         (index, anchor)
         for index, anchor in enumerate(flow.anchors)
@@ -142,7 +142,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         fixed_scale=_fixed_scale(flow, scores, contexts),
         fixed_tokens=_fixed_tokens(flow),
         safe=any(event.op == "_safe_softmax" for event in run.events),
-        attends=bool(contexts),
+        attends=bool(contexts) or recording.kind == "attention",  # a function is one, however it adds up
         sliced=sliced,
         asked_heads=int(recording.sizes.get("heads", heads)),
     )

@@ -2,6 +2,7 @@
 
     python -m regard.coursework.record defaults runs/default-seed0 runs/default-seed1
     python -m regard.coursework.record embeddings runs/vectors
+    python -m regard.coursework.record sides runs/sides
     python -m regard.coursework.record tuned runs/tuned runs/best-seed0
 
 The first word names the record; each folder is one that ``regard translator train``, ``compare`` or ``tune`` wrote, and

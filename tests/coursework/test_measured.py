@@ -142,7 +142,10 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r.pop("date"), "record lacks or does not know date"),
         (lambda r: r.update(extra=1), "record lacks or does not know extra"),
         (lambda r: r.update(date="today"), "'today' is not a date such as 2026-11-15"),
-        (lambda r: r.update(name="best"), "a record is called defaults, described, embeddings, tuned, not 'best'"),
+        (
+            lambda r: r.update(name="best"),
+            "a record is called defaults, described, embeddings, sides, tuned, not 'best'",
+        ),
         (lambda r: r.update(runs=[], comparison=None, study=None), "it has no run, no comparison and no study"),
         (lambda r: r.update(runs=[7]), "run is no table but int"),
         (lambda r: r["runs"][0].update(curve=[]), r"curve must be numbers of 1 or more, not \[\]"),
@@ -221,7 +224,9 @@ def test_what_cannot_be_recorded(folders: Path) -> None:
     with pytest.raises(InputError, match="one comparison and one study at most"):
         record.from_folders("embeddings", [folders / "vectors"] * 2)
     for words in ([], ["defaults"], ["mine", str(folders / "one")]):
-        with pytest.raises(InputError, match=r"Give a name \(defaults, described, embeddings, tuned\) and the folders"):
+        with pytest.raises(
+            InputError, match=r"Give a name \(defaults, described, embeddings, sides, tuned\) and the folders"
+        ):
             record.main(words)
 
 
@@ -282,10 +287,13 @@ def test_everything_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     wide, study = dataclasses.asdict(a_run(changes=["model.width: 256"])), a_study(confirmation=comparison)
     tuned = a_record(name="tuned", runs=[wide], study=study, comparison=comparison)
     embeddings = a_record(name="embeddings", runs=[], comparison=comparison)
-    having(monkeypatch, defaults=a_record(), embeddings=embeddings, tuned=tuned)
+    one_seed = a_comparison(a_variant("source=word2vec:train", 15.0)) | {"seeds": [0]}
+    sides = a_record(name="sides", runs=[], comparison=one_seed)
+    having(monkeypatch, defaults=a_record(), embeddings=embeddings, sides=sides, tuned=tuned)
     compared, said = claims["translator"].check().verdicts[1], claims["translator-trained"].check().verdicts[3]
     assert (compared.status, said.status) == (Status.MEASURED, Status.MEASURED)
     assert "glove is better than learned by 2.00" in compared.because
+    assert "of one seed each, which tells no difference from chance: source=word2vec:train 15.00." in compared.because
     assert "The defaults have 2.00." in said.because
     assert "3 trials, 1 CPU-seconds: the best has 4.00, with width = 256. The settings it started from have 5.00." in (
         said.because

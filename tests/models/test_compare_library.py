@@ -414,6 +414,7 @@ NOT_UNDONE = {
     "no mistake with other weights": ["merge-other-order", "merge-as-if-transposed", "mask-padding",
                                       "mask-padding-both", "mask-hides-future-and-padding"],
     "other axes altogether": ["attention-over-all-sentences", "scale-by-states-linear"],
+    "a number that is read off the model's own run": ["scale-by-another-number", "embedding-times-a-number"],
 }  # fmt: skip
 
 
@@ -427,4 +428,4 @@ def test_every_mistake_of_the_library_is_undone_or_said_not_to_be() -> None:
     assert set(UNDONE) <= names
     assert undone | not_undone == names
     assert undone & not_undone == set()
-    assert (len(names), len(undone)) == (160, 128)  # as docs/models-audit.md says
+    assert (len(names), len(undone)) == (162, 128)  # as docs/models-audit.md says

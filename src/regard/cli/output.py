@@ -63,15 +63,20 @@ def in_unicode(text: str) -> str:
 
 
 def _in_columns(before: str, after: str) -> str:
-    """The lines after a change, where a table's columns have moved with them put back.
+    """The lines after a change; a column stays in its place where a cell before it became shorter.
 
     >>> _in_columns("||q||^2     3.1", "‖q‖²     3.1")
     '‖q‖²        3.1'
+    >>> _in_columns("  1B.ii     mu_a", "  1B.ii     μ_a")
+    '  1B.ii     μ_a'
     """
     lines = []
     for old, new in zip(before.split("\n"), after.split("\n"), strict=True):
-        label, gap, rest = re.match(r"(.*?)(\s{3,}|$)(.*)", new).groups()  # type: ignore[union-attr]
-        lines.append(label + gap + " " * (len(old) - len(new)) * bool(rest) + rest)
+        olds, news = re.split(r"(\s{3,})", old), re.split(r"(\s{3,})", new)
+        if len(olds) == len(news):
+            shorter = [0, *(len(a) - len(b) for a, b in zip(olds, news, strict=True))]
+            news = [part + " " * lost * (n % 2) for n, (part, lost) in enumerate(zip(news, shorter, strict=False))]
+        lines.append("".join(news))
     return "\n".join(lines)
 
 

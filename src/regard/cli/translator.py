@@ -458,6 +458,9 @@ def tune(
     ] = None,
     pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
     confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
+    first: Annotated[
+        Path | None, typer.Option(help="An earlier study of the same space: begin with its best trials, in order.")
+    ] = None,
     search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     storage: Annotated[
         str | None, typer.Option(help="postgresql://USER@HOST/DATABASE, for workers on many machines.")
@@ -478,6 +481,12 @@ def tune(
     Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
     set, once, and closes the study.
 
+    Cheap trials first, on a quarter of the training pairs, then the best of them on all:
+
+    regard translator tune coursework --data multi30k --set data.share=0.25 --trials 30 --out runs/cheap
+
+    regard translator tune coursework --data multi30k --first runs/cheap --trials 5 --confirm 3 --out runs/tuned
+
     The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
 
     regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
@@ -490,7 +499,7 @@ def tune(
     folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
     command = shlex.join(["regard", *sys.argv[1:]])
     study = search(
-        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed,
+        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed, first=first,
         storage=storage, watch=TrainingWatch(), say=note, command=command,
     )  # fmt: skip
     show(study, as_json=as_json)

@@ -5,7 +5,7 @@ the runs, so that nobody types a figure; a file that is not there has not been m
 
 | key | what |
 |---|---|
-| ``name`` | defaults, described, embeddings or tuned: the name of the file |
+| ``name`` | defaults, described, embeddings, sides or tuned: the name of the file |
 | ``date`` | the day the last of its runs ended, as 2026-11-15 |
 | ``log`` | where the runs are written out in full, a path in the repository |
 | ``data`` | the corpus in words |
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from regard.translator.studies.search_record import Tuning
     from regard.translator.studies.summary import Comparison, Entry
 
-NAMES = ("defaults", "described", "embeddings", "tuned")
+NAMES = ("defaults", "described", "embeddings", "sides", "tuned")
 VALIDATION = "validation perplexity"
 _COMPARISON = ("command", "scored_on", "seeds", "variants")
 _VARIANT = ("name", "weights", "cpu_seconds", "coverage", "measures")

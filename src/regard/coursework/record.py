@@ -2,6 +2,7 @@
 
     python -m regard.coursework.record defaults runs/default-seed0 runs/default-seed1
     python -m regard.coursework.record embeddings runs/vectors
+    python -m regard.coursework.record sides runs/sides
     python -m regard.coursework.record tuned runs/tuned runs/best-seed0
 
 The first word names the record; each folder is one that ``regard translator train``, ``compare`` or ``tune`` wrote, and
@@ -84,10 +85,12 @@ def portable(command: str) -> str:
 
     >>> portable("regard translator train x.toml --data /home/me/m30k --with glove:/tmp/g.txt --out /tmp/runs/a")
     'regard translator train x.toml --data DIR --with glove:g.txt --out runs/a'
+    >>> portable("regard translator compare --with source=word2vec:train+target=glove:/tmp/g.txt,bert:/tmp/minilm")
+    'regard translator compare --with source=word2vec:train+target=glove:g.txt,bert:minilm'
     """
     command = re.sub(r"--data \S+", "--data DIR", command)
     command = re.sub(r"--out (?:\S*/)?(\S+)", r"--out runs/\1", command)
-    return re.sub(r":[^\s,]*/", ":", command)
+    return re.sub(r":[^\s,:]*/", ":", command)
 
 
 def _finished(folder: Path) -> records.Record:

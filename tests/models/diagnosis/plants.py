@@ -253,10 +253,58 @@ BUFFER = [
     ("output-softmax", "return self.fc(", "return (lambda y: self.fc(y).softmax(-1))("),
 ]  # fmt: skip
 
+# Styles of their own, in which the roles are hard to find: some mistakes each.
+FEATURE_FIRST = [
+    ("scale-by-states", "/ self.d_head**0.5", "/ X.shape[1] ** 0.5"),
+    ("inner-bias-missing", "torch.relu(self.W1 @ Y + self.b1)", "torch.relu(self.W1 @ Y)"),
+    (
+        "weights-turned",
+        "torch.softmax(S, dim=1)",
+        "torch.softmax(S, dim=2)",
+    ),  # or the softmax over the queries: a note says so
+    ("norm-shared", "self.b2, 1)", "self.b2, 0)"),
+]
+ONE_TABLE = [
+    ("positions-share-tokens", "self.in_words + torch.arange(ids.shape[1])", "torch.arange(ids.shape[1])"),
+    ("softmax-over-queries", "softmax(dim=2)", "softmax(dim=1)"),
+    ("second-sum-adds-x", "self.norm_b(y + self.ff(y))", "self.norm_b(x + self.ff(y))"),
+]
+ONES_COLUMN = [
+    ("output-softmax", "return ones(z) @ self.w", "return torch.softmax(ones(z) @ self.w, -1)"),
+    ("first-sum-no-residual", "self.norm1(x + ones(c) @ self.o)", "self.norm1(ones(c) @ self.o)"),
+    ("scale-missing softmax-over-queries", " / q.shape[-1] ** 0.5, dim=-1)", ", dim=-2)"),
+]
+STOCK_ENCODER = [
+    ("mask-inverted", "src == 0", "src != 0"),
+    ("gelu", "dropout=0.1,", 'dropout=0.1, activation="gelu",'),
+]
+TIME_FIRST = [
+    ("norm-n-1", "unbiased=False", "unbiased=True"),
+    ("mask-heads-mixed", ".repeat_interleave(self.heads, 0)", ".repeat(self.heads, 1, 1).flatten(0, 1)"),
+    ("scale-by-another-number", "/ self.d**0.5", "/ 96**0.5"),
+]
+OWN_BACKWARD = [
+    ("embedding-times-a-number", "self.words(ids) +", "self.words(ids) * 128**0.5 +"),
+    ("gradient-wrong", "return p * (g - (g * p).sum(-1, keepdim=True))", "return p * (1 - p) * g"),
+]
+BROADCAST = [
+    ("mask-on-queries", "(ids == 0)[:, None, :, None, None]", "(ids == 0)[:, :, None, None, None]"),
+    ("mask-thrown-away", "s = s.masked_fill(", "s.masked_fill("),
+]
+MAPPED = [("scale-by-width", "q.shape[-1] ** 0.5", "q.shape[-1]")]
+
 PLANTS = {
     "plain": PLAIN,
     "einsums": EINSUMS,
     "packed_keys_values": SLICES,
     "stock_attention": STOCK,
     "swapped": BUFFER,
+    "feature_first": FEATURE_FIRST,
+    "one_table": ONE_TABLE,
+    "ones_column": ONES_COLUMN,
+    "stock_encoder": STOCK_ENCODER,
+    "time_first": TIME_FIRST,
+    "own_backward": OWN_BACKWARD,
+    "broadcast": BROADCAST,
+    "mapped": MAPPED,
 }

@@ -44,7 +44,25 @@ def four_axes(query, key, value):
     return F.scaled_dot_product_attention(query, key, value)
 
 
-@pytest.mark.parametrize("function", [attention, values_first, two_axes, four_axes])
+def test_a_declared_argument_makes_it_a_translator() -> None:
+    class Mine(torch.nn.Module):
+        def __init__(self, this, that, width=8):
+            super().__init__()
+
+    assert kind_of(Mine) == "layer"
+    assert kind_of(Mine, {"this": "source_words", "that": "target_words"}) == "translator"
+
+
+def loops(queries, keys, values):
+    rows = torch.zeros(*queries.shape[:-1], values.shape[-1])
+    for i in range(queries.shape[-2]):
+        pairs = [(queries[..., i, :] * keys[..., j, :]).sum(-1) for j in range(keys.shape[-2])]
+        shares = torch.softmax(torch.stack(pairs, -1) / math.sqrt(keys.shape[-1]), -1)
+        rows[..., i, :] = sum(shares[..., j, None] * values[..., j, :] for j in range(keys.shape[-2]))
+    return rows
+
+
+@pytest.mark.parametrize("function", [attention, values_first, two_axes, four_axes, loops])
 def test_a_right_attention_holds(function) -> None:
     assert kind_of(function) == "attention"
     assert names(function) == []
@@ -248,6 +266,44 @@ def test_a_table_is_compared_entry_by_entry(expected: list[str], function) -> No
     assert names(function, kind="positions") == expected
 
 
+class Added(nn.Module):
+    """The table of torch's old tutorial: time first, and a plain attribute."""
+
+    def __init__(self, d_model, max_len=50):
+        super().__init__()
+        where = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        table = torch.stack([torch.sin(where), torch.cos(where)], -1).reshape(max_len, 1, d_model)
+        self.keep(table)
+
+    def keep(self, table):
+        self.table = table
+
+    def forward(self, x):
+        return x + self.table[: x.size(0)]
+
+
+class Registered(Added):
+    def keep(self, table):
+        self.register_buffer("table", table)
+
+
+def test_a_table_for_time_first_is_right_and_says_so() -> None:
+    found = judge(record(Registered))
+    assert found.answer
+    assert any(note.startswith("the first axis is taken for time") for note in found.notes)
+    assert names(Added) == ["unregistered"]
+
+
+def test_a_table_that_counts_from_1_is_right_and_says_so() -> None:
+    def positions(length, dim):
+        where = torch.arange(1, length + 1)[:, None] / 10000 ** (torch.arange(0, dim, 2) / dim)
+        return torch.stack([torch.sin(where), torch.cos(where)], -1).flatten(1)
+
+    found = judge(record(positions))
+    assert found.answer
+    assert found.notes == ("sinusoidal positions, counted from 1",)
+
+
 def test_an_unknown_table_is_shown_at_its_worst_entry() -> None:
     found = judge(record(table(lambda i, d: 3 * i / d), declared={"kind": "positions"}))
     assert not found.explained
@@ -281,6 +337,15 @@ def cross_entropy(scores, targets, **options):
 )
 def test_losses(expected: list[str], function) -> None:
     assert names(function) == expected
+
+
+def test_a_mean_of_the_sentences_means_is_named() -> None:
+    def loss(scores, targets):
+        real = targets != 0
+        nats = -torch.log_softmax(scores, -1).gather(2, targets[..., None])[..., 0] * real
+        return (nats.sum(1) / real.sum(1)).mean()
+
+    assert names(loss) == ["mean-of-sentence-means"]
 
 
 def test_a_strange_loss_gets_no_name() -> None:

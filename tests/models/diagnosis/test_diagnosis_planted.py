@@ -137,6 +137,29 @@ def test_what_is_outside_the_library_gets_no_name(strange: tuple[str, str, str])
     assert f"No mistake we know gives the numbers of: {stage}" in str(found)
 
 
+def test_what_queries_and_keys_exchanged_would_explain_is_said() -> None:
+    turned = diagnosed(planted("feature_first", rows_of("feature_first", "weights-turned")))
+    assert any(note.startswith("the softmax over the queries") for note in turned.notes)
+    over_queries = diagnosed(planted("plain", rows_of("plain", "softmax-over-queries")))
+    assert any(note.startswith("the weights transposed") for note in over_queries.notes)
+    masked = diagnosed(planted("einsums", rows_of("einsums", "softmax-over-queries")))  # a mask tells the two apart
+    assert not any("same numbers" in note for note in masked.notes)
+
+
+def test_half_an_explanation_names_no_mistake_in_a_part_that_is_right() -> None:
+    text = planted("plain", ("torch.relu(self.linear1(y))", "torch.relu(self.linear1(self.norm_mh(y)))"))
+    found = diagnosed(text, tries=8_000)
+    assert found.mistakes == ()
+    assert found.first_difference == "feed-forward"
+
+
+def test_a_difference_below_float32_is_not_called_float32() -> None:
+    found = diagnosed(planted("feature_first", ("torch.sqrt(v + 1e-5)", "torch.sqrt(v) + 1e-5")), tries=5_000)
+    assert found.mistakes == ()
+    assert not found.answer
+    assert not any("float32" in note for note in found.notes)
+
+
 def test_padding_may_be_hidden_or_read_unless_the_model_asked_for_says() -> None:
     hides, reads = text_of("einsums"), text_of("plain")
     assert diagnosed(hides, padding="masked").answer

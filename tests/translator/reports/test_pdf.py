@@ -125,6 +125,21 @@ def test_without_matplotlib_the_pdf_is_refused_before_any_work(tmp_path, monkeyp
         Paper()
 
 
+@pytest.mark.parametrize("before", range(34, 42))
+def test_the_words_over_the_settings_and_two_rows_of_a_table_stay_together(before):
+    filling = "<p>word</p>" * before
+    rows = "".join(f"<tr><td>row{i}</td></tr>" for i in range(9))
+    table = f"<div class='scroll'><table><thead><tr><th>name</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    on = [[text.get_text() for text in sheet.texts] for sheet in sheets(f"<body>{filling}{table}</body>").sheets]
+    assert all("row1" in sheet for sheet in on if "row0" in sheet)
+    settings = (
+        "<div class='settings'><div><b>[data]</b><table><tr><td>path</td><td>builtin</td></tr></table></div></div>"
+    )
+    page = f"<body>{filling}<p class='lead'>Bold</p>{settings}</body>"
+    on = [[text.get_text() for text in sheet.texts] for sheet in sheets(page).sheets]
+    assert all("[data]" in sheet for sheet in on if "Bold" in sheet)
+
+
 def test_what_a_font_lacks_is_no_fault():
     page = "<body><p>日本語 and emoji 🦊 &amp; $maths$ _here_</p></body>"
     assert pdf.report_pdf(page, title="t").startswith(b"%PDF-")

@@ -213,6 +213,42 @@ def test_confirmation_opens_the_test_set_once_and_closes_the_study(base, tmp_pat
     assert "Confirmed with seeds the search never saw" in str(got)
 
 
+def test_cheap_trials_first_then_the_best_of_them_on_all_pairs(base, tmp_path):
+    folder, settings, whole = base
+    thin = settings.with_changes(["data.share=0.3"])
+    cheap = tune(thin, tmp_path / "cheap", trials=4, space=folder / "space.toml", pruner="none")
+    pairs = read_record(tmp_path / "cheap" / "trials" / "0000").about["pairs"]
+    all_pairs = read_record(folder / "whole" / "trials" / "0000").about["pairs"]
+    assert pairs == {"train": round(0.3 * all_pairs["train"]), "validation": all_pairs["validation"]}
+    assert "each trained on 30% of the training pairs." in str(cheap)
+    assert "data.share=1.0" in cheap.command
+    assert "data.share" not in whole.command
+
+    best = sorted(cheap.trials, key=lambda trial: trial.perplexity)
+    wanted = [cheap.trials[0].changes] + [t.changes for t in best if t.number]
+    first = tmp_path / "cheap"
+    study = tune(settings, tmp_path / "all", trials=3, space=folder / "space.toml", pruner="none", first=first)
+    assert [trial.changes for trial in study.trials] == wanted[:3]
+    assert study.trials[0].perplexity == whole.trials[0].perplexity  # on all pairs, as ever
+
+
+def test_a_cheap_study_is_confirmed_on_all_pairs(base, tmp_path):
+    folder, settings, _ = base
+    thin = settings.with_changes(["data.share=0.3"])
+    tune(thin, tmp_path / "cheap", trials=3, space=folder / "space.toml", pruner="none", confirm=2)
+    runs = sorted((tmp_path / "cheap" / "confirm" / "runs").iterdir())
+    assert len(runs) == 4
+    assert {read_record(run).settings.data.share for run in runs} == {1.0}
+
+
+def test_an_earlier_study_of_another_space_is_refused(base, tmp_path):
+    folder, settings, _ = base
+    other = write_space(tmp_path, SPACE.replace("8, 16", "8, 32"))
+    with pytest.raises(InputError, match="outside this search space; give --space as it was there"):
+        tune(settings, tmp_path / "new", trials=3, space=other, first=folder / "whole")
+    assert not (tmp_path / "new").exists()
+
+
 def test_divergence_is_an_answer(base, tmp_path, monkeypatch):
     folder, settings, _ = base
 

@@ -44,14 +44,18 @@ def pretrained_vectors(*, seed: int) -> Verdict:
     recorded = record("embeddings")
     if recorded is None or recorded.comparison is None:
         return undecided("a recorded comparison", "Not measured yet: no comparison of embeddings has been recorded.")
-    return measured(
-        recorded.source, f"{recorded.data}. {compared(recorded.comparison)} Run: {recorded.comparison.command}"
-    )
+    told = f"{recorded.data}. {compared(recorded.comparison)} Run: {recorded.comparison.command}"
+    sides = record("sides")  # on the input, the output and both, kept as they are and trained on
+    if sides is not None and sides.comparison is not None:
+        told += f" By side, {sides.log}: {compared(sides.comparison)} Run: {sides.comparison.command}"
+    return measured(recorded.source, told)
 
 
 def compared(comparison: Comparison) -> str:
     """Each variant's mean with its interval, and the differences that survive the correction for their number."""
     means = ", ".join(f"{e.name} {e.measures[VALIDATION].text()}" for e in comparison.entries)
+    if len(comparison.seeds) == 1:
+        return f"Validation perplexity of one seed each, which tells no difference from chance: {means}."
     paired = [d for d in comparison.differences if d.measure == VALIDATION]
     sure = [d for d in paired if d.holm is not None and d.holm < 0.05]
     differ = "; ".join(f"{d.verdict} than {d.first} by {abs(d.interval.mean):.2f}" for d in sure)

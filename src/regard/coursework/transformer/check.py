@@ -85,16 +85,21 @@ class TransformerChecked(Result):
             lines.append("What else differs is none of the mistakes we know.")
         return [*lines, "--hint says where, --hint --hint says what."]
 
+    def _by_part(self) -> list[str]:
+        parts, raised = self.diagnosis.parts, self.diagnosis.raised
+        stops = [] if raised is None else [f"Then forward stops: {raised}."]
+        return [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in parts.items()), *stops]
+
     def _where(self) -> list[str]:
         diagnosis = self.diagnosis
-        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in diagnosis.parts.items())]
+        lines = self._by_part()
         lines += [f"Look at {one.where}." for one in diagnosis.mistakes]
         lines += [diagnosis.unexplained()] if diagnosis.unexplained() else []
         return [*lines, "--hint --hint says what it is."] if diagnosis.mistakes else lines
 
     def _what(self) -> list[str]:
         diagnosis = self.diagnosis
-        lines = [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in diagnosis.parts.items())]
+        lines = self._by_part()
         if diagnosis.explained and diagnosis.mistakes:
             lines.append(f"It is exactly ours, but with {'this' if len(diagnosis.mistakes) == 1 else 'these'}:")
         lines += [f"{number}. {one}" for number, one in enumerate(diagnosis.mistakes, 1)]

@@ -7,6 +7,7 @@ width of 29, 31 source words, 37 target words, 7 places.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,14 @@ NAMES = {
     "eps": "eps epsilon layernormeps variancepsilon varianceepsilon",
 }
 ROLES = {name: role for role, names in NAMES.items() for name in names.split()}
-DECLARE = 'REGARD = {"arguments": {"%s": "width"}}'
+SIDES = {  # of a name that is made of words such as these: n_src, vocab_in, num_target_words
+    "source_words": {"src", "source", "in", "input", "enc", "encoder"},
+    "target_words": {"tgt", "trg", "target", "out", "output", "dec", "decoder"},
+}
+LANGUAGES = {"src", "source", "tgt", "trg", "target"}
+WORDS = {"vocab", "vocabulary", "word", "words", "token", "tokens"}
+COUNTS = {"n", "num", "number", "of", "size", "count", "len"}
+DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +115,7 @@ def chosen_arguments(
     for parameter in known:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        role = declared.get(parameter.name, ROLES.get(plain_name(parameter.name)))
+        role = declared.get(parameter.name, role_of(parameter.name))
         if isinstance(role, str) and role in sizes:
             chosen[parameter.name] = used[role] = sizes[role]
         elif parameter.name in declared:
@@ -115,7 +123,8 @@ def chosen_arguments(
         elif parameter.default is parameter.empty:
             raise InputError(
                 f"The constructor's argument {parameter.name!r} has no default and no name that is known; say what it "
-                f"means in the file, as in {DECLARE % parameter.name} (one of {', '.join(SIZES)}, or a value)."
+                f"means in the file, as in {DECLARE % (parameter.name, 'source_words')} (one of {', '.join(SIZES)}, or "
+                "a value)."
             )
     for name in declared:
         if name not in {parameter.name for parameter in known}:
@@ -124,6 +133,22 @@ def chosen_arguments(
                 f"{', '.join(parameter.name for parameter in known) or 'none'}."
             )
     return chosen, used
+
+
+def role_of(name: str) -> str | None:
+    """The size that an argument of this name means, or None: a whole name that is known, or words that count words.
+
+    >>> role_of("d_model"), role_of("n_src"), role_of("vocab_out"), role_of("in_features")
+    ('width', 'source_words', 'target_words', None)
+    """
+    if role := ROLES.get(plain_name(name)):
+        return role
+    parts = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
+    sides = [role for role, known in SIDES.items() if parts & known]
+    if len(sides) != 1 or not parts <= SIDES[sides[0]] | WORDS | COUNTS:
+        return None
+    counted = parts & WORDS or (parts & COUNTS and parts & LANGUAGES)  # n_in may be a width, n_src is not
+    return sides[0] if counted else None
 
 
 def plain_name(name: str) -> str:

@@ -67,6 +67,13 @@ class Norm:
     parameters: tuple[str, ...]
     eps: float | None = None
 
+    def same(self, other: Norm) -> bool:
+        """Whether gain and shift are the same numbers of the same parameters; one parameter may hold several."""
+        return self.parameters == other.parameters and all(
+            np.array_equal(mine, theirs) if mine is not None and theirs is not None else mine is theirs
+            for mine, theirs in ((self.gain, other.gain), (self.shift, other.shift))
+        )
+
 
 class Dataflow:
     """The anchors of one run, and what is applied between them."""
@@ -146,6 +153,8 @@ class Dataflow:
         index = self._anchor(("linear", matrix.parameters, weight.tobytes()), "linear", order, event)
         anchor = self.anchors[index]
         anchor.weight, anchor.parameters = weight, matrix.parameters
+        if ends_in_ones(self.value(source), len(weight), axis=-2 if turned and event.op != "linear" else -1):
+            anchor.weight, anchor.bias, anchor.bias_parameters = weight[:-1], weight[-1], matrix.parameters
         anchor.reads |= self.of(source)
         anchor.left.append(source)
         self._give(index, event)
@@ -203,7 +212,10 @@ class Dataflow:
     def _lookup(self, order: int, event: Event) -> None:
         table = self.nodes[event.inputs[0]]
         index = self._anchor(("tokens", table.parameters), "tokens", order, event)
-        self.anchors[index].weight, self.anchors[index].parameters = self.value_of(table), table.parameters
+        rows = self.value_of(table)
+        if rows.ndim == 2 and self.nodes[event.outputs[0]].shape == (len(rows), *self.nodes[event.inputs[1]].shape):
+            rows = rows.T  # table[:, ids]: a word is a column
+        self.anchors[index].weight, self.anchors[index].parameters = rows, table.parameters
         self.anchors[index].left.append(event.inputs[1])
         self._give(index, event)
 
@@ -289,6 +301,12 @@ def distinct(value: Array, *, turned: bool) -> Array:
     for matrix in stack:
         kept.setdefault(np.ascontiguousarray(matrix).tobytes(), matrix)
     return np.concatenate(list(kept.values()), axis=1)
+
+
+def ends_in_ones(value: Array, size: int, *, axis: int) -> bool:
+    """Whether a last coordinate 1 was put behind the states, so that the last row of a matrix is its bias."""
+    axis = -1 if value.ndim < 2 else axis
+    return size > 1 and value.ndim > 0 and value.shape[axis] == size and bool((value.take(-1, axis) == 1).all())
 
 
 def distinct_vector(value: Array, anchor: Anchor) -> Array:

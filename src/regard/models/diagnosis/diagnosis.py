@@ -95,10 +95,19 @@ class Diagnosis(Result):
             n, t = self.smallest[:2]
             shape = f"{n} sentence{'s' * (n != 1)} of {t} place{'s' * (t != 1)}"
             much = f" On {shape} the result differs by {self.difference:.3g}."
-        return f"No mistake we know gives the numbers of: {self.first_difference}.{much}"
+        return (
+            f"No mistake we know gives the numbers of: {self.first_difference}.{much} It is a mistake, or a way "
+            "to write it, that we do not know."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "answer": self.answer}
+
+
+TWINS = {  # the same with queries and keys exchanged, which nobody can see from outside
+    "weights-turned": "the softmax over the queries instead of the keys",
+    "softmax-over-queries": "the weights transposed before they meet the values",
+}
 
 
 def _folded(text: str) -> str:
@@ -220,8 +229,11 @@ def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[
     if match.complete and recording.pad is not None:
         hidden = match.switches.get("mask", "none") in ("keys", "keys and queries", "future and padding")
         notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
-    if match.tolerance == SINGLE:
+    if match.complete and match.tolerance == SINGLE:
         notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")
+    for one in match.mistakes:
+        if one.name in TWINS and recording.kind != "attention" and match.switches.get("mask", "none") == "none":
+            notes.append(f"{TWINS[one.name]} would give the same numbers, if what we call queries are your keys")
     if match.roles.layers > 1:
         notes.append("there is more than one layer of attention; the reference has one")
     return notes

@@ -38,7 +38,7 @@ class Finding:
 
 def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]) -> list[Finding]:
     """Everything that the structure says, in the order of the parts."""
-    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_unregistered, _random, _thrown_away]
+    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_hanging, _random, _thrown_away]
     if "mixing" in stages:
         looks += [_missing, _slices, _shared, _shared_norms, _half_norms, _unused, _heads]
     if "feed-forward" in stages:
@@ -48,7 +48,12 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     return findings + list(_other_shapes(recording, match, stages))
 
 
-def _unregistered(recording: Recording, match: Match) -> Iterator[Finding]:
+def _hanging(recording: Recording, match: Match) -> Iterator[Finding]:
+    return unregistered(recording)
+
+
+def unregistered(recording: Recording) -> Iterator[Finding]:
+    """Tensors and layers that hang on the model and that torch does not see."""
     for name in recording.unregistered:
         yield Finding(
             name="unregistered",
@@ -135,7 +140,8 @@ def _shared(recording: Recording, match: Match) -> Iterator[Finding]:
         yield Finding(
             name="feed-forward-shared", said="one matrix for both layers of the feed-forward part", stage="feed-forward"
         )
-    if set(roles.token_parameters) & set(roles.position_parameters):
+    shared = set(roles.token_parameters) & set(roles.position_parameters)
+    if shared and any(_equal(table, roles.tokens) for table in roles.tables):  # not words, then places, in one table
         yield Finding(
             name="positions-share-tokens",
             said="positions are looked up in the table of the words",
@@ -177,7 +183,7 @@ def _shared_norms(recording: Recording, match: Match) -> Iterator[Finding]:
         return
     if {match.switches.get("first sum"), match.switches.get("second sum")} & {"no norm", "neither"}:
         return
-    if first.norm is not None and second.norm is not None and first.norm.parameters == second.norm.parameters != ():
+    if first.norm is not None and second.norm is not None and first.norm.parameters and first.norm.same(second.norm):
         yield Finding(
             name="norm-shared",
             said="one norm is used after both sums",
@@ -310,7 +316,8 @@ def _gradients(recording: Recording, match: Match) -> Iterator[Finding]:
         name="gradient-wrong",
         said=f"the scores depend on {listed}, but "
         + ("no gradient arrives there" if none else "backward gives another slope than differences of forward"),
-        instead="no .data, .detach(), .item(), numpy or torch.tensor(...) between the input and the output",
+        instead="no .data, .detach(), .item(), numpy or torch.tensor(...) between the input and the output, and in a "
+        "backward of your own the derivative of its forward",
     )
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.diagnosis import draws
-from regard.models.diagnosis.construction import PLACES, ROLES, SIZES, Built, plain_name
+from regard.models.diagnosis.construction import PLACES, SIZES, Built, plain_name, role_of
 from regard.models.diagnosis.dataflow import Dataflow
 from regard.models.diagnosis.draws import SHAPES
 from regard.models.diagnosis.recorder import (
@@ -38,7 +38,7 @@ def record(
 ) -> Recording:
     """Record whatever it is: a class, a module or a function."""
     declared = declared or {}
-    kind = declared.get("kind") or kind_of(thing)
+    kind = declared.get("kind") or kind_of(thing, declared.get("arguments"))
     if kind not in KINDS:
         raise InputError(f"REGARD says that the kind is {kind!r}; it must be one of {', '.join(KINDS)}.")
     title = name or getattr(thing, "__name__", type(thing).__name__)
@@ -54,25 +54,27 @@ def record(
         return _attention(thing, title, seed)
 
 
-def kind_of(thing: Any) -> str:
+def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
     """What it seems to be; a module that maps states to states is told apart later, by its trace."""
+    declared = declared or {}
     if isinstance(thing, nn.Module):
         return "translator" if any(isinstance(m, nn.Embedding) for m in thing.modules()) else "layer"
     if inspect.isclass(thing):
-        roles = [ROLES.get(plain_name(p)) for p in inspect.signature(thing).parameters]
+        roles = [declared.get(p, role_of(p)) for p in inspect.signature(thing).parameters]
         return "translator" if "source_words" in roles else "layer"
     if not callable(thing):
         raise InputError(f"{thing!r} is of type {type(thing).__name__}; name a class, a module or a function.")
-    names = [plain_name(p) for p in inspect.signature(thing).parameters]
+    arguments = list(inspect.signature(thing).parameters)
+    names, roles = [plain_name(p) for p in arguments], [declared.get(p, role_of(p)) for p in arguments]
     if len(names) >= 3 and {name[:1] for name in names[:3]} == {"q", "k", "v"}:
         return "attention"
     if len(names) >= 2 and (
         "target" in names[1] or names[1] in ("y", "labels", "label", "gold", "truth", "tgt", "trg")
     ):
         return "loss"
-    if any(ROLES.get(name) in ("longest", "width") for name in names[:2]):
+    if any(role in ("longest", "width") for role in roles[:2]):
         return "positions"
-    if names and any(ROLES.get(name) == "source_words" for name in names):
+    if "source_words" in roles:
         return "translator"
     return "attention" if len(names) >= 3 else "translator"
 
@@ -164,7 +166,7 @@ def _kind_by_trace(run: Run) -> str:
         return "layer" if kinds[last + 1 :].count("linear") >= 3 or _has_inner(flow, last) else "multi-head attention"
     if "linear" in kinds:
         return "feed-forward"
-    tables = [one for one in flow.applied if one.op == "add" and one.value.ndim >= 2 and one.value.shape[-2] > 1]
+    tables = [one for one in flow.applied if one.op == "add" and one.value.size > one.value.shape[-1]]
     return "positions" if tables else "norm"
 
 
@@ -254,7 +256,7 @@ def _function_call(function: Callable[..., Any], order: tuple[int, ...], axes: i
 
 def _table(function: Callable[..., Any], name: str) -> Recording:
     """A table of positions from a length and a width, in that order or in the order of its arguments' names."""
-    roles = [ROLES.get(plain_name(p)) for p in inspect.signature(function).parameters]
+    roles = [role_of(p) for p in inspect.signature(function).parameters]
     sizes = {"longest": PLACES + 4, "width": int(SIZES["width"])}
     order = [sizes.get(role or "") for role in roles[:2]]
     arguments = order if None not in order else [sizes["longest"], sizes["width"]]

@@ -11,7 +11,7 @@ import numpy as np
 from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose, told
-from regard.models.diagnosis.findings import NOWHERE, one_gain
+from regard.models.diagnosis.findings import NOWHERE, one_gain, unregistered
 from regard.models.diagnosis.mistakes import Weight
 from regard.models.diagnosis.recording import Recording, Run
 from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
@@ -151,24 +151,46 @@ def _right_norm(roles: Roles, run: Run) -> Array:
 
 def _positions(recording: Recording) -> Diagnosis:
     """Entry by entry against the formula, as a table or as what a module adds to its input."""
-    added = [_added(run) for run in recording.runs if run.output is not None]
-    if not added:
+    runs = [run for run in recording.runs if run.output is not None]
+    if not runs:
         return _single(recording, "positions", (), explained=False)
+    time_first = all(_is_time_first(run) for run in runs)
+    added = [_added(_turned(run) if time_first else run) for run in runs]
     table = added[0]
+    hanging = tuple(told(one) for one in unregistered(recording))
+    turned = ("the first axis is taken for time, so the states must be (T, N, width)",) if time_first else ()
     for tolerance in (EXACT, SINGLE):
         for one in library.FORMULAS:
             if all(same(sinusoids(one.value, *rows.shape), rows, tolerance) for rows in added):
                 named = () if one.cost == 0 else (_named(one, Roles()),)
-                notes = () if one.cost else (one.said,)
-                return _single(recording, "positions", named, explained=True, notes=notes)
+                notes = turned if one.cost else (one.said, *turned)
+                return _single(recording, "positions", named + hanging, explained=True, notes=notes)
+    later = [sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:] for rows in added]
+    if all(same(right, rows, SINGLE) for right, rows in zip(later, added, strict=True)):
+        notes = ("sinusoidal positions, counted from 1", *turned)
+        return _single(recording, "positions", hanging, explained=True, notes=notes)
     if recording.parameters:
-        return _single(recording, "positions", (), explained=True, notes=("the positions are learned",))
+        notes = ("the positions are learned", *turned)
+        return _single(recording, "positions", hanging, explained=True, notes=notes)
     right = sinusoids("interleaved", *table.shape)
     where = np.unravel_index(np.abs(right - table).argmax(), table.shape)
     note = f"at position {where[0]}, column {where[1]} the table has {table[where]:.6g}, the formula {right[where]:.6g}"
     return _single(
         recording, "positions", (), explained=False, notes=(note,), difference=float(np.abs(right - table).max())
     )
+
+
+def _is_time_first(run: Run) -> bool:
+    """Whether what is added differs along the first axis and not along the second: torch's older order of axes."""
+    if "x" not in run.inputs or min(run.inputs["x"].shape[:2]) < 2:
+        return False
+    rest = np.asarray(run.output) - run.inputs["x"]
+    return bool(np.abs(rest - rest[:, :1]).max() < 1e-6 < np.abs(rest - rest[:1]).max())
+
+
+def _turned(run: Run) -> Run:
+    x, out = run.inputs["x"], np.asarray(run.output)
+    return dataclasses.replace(run, inputs={"x": x.swapaxes(0, 1)}, output=out.swapaxes(0, 1))
 
 
 def _added(run: Run) -> Array:
@@ -216,6 +238,12 @@ def _losses(run: Run, pad: int) -> Iterator[tuple[str, str, float, Array]]:
         ("sum-for-mean-padding", "a sum over all places, padding included", every, 1.0),
         ("mean-over-padding", "padding left out of the sum but counted in the mean", real, 1.0 / every.size),
         ("mean-over-sentences", "a sum over places and a mean over sentences", real, 1.0 / len(targets)),
+        (
+            "mean-of-sentence-means",
+            "the mean of each sentence, then the mean of those: a word of a short sentence counts more",
+            real / np.maximum(real.sum(axis=1, keepdims=True), 1) / len(targets),
+            1.0,
+        ),
         ("first-token-dropped", "the first target left out", real & (np.arange(targets.shape[1]) > 0), None),
         (
             "last-token-dropped",

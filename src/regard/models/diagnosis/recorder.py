@@ -76,15 +76,21 @@ def recorded(built: Built, asked: Asked, *, files: frozenset[str], seed: int, **
 
 @contextlib.contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """float64 by default and a seed of our own; both are put back."""
-    before = torch.get_default_dtype()
+    """float64 by default, a seed of our own, and torch's encoder layers step by step; all are put back.
+
+    In eval() without gradients nn.TransformerEncoder would cut padding off and hand back zeros in its place, which
+    neither its own training nor any formula does.
+    """
+    before, quick = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
     torch.set_default_dtype(torch.float64)
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             yield
     finally:
         torch.set_default_dtype(before)
+        torch.backends.mha.set_fastpath_enabled(quick)
 
 
 def made(factory: Any, declared: Mapping[str, Any], *, seed: int) -> Built:

@@ -13,7 +13,7 @@ Every stage is a function of the roles, of the values so far and of its switches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,11 +55,20 @@ def embedding(roles: Roles, values: Values, switches: Switches) -> Array:
     scale = switches.get("tokens", "as they are")
     if scale in TOKEN_SCALES:
         x = x * TOKEN_SCALES[scale](width)
+    elif scale == "fixed":
+        x = x * _unnamed(roles.fixed_tokens, [1.0, *(known(width) for known in TOKEN_SCALES.values())])
     p = rows(positions_table(roles, switches, ids, width), ids)
     x = x * p if switches.get("join") == "multiplied" else x + p
     if scale == "sum scaled":
         x = x * np.sqrt(width)
     return normalised(x, switches["embedding norm"]) if switches.get("embedding norm") else x
+
+
+def _unnamed(factor: float | None, named: Iterable[float]) -> float:
+    """A fixed number in the place of a formula; NaN, which equals nothing, where it has a name of its own."""
+    if factor is None or any(np.isclose(factor, one, rtol=1e-9) for one in named):
+        return float("nan")
+    return factor
 
 
 TOKEN_SCALES: dict[str, Callable[[int], float]] = {
@@ -149,6 +158,8 @@ def attention(roles: Roles, values: Values, switches: Switches) -> Array:
     real = None if values.pad is None else ~values.pad
     scores, after = forbidden(scores, real, roles.heads, roles.hidden)
     weights = SOFTMAXES[switches.get("softmax", "keys")](scores)
+    if roles.safe:
+        weights = np.where(np.isneginf(scores).all(axis=-1, keepdims=True), 0.0, weights)
     if after is not None:
         weights = weights * after
     if switches.get("scale") == "after the softmax":
@@ -204,26 +215,27 @@ def scale(switches: Switches, width: int, roles: Roles, values: Values) -> float
     shape = next(v.shape for v in values.known.values() if v.ndim == 3)
     whole = roles.heads * width
     states = shape[-1]
-    return float(
-        {
-            "none": 1.0,
-            "after the softmax": 1.0,
-            "width": 1 / width,
-            "sqrt of all heads": whole**-0.5,
-            "all heads": 1 / whole,
-            "sqrt of the states": states**-0.5,
-            "states": 1 / states,
-            "sqrt of the batch": shape[0] ** -0.5,
-            "sqrt of the length": shape[1] ** -0.5,
-            "sqrt of the heads": roles.heads**-0.5,
-            "inverted": width**0.5,
-            "floored": 1 / max(width**0.5 // 1, 1),
-            "twice": 1 / width,
-            "fourth root": width**-0.25,
-            "per head again": max(width // roles.asked_heads, 1) ** -0.5,
-            "floored, all heads": 1 / max(whole**0.5 // 1, 1),
-        }[kind]
-    )
+    known = {
+        "none": 1.0,
+        "after the softmax": 1.0,
+        "width": 1 / width,
+        "sqrt of all heads": whole**-0.5,
+        "all heads": 1 / whole,
+        "sqrt of the states": states**-0.5,
+        "states": 1 / states,
+        "sqrt of the batch": shape[0] ** -0.5,
+        "sqrt of the length": shape[1] ** -0.5,
+        "sqrt of the heads": roles.heads**-0.5,
+        "inverted": width**0.5,
+        "floored": 1 / max(width**0.5 // 1, 1),
+        "twice": 1 / width,
+        "fourth root": width**-0.25,
+        "per head again": max(width // roles.asked_heads, 1) ** -0.5,
+        "floored, all heads": 1 / max(whole**0.5 // 1, 1),
+    }
+    if kind != "fixed":
+        return float(known[kind])
+    return _unnamed(roles.fixed_scale, [width**-0.5, *known.values()])
 
 
 Masked = tuple[Array, Array | None]

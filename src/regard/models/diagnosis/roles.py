@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.array_types import Array
-from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm
+from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm, ends_in_ones
 from regard.models.diagnosis.recording import Recording, Run
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
@@ -83,6 +83,9 @@ class Roles:
     places: dict[str, Place] = field(default_factory=dict)
     layers: int = 1
     hidden: float = -1e9  # what forbidden scores are filled with: far below every score, or -inf
+    fixed_scale: float | None = None  # the first number that scores, queries or keys are multiplied by
+    fixed_tokens: float | None = None  # the first number that the words' rows are multiplied by
+    safe: bool = False  # a softmax that gives 0 where everything is forbidden, as torch's own attention does
     attends: bool = True
     sliced: bool = False  # each head reads a slice of the states, through a matrix that all share
     asked_heads: int = 1  # what the constructor was given
@@ -105,7 +108,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     states = _width(flow, run)
     narrow = [_side(flow, triples, side, scores, contexts) for side in range(3)]
     queries, keys, values = (_on_every_slice(one, states) for one in narrow)
-    heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1))
+    heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1)) if scores else 1
     after = [
         (index, anchor)
         for index, anchor in enumerate(flow.anchors)
@@ -137,7 +140,10 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
         layers=_layers(flow, scores, contexts),
         hidden=_hidden(flow),
-        attends=bool(contexts),
+        fixed_scale=_fixed_scale(flow, scores, contexts),
+        fixed_tokens=_fixed_tokens(flow),
+        safe=any(event.op == "_safe_softmax" for event in run.events),
+        attends=bool(contexts) or recording.kind == "attention",  # a function is one, however it adds up
         sliced=sliced,
         asked_heads=int(recording.sizes.get("heads", heads)),
     )
@@ -246,7 +252,11 @@ def _columns(
     """Which columns of a packed linear are the queries', keys' or values': those whose numbers are found there."""
     anchor = flow.anchors[index]
     source = flow.value(anchor.left[0])
-    if anchor.weight is None or source.ndim < 2 or source.shape[-1] != anchor.weight.shape[0]:
+    if anchor.weight is None or source.ndim < 2:
+        return None
+    if ends_in_ones(source, len(anchor.weight) + 1, axis=-1):
+        source = source[..., :-1]
+    if source.shape[-1] != len(anchor.weight):
         return None
     made = source.reshape(-1, source.shape[-1]) @ anchor.weight
     made = made if anchor.bias is None else made + anchor.bias
@@ -350,7 +360,7 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
             one.op in ("add", "mul")
             and early
             and one.value.ndim > 0
-            and one.value.shape[-1] == width
+            and width in one.value.shape[-2:]
             and (one.parameters or one.value.ndim >= 2)
         ):
             names += one.parameters
@@ -368,8 +378,17 @@ def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
         sources = [
             b for b in recording.buffers.values() if b.ndim >= 2 and b.shape[-1] == width and b.dtype.kind == "f"
         ]
+    upright = one.value.shape[-1] == width
+    sources = [source if upright or source.ndim < 2 else source.swapaxes(-1, -2) for source in sources]
     tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
-    return tables or [_rows(one.value, width)]
+    value = _rows(one.value if upright else one.value.swapaxes(-1, -2), width)
+    return [_from_first(table, value, recording) for table in tables] or [value]
+
+
+def _from_first(table: Array, value: Array, recording: Recording) -> Array:
+    """The table; of one that holds the words and then the places, the places."""
+    words = recording.sizes.get("source_words", len(table))
+    return table[words:] if len(table) > words and contained(value, np.sort(table[words:].ravel())) else table
 
 
 def _rows(value: Array, width: int) -> Array:
@@ -424,7 +443,7 @@ def _late_biases(flow: Dataflow) -> None:
 
 
 def _is_vector(value: Array) -> bool:
-    return bool(value.ndim > 0 and value.size == value.shape[-1])
+    return bool(value.ndim > 0 and value.size == max(value.shape))
 
 
 def _eps(flow: Dataflow) -> tuple[float, ...]:
@@ -447,6 +466,35 @@ def _hidden(flow: Dataflow) -> float:
     plain = [p for event in flow.run.events for p in event.plain if isinstance(p, float)]
     infinite = -np.inf in plain or any(np.isneginf(value).any() for value in constants)
     return -np.inf if infinite else -1e9
+
+
+def _fixed_scale(flow: Dataflow, scores: list[int], contexts: list[int]) -> float | None:
+    """The first plain number that the scores, or what they are made of, are multiplied by."""
+    if not scores or not contexts:
+        return None
+    near = frozenset(scores) | flow.anchors[scores[0]].reads
+    return _first_factor(flow, near, flow.anchors[contexts[0]].order)
+
+
+def _fixed_tokens(flow: Dataflow) -> float | None:
+    """The first plain number that the words' rows are multiplied by."""
+    tokens = frozenset(i for i, anchor in enumerate(flow.anchors) if anchor.kind == "tokens")
+    first = min((anchor.order for anchor in flow.anchors if anchor.kind != "tokens"), default=len(flow.run.events))
+    return _first_factor(flow, tokens, first)
+
+
+def _first_factor(flow: Dataflow, near: Anchors, before: int) -> float | None:
+    """The first number, of a usual size, by which something made of these anchors is multiplied or divided."""
+    for event in flow.run.events[:before]:
+        live = [i for i in event.inputs if flow.nodes[i].live]
+        if event.op.rstrip("_") not in ("mul", "div") or len(live) != 1 or not flow.of(live[0]) & near:
+            continue
+        fixed = [i for i in event.inputs if i not in live and not flow.nodes[i].parameters and flow.value(i).size == 1]
+        numbers = [*event.plain, *(flow.value(i).item() for i in fixed)]
+        usual = [float(p) for p in numbers if isinstance(p, (int, float)) and 1e-6 < abs(p) < 1e6]
+        if usual:
+            return usual[0] if event.op.startswith("mul") else 1 / usual[0]
+    return None
 
 
 def _places(

@@ -111,15 +111,25 @@ class Search:
         there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
         missing = [i for i, s in enumerate(self.stages) if s in there and not there[s] and not written]
         furthest = min(missing, default=len(self.stages))
-        best = plain[0]
+        best, right = plain[0], 0
         for cost in range(IN_A_STAGE + 1):
             stops = [stop for stop in (range(1, len(self.stages)) if cost == 0 else ends) if stop <= furthest]
             for stop in stops:
                 through = [end for root in plain for end in self._through(root, stop, cost)]
+                through = [end for end in through if self._needed(end.choice.mistakes, right)]
                 best = through[0] if through and through[0].stage > best.stage else best
+            right = best.stage if cost == 0 else right
         for stop in range(best.stage + 1, min(furthest, len(self.stages) - 1) + 1):  # right after mistakes, too
             best = next(iter(self._through(best, stop, 0)), best)
         return best
+
+    def _needed(self, mistakes: tuple[Mistake, ...], right: int) -> bool:
+        """Whether no mistake is in a stage that is explained without it: where the end is not, that would be a guess.
+
+        Attention is another matter, since its numbers can be right and lie in the wrong places.
+        """
+        explained = [stage for stage in self.stages[:right] if stage not in SEGMENTS[0]]
+        return not any(one.cost and one.stage in explained for one in mistakes)
 
     def _solved(self, branches: list[Branch], place: int, left: int) -> Branch | None:
         """Fewest mistakes first within a segment; the next segment decides between those that get through it."""
@@ -298,12 +308,9 @@ UNKNOWN_TABLE = Mistake(
 def norm_choices(roles: Roles) -> list[NormChoice]:
     """Every learned pair of gain and shift with every way of normalising; torch's own way where torch does it."""
     choices: list[NormChoice] = []
-    seen: set[Any] = set()
     for index, norm in enumerate(roles.norms):
-        key = (norm.parameters, norm.eps)
-        if key in seen:
+        if any(norm.same(other) and norm.eps == other.eps for other in roles.norms[:index]):
             continue
-        seen.add(key)
         if norm.eps is not None:
             kinds = ("layer",) if norm.gain is None or norm.gain.ndim == 1 else tuple(NORM_KINDS)
             choices += [NormChoice(norm=norm, eps=norm.eps, kind=kind, index=index) for kind in (*kinds, "sentence")]

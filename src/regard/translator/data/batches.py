@@ -82,6 +82,20 @@ class Encoded:
         target = self.target[index, : int(self.target_lengths[rows].max())]
         return _batch(source.long(), target.long())
 
+    def thinned(self, share: float) -> Encoded:
+        """Every so many pairs, evenly through the split: ``share`` of them, and one at least."""
+        if share == 1:
+            return self
+        count = max(1, round(share * len(self)))
+        rows = np.arange(count) * len(self) // count
+        return Encoded(
+            source=self.source[rows],
+            target=self.target[rows],
+            source_lengths=self.source_lengths[rows],
+            target_lengths=self.target_lengths[rows],
+            kept=[self.kept[row] for row in rows],
+        )
+
     def in_order(self, size: int) -> Iterator[tuple[Whole, Batch]]:
         """All pairs in batches of ``size``, shortest targets first, with their rows: for scoring."""
         order = np.argsort(self.target_lengths, kind="stable")

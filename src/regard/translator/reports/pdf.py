@@ -24,8 +24,11 @@ _HIGHEST = BOTTOM - TOP - 90  # of a picture, so that its heading and its captio
 def report_pdf(page: str, *, title: str, author: str = "") -> bytes:
     """The PDF of a page of ours, which is given as HTML."""
     paper = Paper()
-    body = next(read_markup(page).find("body"))
-    strips = [strip for node in body.nodes() for strip in _strips(node)]
+    nodes = [*next(read_markup(page).find("body")).nodes()]
+    strips: list[Strip] = []
+    for node, after in zip(nodes, [*nodes[1:], None], strict=True):
+        leads = after is not None and after.kind == "settings"  # its words are on the sheet of what they are about
+        strips += [replace(strip, stays=True) if leads else strip for strip in _strips(node)]
     _fill(paper, strips)
     _number(paper, title)
     return paper.pdf(title=title, author=author)

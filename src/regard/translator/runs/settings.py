@@ -49,6 +49,9 @@ class DataSettings:
     longest: int = _setting(18, "pairs with more tokens on either side are dropped (two markers come on top)", least=1)
     remove_leaks: bool = _setting(False, "drop training pairs whose source sentence is in another split")
     size: int = _setting(20000, "training pairs to take (built-in corpus only, which has 20,000)", least=10, most=10**6)
+    share: float = _setting(
+        1.0, "share of the training pairs to train on; words and pretrained vectors are of all", above=0.0, most=1.0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

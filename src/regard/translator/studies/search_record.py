@@ -65,13 +65,14 @@ class Tuning(Result):
     command: str  # that trains the best settings
     cpu_seconds: float
     searched_by: str = ""  # the command of the search itself
+    share: float = 1.0  # of the training pairs, that the trials were trained on
 
     def __str__(self) -> str:
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
         states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
         lines = [
             f"{len(self.trials)} trials ({states}) in {duration(self.cpu_seconds)} of CPU time, judged by "
-            "validation perplexity counting <sos>.",
+            f"validation perplexity counting <sos>{self._thinned()}.",
             _best_line(self),
             f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
         ]
@@ -84,6 +85,9 @@ class Tuning(Result):
         if self.confirmation is not None:
             lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
         return "\n".join([*lines, "", f"Train it: {self.command}"])
+
+    def _thinned(self) -> str:
+        return "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
 
 
 def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
@@ -113,9 +117,10 @@ def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
         best=best,
         importance=importances(space, [t.changes for t in judged], [t.expected or 0.0 for t in judged]),
         confirmation=confirmation,
-        command=_train_command(folder, best),
+        command=_train_command(folder, best, settings),
         cpu_seconds=sum(t.cpu_seconds for t in trials),
         searched_by=str(about.get("command", "")),
+        share=settings.data.share,
     )
 
 
@@ -233,13 +238,14 @@ def _trial(folder: Path, frozen: Any) -> Trial:
     )
 
 
-def _train_command(folder: Path, best: Trial) -> str:
-    """Trains the best settings: from the trial's own file or, where that is on another machine, from what differs."""
+def _train_command(folder: Path, best: Trial, settings: Settings) -> str:
+    """Trains the best settings on all pairs: from the trial's own file or, where that is not here, what differs."""
     own = trial_folder(folder, best.number) / "settings.toml"
     given = [str(own)]
     if not own.exists() and (folder / START).exists():
         given = [str(folder / START), *(w for k, v in best.changes.items() for w in ("--set", change(k, v)))]
-    return shlex.join(["regard", "translator", "train", *given, "--out", "runs/best"])
+    whole = [] if settings.data.share == 1 else ["--set", "data.share=1.0"]
+    return shlex.join(["regard", "translator", "train", *given, *whole, "--out", "runs/best"])
 
 
 def _best_line(study: Tuning) -> str:

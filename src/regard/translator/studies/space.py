@@ -58,7 +58,11 @@ class Space:
     def defaults(self, settings: Settings) -> dict[str, Any] | None:
         """The settings' own values, if this space has them all."""
         values = {key: value_of(settings, key) for key in self.entries}
-        return values if all(_holds(self.entries[key], value) for key, value in values.items()) else None
+        return values if self.holds(values) else None
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether these are values of this space, one for each of its settings."""
+        return values.keys() == self.entries.keys() and all(_holds(self.entries[k], v) for k, v in values.items())
 
 
 def load_space(space: str | Path | None, settings: Settings) -> Space:

@@ -19,6 +19,9 @@ several it also depends on what the others try.
 
 Trials are judged by validation perplexity alone. The test set is opened once, by the confirmation, for which the study
 is closed.
+
+Trials may be cheap: with ``data.share`` below 1 they see a part of the training pairs only. What such a study likes
+best is then tried ``first`` by one that sees them all; a confirmation always does.
 """
 
 from __future__ import annotations
@@ -86,6 +89,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     pruner: str = "median",
     confirm: int = 0,
     seed: int = 0,
+    first: str | Path | None = None,
     storage: str | None = None,
     watch: Watch | None = None,
     say: Say | None = None,
@@ -99,7 +103,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
 
     ``confirm`` closes the study, trains the settings it started from and the best ones with that many fresh seeds, and
     scores both on the test set; of several workers one does it. The first trial is the settings themselves, where the
-    space has them.
+    space has them; then come the best of an earlier study of this space, where the folder ``first`` names one.
     """
     _check_numbers(trials, confirm, pruner)
     folder, say = Path(out), say or unheard
@@ -108,6 +112,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     where = {"storage": without_password(storage or "")}
     check_folder(folder, identity | where)
     command = without_password(command)
+    begin_with = first_tries(settings, chosen, trials, None if first is None else read_study(first))
     with contextlib.closing(open_storage(folder, storage)) as shared, shared.saying():
         data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
@@ -116,7 +121,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
         for line in shared.notes():
             say(line)
         search.agree(about)
-        search.until(trials)
+        search.until(trials, begin_with)
         if confirm:
             search.confirm(confirm, command)
     return read_study(folder, storage=storage)
@@ -138,6 +143,7 @@ class _Search:
         self.study = shared.open(create=True, pruner=_pruner(pruner, settings.training.epochs))
         self.number = -1  # of the trial that this worker has or had last
         self.taken = False  # whether another worker has that one now
+        self.begin_with: Sequence[dict[str, Any]] = []  # what a study without trials tries first
 
     def agree(self, about: dict[str, Any]) -> None:
         """Join the study of this name in the storage if it is about the same; if it is new, write down what it is."""
@@ -153,8 +159,9 @@ class _Search:
                 "an --out whose last part is another name."
             )
 
-    def until(self, trials: int) -> None:
+    def until(self, trials: int, begin_with: Sequence[dict[str, Any]]) -> None:
         """Try until there are as many trials as wanted, those of dead workers too, and wait for the living ones."""
+        self.begin_with = begin_with
         self._clean()
         self._estimate(trials)
         waiting = False
@@ -172,9 +179,10 @@ class _Search:
     def confirm(self, seeds: int, command: str) -> None:
         """The settings it started from beside the best, with seeds that took no part in the choice."""
         best = best_trial(read_trials(self.folder, self.study), self.folder)
-        chosen = self.settings.with_changes([change(k, v) for k, v in best.changes.items()])
-        variants = [Variant(name="default", settings=self.settings), Variant(name="best", settings=chosen)]
-        if chosen == self.settings:
+        start = self.settings.with_changes(["data.share=1.0"])
+        chosen = start.with_changes([change(k, v) for k, v in best.changes.items()])
+        variants = [Variant(name="default", settings=start), Variant(name="best", settings=chosen)]
+        if chosen == start:
             self.say("no trial was better than the settings it started from: there is nothing to confirm")
             return
         with self.shared.confirming() as chance:
@@ -182,9 +190,9 @@ class _Search:
                 self.say("another worker confirms the best settings, or has done it: its folder has the comparison")
                 return
             self.study.set_user_attr("closed", True)
-            first = self.settings.training.seed + 1
+            first = start.training.seed + 1
             contest(
-                self.settings, variants, range(first, first + seeds), self.folder / CONFIRM, corpus=self.data.corpus,
+                start, variants, range(first, first + seeds), self.folder / CONFIRM, corpus=self.data.corpus,
                 watch=self.watch, say=self.say, command=command,
             )  # fmt: skip
             self.study.set_user_attr("confirmed", self.shared.place)
@@ -216,8 +224,9 @@ class _Search:
             if self._tried() >= trials:
                 return False
             self._check_open()  # perhaps somebody confirmed since this worker began
-            if not before and (start := self.space.defaults(self.settings)):
-                self.study.enqueue_trial(start)
+            if not before:
+                for params in self.begin_with:
+                    self.study.enqueue_trial(params)
         self._seed(ordinal(before, min(waiting, default=len(before))), "", alone=not self._running())
         return True
 
@@ -375,6 +384,23 @@ class _Search:
             else f" after {len(epochs)} epoch{'s' * (len(epochs) != 1)}"
         )
         self.say(f"{state.lower()}{reached}" + ("" if best is None else f"; best so far {best:.2f}"))
+
+
+def first_tries(settings: Settings, space: Space, trials: int, earlier: Tuning | None) -> list[dict[str, Any]]:
+    """What a new study begins with: the settings themselves, where the space has them, then the best earlier trials."""
+    start = space.defaults(settings)
+    tries = [] if start is None else [start]
+    if earlier is None:
+        return tries
+    complete = [trial for trial in earlier.trials if trial.state == "complete"]
+    for trial in sorted(complete, key=lambda trial: trial.perplexity or 0.0):
+        if not space.holds(trial.changes):
+            raise InputError(
+                f"Trial {trial.number} of {earlier.folder} is outside this search space; give --space as it was there."
+            )
+        if trial.changes not in tries:
+            tries.append(trial.changes)
+    return tries[:trials]
 
 
 def _pruner(kind: str, epochs: int) -> Any:

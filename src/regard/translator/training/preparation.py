@@ -20,6 +20,7 @@ class Prepared:
     source: Vocabulary
     target: Vocabulary
     train: Encoded
+    fitting: int  # training pairs that are short enough; data.share says how many of them are in train
     validation: Encoded
     source_vectors: Vectors | None
     target_vectors: Vectors | None
@@ -35,12 +36,17 @@ class Prepared:
         return [
             *str(self.corpus.report).splitlines(),
             *(
-                f"{len(whole) - len(kept)} {name} pairs have too many tokens for data.longest and are left out."
+                f"{len(whole) - kept} {name} pairs have too many tokens for data.longest and are left out."
                 for name, whole, kept in [
-                    ("training", self.corpus.train, self.train),
-                    ("validation", self.corpus.validation, self.validation),
+                    ("training", self.corpus.train, self.fitting),
+                    ("validation", self.corpus.validation, len(self.validation)),
                 ]
-                if len(kept) < len(whole)
+                if kept < len(whole)
+            ),
+            *(
+                [f"It is trained on {len(self.train):,} of {self.fitting:,} training pairs (data.share)."]
+                if len(self.train) < self.fitting
+                else []
             ),
             *(f"{side} {origin}" for side, origin in vectors.items() if origin is not None),
         ]
@@ -59,12 +65,14 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
             (s.embedding.target, target, both or corpus.train.target),
         ]
     ]
-    train = encode(corpus.train, source, target, longest=s.data.longest)
+    fitting = encode(corpus.train, source, target, longest=s.data.longest)
+    train = fitting.thinned(s.data.share)
     return Prepared(
         corpus=corpus,
         source=source,
         target=target,
         train=train,
+        fitting=len(fitting),
         validation=encode(corpus.validation, source, target, longest=s.data.longest),
         source_vectors=vectors[0],
         target_vectors=vectors[1],

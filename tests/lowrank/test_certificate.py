@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import flint
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from regard.lowrank.certificate import _enclose, _skewness, certify, residual_ab
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, difference, gram
 
-VALUES = np.array([-2.0, 3.0])  # signs and order are the caller's: what is enclosed is sorted
+VALUES = np.array([2.0, -3.0])  # signs and order are the caller's: what is enclosed is sorted
 BEST = np.array([3.0, 2.0])
 
 
@@ -65,7 +66,7 @@ def test_the_rounding_of_a_quick_product_is_in_every_figure():
     """Where the factors are orthonormal, it is all that there is."""
     eye, sizes = np.eye(3), np.array([-8.0, 2.0, 1.0])  # the longest is negative
     slack = (gram(eye)[1] + 4 * U * 3) * PAY
-    assert _skewness(eye, True)[1] == pytest.approx(slack, rel=1e-12)
+    assert _skewness(eye, True)[1] == pytest.approx(slack, rel=1e-12, abs=0)
     proof = certify(eye, sizes, eye, residual=0.0, quick=True)
     for figure, least in ((proof.left, slack), (proof.right, slack), (proof.coupling, 64 * slack)):
         assert least <= figure <= least * (1 + 1e-8)
@@ -80,9 +81,11 @@ def test_the_quick_skewness_is_the_whole_symmetric_matrix():
 def test_the_residual_counts_rounding_of_products_and_of_halves():
     eye, ones = np.eye(3), np.ones(3)
     slack = difference(eye, eye, eye, quick=True)[1]
-    stated = residual_above((eye,), eye, ones, eye, quick=True)
-    assert stated == pytest.approx((slack + 4 * U * 3) * PAY, rel=1e-8)
-    assert stated >= slack + 4 * U * 3
+    for off in (0.0, 2.0**-51):
+        stated = residual_above(((1 + off) * eye,), eye, ones, eye, quick=True)
+        least = off * math.sqrt(3) + slack + 4 * U * 3
+        assert least <= stated
+        assert stated == pytest.approx(least, rel=1e-8 if not off else 0.2, abs=0)  # the slack grows a little with it
 
 
 def test_the_residual_reads_every_block_of_rows():
@@ -92,3 +95,19 @@ def test_the_residual_reads_every_block_of_rows():
     matrix = np.zeros((65, 2**16))
     matrix[0, 0], matrix[64, 7] = 1.0, 5.0
     assert residual_above((matrix,), left, np.ones(1), right, quick=True) >= 5.0
+
+
+def test_the_enclosure_is_rounded_outwards():
+    """Against balls: among so many draws, roots and products are rounded both ways."""
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        s, left, right, coupling = rng.uniform(0.1, 0.9, 4)
+        residual = 0.01 * s
+        low, high = (float(x[0]) for x in _enclose(np.array([s]), residual, left, right, coupling))
+        with flint.ctx.workprec(200):
+            s, left, right, coupling, residual = map(flint.arb, (s, left, right, coupling, residual))
+            least = max((s * s * (1 - left), s * s - coupling), key=lambda x: float(x.mid()))
+            most = min((s * s * (1 + left), s * s + coupling), key=lambda x: float(x.mid()))
+            below, above = (least * (1 - right)).sqrt() - residual, (most * (1 + right)).sqrt() + residual
+            assert not flint.arb(low) > below
+            assert not flint.arb(high) < above

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from regard.array_types import Float
 from regard.coursework.answers.checking import Stage
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
@@ -303,7 +304,7 @@ def _tried(path: Path, kind: Kind) -> None:
         read_hidden(path)
 
 
-def _eye() -> Any:
+def _eye() -> Float:
     import numpy as np
 
     return np.eye(8)

@@ -79,7 +79,7 @@ class Design(Result):
         exact = isinstance(self.certificate.query, tuple)
         return "\n".join([*lines, f"query: {_short(self.query, exact=exact)}", _checked(self.verification)])
 
-    def figure(self) -> Figure:
+    def figure(self) -> Figure | None:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
         from regard.design.pictures import sketch
 
@@ -231,7 +231,7 @@ class Ceiling(Result):
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"certificate": self.certificate.to_dict()}
 
-    def figure(self) -> Figure:
+    def figure(self) -> Figure | None:
         """Keys in the plane with the hull, and the weights under the ceiling; None for very many keys."""
         from regard.design.pictures import sketch
 

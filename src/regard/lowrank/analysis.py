@@ -43,7 +43,7 @@ class Study(Result):
         parts = (self.spectrum, self.smallest, self.truncation, self.effect, self.checked)
         return "\n\n".join(str(part) for part in parts if part is not None)
 
-    def figure(self) -> Figure:
+    def figure(self) -> Figure | None:
         """The spectrum with the cut marked, as a matplotlib figure; None for a sketch, which knows only its top."""
         from regard.lowrank.pictures import sketch
 

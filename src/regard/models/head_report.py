@@ -132,7 +132,7 @@ class Heads(Result):
     def figure(self) -> Figure:
         return self.picture()
 
-    def picture(self, measure: str = "effective") -> Any:
+    def picture(self, measure: str = "effective") -> Figure:
         """Layers down, heads across, one measure in colour: a matplotlib figure."""
         from regard.formats import nearest
         from regard.models.pictures import sketch_measure

@@ -95,7 +95,7 @@ class Extraction(Result):
             f"itself and to 0."
         )
 
-    def figure(self) -> Figure:
+    def figure(self) -> Figure | None:
         """The plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise.
 
         None where there is no angle to draw: the spans intersect, or one of them is zero.

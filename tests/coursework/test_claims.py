@@ -352,6 +352,19 @@ def test_swing_bounds_enclose_the_frequency() -> None:
     assert low[1] - 0.005 < often[1] < most + 0.005
 
 
+def test_swing_bounds_count_every_other_key() -> None:
+    """Each of the n - 2 others may come near: what they take from the bound is their number times one's chance."""
+    n, iso, spread, scale = 50, 0.01, 0.5, 8.0
+
+    def chance(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2))
+
+    win = chance(-math.log(18) / (scale * math.sqrt(spread + 4 * iso)))
+    others = (n - 2) * chance(-(scale - math.log(n - 2)) / (2 * math.sqrt(iso) * scale))
+    assert 0.1 < others < win  # they matter, and something is left
+    assert one_head_swings._sure(n, iso, spread, scale)[0] == pytest.approx(win - others, rel=1e-9)
+
+
 def test_bfloat16_holds_until_the_first_equal_pair() -> None:
     said = [verdict("positions-are-distinct", 2, length=length) for length in (84_830, 84_831)]
     assert [one.status for one in said] == [H, R]

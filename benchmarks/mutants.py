@@ -51,7 +51,7 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.design.verification": (*CERTIFICATES, "tests/design/test_forgeries.py"),
     "regard.design.combination_check": (*CERTIFICATES, "tests/design/test_forgeries.py"),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
-    "regard.lowrank.certificate": ("tests/lowrank/test_spectrum.py",),
+    "regard.lowrank.certificate": ("tests/lowrank/test_certificate.py", "tests/lowrank/test_spectrum.py"),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
 }
@@ -308,7 +308,8 @@ def _tests_of(room: str) -> tuple[str, ...]:
 
 
 def _hash(room: str, tests: Iterable[str]) -> str:
-    digest = hashlib.sha256(_source(room).read_bytes())
+    """Of a module's program, not of its comments and blank lines, and of its tests."""
+    digest = hashlib.sha256(ast.dump(ast.parse(_source(room).read_bytes())).encode())
     for test in tests:
         path = ROOT / test
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:

@@ -153,6 +153,19 @@ def test_no_drawer_of_odds_and_ends():
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
+SHARED = {  # folders of tests that stand for no folder of the package: what tests share, and what is tested as a whole
+    *("fuzz", "grammar"),
+    *("models/attention_zoo", "models/diagnosis/styles", "models/healthy", "models/mutants"),
+}
+
+
+def test_the_tests_are_where_the_source_is():
+    tests = ROOT / "tests"
+    for path in tests.rglob("*.py"):
+        folder = path.parent.relative_to(tests)
+        assert folder.as_posix() in SHARED or (HOME / folder).is_dir(), f"{folder} is no folder of src/regard"
+
+
 ALIASES = ("float64", "float32", "bool_", "floating[Any]")
 
 

@@ -14,7 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # What a person without extras can do at once, and the sentence that a verb with extras must say instead of a traceback.
 WORKS = [["--version"], ["design", "copy", "example:square", "0", "--eps", "0.1"], ["claims"]]
-REFUSED = [["translator", "train", "--out", "run"], ["lab"]]
+REFUSED = [
+    ["translator", "train", "--out", "run"],
+    ["translator", "translate", "example", "ein Hund"],
+    ["model", "audit", "my.py:build"],
+    ["lab"],
+]
 
 
 def main() -> None:

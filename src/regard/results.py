@@ -13,9 +13,12 @@ import json
 import math
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Result:
@@ -39,7 +42,7 @@ class Result:
         """The result as JSON; floats keep every digit, infinities become the strings "inf" and "-inf"."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure | None:
         """The picture as a matplotlib figure (needs ``regard[plots]``); None where there is none."""
         return None
 

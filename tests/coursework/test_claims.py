@@ -23,6 +23,7 @@ from regard.coursework.claims import (
     one_head_swings,
     order_blindness,
     singular_tail,
+    two_heads_steady,
     two_heads_two_point_noise,
     weights_are_a_distribution,
 )
@@ -350,6 +351,30 @@ def test_swing_bounds_enclose_the_frequency() -> None:
     most = 0.5 * math.erfc(math.log(9) / (scale * math.sqrt(spread + 4 * iso)) / math.sqrt(2))
     assert low[0] - 0.005 < often[0] < most + 0.005
     assert low[1] - 0.005 < often[1] < most + 0.005
+
+
+def test_swing_bounds_count_every_other_key() -> None:
+    """Each of the n - 2 others may come near: what they take from the bound is their number times one's chance."""
+    n, iso, spread, scale = 50, 0.01, 0.5, 8.0
+
+    def chance(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2))
+
+    win = chance(-math.log(18) / (scale * math.sqrt(spread + 4 * iso)))
+    others = (n - 2) * chance(-(scale - math.log(n - 2)) / (2 * math.sqrt(iso) * scale))
+    assert 0.1 < others < win  # they matter, and something is left
+    assert one_head_swings._sure(n, iso, spread, scale)[0] == pytest.approx(win - others, rel=1e-9)
+
+
+def test_weight_won_on_a_negative_draw_is_taken_off() -> None:
+    """Key a may have over 0.9 although k_a.mu_a < 0, where the other key does worse: not counted."""
+    iso, spread, scale = 0.01, 0.5, 60.0
+    value, _ = two_heads_steady._over(2, iso, scale, spread)
+    positive = 0.5 * math.erfc(-1 / math.sqrt(2 * (spread + iso)))
+    stray = (1 - positive) * 0.5 * math.erfc(math.log(9) / (math.sqrt(2 * iso) * scale))
+    assert stray > 0.01
+    said = verdict("two-heads-steady", 1, n=2, iso=iso, spread=spread, scale=scale)
+    assert said.numbers["low"] == pytest.approx((value - stray) / positive, abs=1e-5)
 
 
 def test_bfloat16_holds_until_the_first_equal_pair() -> None:

@@ -136,3 +136,25 @@ def test_a_common_shift_of_the_keys_does_not_loosen_the_bound():
 def test_bad_input_is_one_sentence(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_a_negative_scale_bounds_as_much_as_a_positive_one():
+    rng = np.random.default_rng(5)
+    matrix, x, y = rng.standard_normal((4, 3)), rng.standard_normal((5, 4)), rng.standard_normal((7, 3))
+    spectrum = lowrank.spectrum(matrix)
+    up, down = (lowrank.softmax_effect(spectrum, rank=2, inputs=x, key_inputs=y, scale=s) for s in (0.7, -0.7))
+    assert np.array_equal(up.score_bound, down.score_bound)
+    assert np.all(down.score_error <= down.score_bound)
+    assert np.all(down.variation <= down.variation_bound)
+
+
+def test_weights_of_scores_without_digits_are_not_relied_on():
+    """Scores of 1e14 are off by more than 1: that one key seems to have all the weight shows nothing."""
+    spectrum, x = lowrank.spectrum(np.diag([1.0, 0.0])), np.array([[1e7, 0.0]])
+    keys = np.array([[1e7, 0.0], [0.0, 1.0]])
+    first = lowrank.softmax_effect(spectrum, rank=1, inputs=x, key_inputs=keys)
+    effect = lowrank.softmax_effect(
+        spectrum, rank=1, inputs=x, key_inputs=keys, scale=0.5 / float(first.score_bound[0])
+    )
+    assert effect.score_bound[0] == pytest.approx(0.5, rel=1e-12)
+    assert effect.variation_bound[0] == pytest.approx(math.tanh(0.25), rel=1e-6)

@@ -180,3 +180,15 @@ SQUARE = np.eye(5)
 def test_bad_input_is_one_sentence(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_a_basis_that_is_not_orthonormal_is_paid_for():
+    """What the image and the basis are off by goes into the stated errors of every rank."""
+    found = lowrank.sketch(with_spectrum(SPECTRA["harmonic"]), rank=5, seed=1)
+    plain = found.truncate(2)
+    drifted, skewed = dataclasses.replace(found, _drift=3.0), dataclasses.replace(found, _skew=3.0)
+    assert drifted.truncate(2).spectral_error_above >= 6.0
+    assert drifted.truncate(2).frobenius_error_above >= 6.0
+    inner = math.sqrt(plain.spectral_error_above**2 - found.residual**2)  # of the sketch's own truncation
+    assert skewed.truncate(2).spectral_error_above == pytest.approx(math.hypot(found.residual, 2 * inner), rel=1e-6)
+    assert drifted.probable_spectral_error(2) >= 6.0

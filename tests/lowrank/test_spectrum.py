@@ -514,3 +514,16 @@ def test_products_of_any_size_are_known_as_well_as_of_usual_size(sizes, shape):
     product = lowrank.product_spectrum(left * sizes[0], right * sizes[1])
     assert product.error_bound < 1e-12 * product.upper[0]
     assert product.check(left * sizes[0], right * sizes[1]).answer
+
+
+@pytest.mark.parametrize("method", ["gram", "full"])
+def test_what_forming_the_factors_costs_is_stated(method, monkeypatch):
+    """At full rank nothing is left out, and the factors still are not the matrix."""
+    a = np.random.default_rng(3).standard_normal((11, 7))
+    found = lowrank.spectrum(a, method=method)
+    project = type(found)._project
+    monkeypatch.setattr(type(found), "_project", lambda self, right: (project(self, right)[0], 1.0))
+    cut = dataclasses.replace(found, _floor=0.0).truncate(7)
+    least = 1.0 if method == "gram" else 4 * 2.0**-53 * found.frobenius
+    assert cut.spectral_error_above >= least
+    assert cut.frobenius_error_above >= least

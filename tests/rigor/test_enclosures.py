@@ -235,3 +235,11 @@ def test_bad_input_is_named():
         rigor.dot_enclosure([[1.0, 2.0]], [1.0, math.nan])
     with pytest.raises(InputError, match=r"n x d matrix and d numbers, but got \(1, 2\) and \(3,\)"):
         rigor.dot_enclosure([[1.0, 2.0]], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_product_of_no_numbers_is_refused(bad):
+    with pytest.raises(InputError, match="the matrix must hold finite numbers"):
+        rigor.dot_enclosure([[1.0, bad]], [1.0, 1.0])
+    with pytest.raises(InputError, match="the vector must hold finite numbers"):
+        rigor.dot_enclosure([[1.0, 2.0]], [1.0, bad])

@@ -16,6 +16,8 @@ from regard.progress import Progress
 from regard.results import Result
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from regard.coursework.answers.jail import Tier
     from regard.coursework.answers.report import AnswerChecked
     from regard.coursework.answers.template import Template
@@ -218,7 +220,7 @@ class Answered(Result):
     def __str__(self) -> str:
         return f"{self.checked}\n\n{self.proof}"
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         return self.checked.figure()
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.coursework.sources import Source, find_set
 from regard.errors import InputError
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH = 100
 
@@ -209,7 +212,7 @@ class Checked(Result):
         each = ((one, self.by_source(one).verdict.status.value) for one in self.sources)
         return "; ".join(f"{status} for {one.name}, {one.where}" for one, status in each)
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The claim's picture, for these parameters."""
         from regard.pictures import figure
 

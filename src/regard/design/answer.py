@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.array_types import Float
 from regard.design.certificate import Certificate
@@ -13,6 +13,9 @@ from regard.design.textbook import Textbook
 from regard.design.verification import Verification
 from regard.design.wording import DIGITS, SHOWN, at_least, at_most, fraction, in_full
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PROOF = "The proof is in the certificate."
 CHECKED = "Proved, and rechecked by separate code (--details shows how). Keys are counted from 0."
@@ -76,7 +79,7 @@ class Design(Result):
         exact = isinstance(self.certificate.query, tuple)
         return "\n".join([*lines, f"query: {_short(self.query, exact=exact)}", _checked(self.verification)])
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure | None:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
         from regard.design.pictures import sketch
 
@@ -228,7 +231,7 @@ class Ceiling(Result):
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"certificate": self.certificate.to_dict()}
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure | None:
         """Keys in the plane with the hull, and the weights under the ceiling; None for very many keys."""
         from regard.design.pictures import sketch
 

@@ -78,7 +78,7 @@ def ceilings(
     scale: float = 1.0,
     progress: Progress | None = None,
 ) -> Ceilings:
-    """The ceilings of the given keys, or of all allowed ones; `unanswered` says why one is missing."""
+    """The ceilings of the given keys, or of all allowed ones; keys: n x d. `unanswered` says why one is missing."""
     array, rows, top = checked_keys(keys, allowed, scale)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
     chosen = rows.tolist() if indices is None else list(checked_indices(indices, len(array), rows))

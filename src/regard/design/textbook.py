@@ -30,7 +30,7 @@ class Textbook:
 
 
 def copying_query(keys: Float, index: int, eps: float) -> Float:
-    """q = 2 ln(n/eps) k_j: for unit keys with every other key at distance >= 1 from k_j.
+    """q = 2 ln(n/eps) k_j (d numbers): for n unit keys (n x d) with every other key at distance >= 1 from k_j.
 
     Then k_j.k_j - k_i.k_j = ||k_i - k_j||² / 2 >= 1/2, so the others' total is at most (n-1) eps/n < eps.
 
@@ -41,7 +41,7 @@ def copying_query(keys: Float, index: int, eps: float) -> Float:
 
 
 def sharing_query(keys: Float, indices: Sequence[int], eps: float) -> Float:
-    """q = T sum_S k with T = ln((n-s)/eps): for orthonormal keys; norm T sqrt(s).
+    """q = T sum_S k (d numbers) with T = ln((n-s)/eps): for orthonormal keys (n x d); norm T sqrt(s).
 
     Scores are T on S and 0 elsewhere, so each of S gets 1/(s + (n-s) e^-T) = 1/(s + eps), exactly.
 
@@ -55,7 +55,7 @@ def sharing_query(keys: Float, indices: Sequence[int], eps: float) -> Float:
 
 
 def shortest_for_orthonormal(keys: Float, indices: Sequence[int], eps: float) -> Float:
-    """The shortest query that gives each of S at least 1/(s+eps), for orthonormal keys.
+    """The shortest query (d numbers) that gives each of S at least 1/(s+eps), for orthonormal keys (n x d).
 
     q = T [ ((n-s)/n) sum_S k - (s/n) sum_rest k ], of norm T sqrt(s (n-s) / n): the same scores less their mean,
     since adding a constant to all scores changes no weight.
@@ -74,7 +74,7 @@ def shortest_for_orthonormal(keys: Float, indices: Sequence[int], eps: float) ->
 
 
 def textbook_query(keys: Float, indices: Sequence[int], eps: float) -> Textbook | None:
-    """The closed form whose assumption these keys meet (to 1e-9), or None."""
+    """The closed form whose assumption these keys (n x d) meet (to 1e-9), or None."""
     if len(keys) > keys.shape[1] and len(indices) > 1:
         return None  # more keys than dimensions: not orthonormal, and sharing has no other closed form
     n, s = len(keys), len(indices)

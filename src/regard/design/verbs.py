@@ -64,6 +64,8 @@ def share(
 ) -> Design:
     """The shortest query that gives each of s keys at least 1/(s+eps), or the best least share within `max_norm`.
 
+    keys: n x d, one key per row. indices: the s keys, counted from 0. allowed: n yes or no, all if left out.
+
     >>> found = share(np.eye(4), [0, 1], eps=0.02)   # ln(2/0.02) sqrt(2*2/4)
     >>> round(found.norm, 4), found.weights.round(3).tolist()
     (4.6052, [0.495, 0.495, 0.005, 0.005])
@@ -103,6 +105,7 @@ def copy_many(
 ) -> Designs:
     """`copy` for many keys of the same set, asked together: the same answers, several times faster.
 
+    keys: n x d, one key per row. indices: the keys to copy, counted from 0. allowed: n yes or no, all if left out.
     A key for which nothing could be certified is listed under `unanswered`; the others lose nothing by it.
 
     >>> [round(found.norm, 4) for found in copy_many(np.eye(3), [0, 2], eps=0.02)]

@@ -36,6 +36,7 @@ from regard.grading.submissions import Submission, read_submissions
 from regard.results import Result
 
 SYSTEMS = ("gradescope", "prairielearn")
+# the core; torch comes with it where a question is about a model
 NEEDED = ("numpy", "scipy", "python-flint", "joblib", "safetensors", "typer")
 SETUP = """#!/usr/bin/env bash
 # Run once, when the image is built.
@@ -116,6 +117,7 @@ def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Pack
 def _package() -> dict[str, bytes]:
     """This package's own files, without the rooms that grading does not use."""
     home = Path(regard.__file__).parent
+    # The corpus and its lists are not needed to grade, and would be most of the upload.
     kept = [path for path in sorted(home.rglob("*")) if path.is_file() and path.suffix not in (".pyc", ".gz", ".txt")]
     return {
         f"package/regard/{path.relative_to(home).as_posix()}": path.read_bytes()
@@ -128,7 +130,7 @@ def main(words: list[str], *, source: Path) -> None:
     """Grade the one submission that is there, and write what the course system reads."""
     system = words[0] if words and words[0] in SYSTEMS else "gradescope"
     base = Path(words[1]) if len(words) > 1 else Path("/autograder" if system == "gradescope" else "/grade")
-    os.chmod(source, 0o700)
+    os.chmod(source, 0o700)  # again: systems unpack archives with modes of their own
     secret = read_secret(source / "secret.txt")
     try:
         tier = Tier.LANDLOCK if "landlock" in words[2:] else safe_tier(sandbox=True)
@@ -172,6 +174,7 @@ def _about(base: Path, system: str) -> dict[str, Any]:
         said = json.loads(path.read_text(encoding="utf-8"))
         if system == "prairielearn":
             return {"student": str(said.get("variant", {}).get("id") or said.get("submitted_uid") or "student")}
+        # a group is asked the same, whoever of it hands in
         people = sorted(str(user.get("email") or user.get("id")) for user in said["users"])
         return {"student": " ".join(people)[:100] or "student", "submitted": moment(said["created_at"], "created_at")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

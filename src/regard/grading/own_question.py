@@ -54,6 +54,7 @@ def loaded(path: Path) -> ModuleType:
 def question_of(path: Path) -> Question:
     """The file as a question like those of the claims."""
     module = loaded(path)
+    # Any instance will do: only the names of its arguments are wanted.
     arguments = dict(getattr(module, "ARGUMENTS", {})) or dict.fromkeys(_made(module, path, np.eye(8), 1), "")
     levels = int(getattr(module, "LEVELS", LEVELS))
     return Question(
@@ -69,7 +70,7 @@ def question_of(path: Path) -> Question:
         judge=_judge(module, path),
         decided="Decided by the teacher's own judge.",
         may_be_none=bool(getattr(module, "MAY_BE_NONE", False)),
-        may_be_nan=True,
+        may_be_nan=True,  # the teacher's judge decides what NaN is worth
     )
 
 
@@ -106,6 +107,7 @@ def _judge(module: ModuleType, path: Path) -> Callable[..., Ruling]:
         ruled = _called(path, "judge", module.judge, dict(instance.given), answer)
         verdict, said = ruled if isinstance(ruled, tuple) and len(ruled) == 2 else (ruled, "the judge says no")
         if isinstance(verdict, (bool, np.bool_)):
+            # a plain yes or no gives the adversary nothing to climb
             return Ruling(room=1.0 if verdict else -1.0, said=str(said))
         if isinstance(verdict, (int, float, np.number)):
             return Ruling(room=float(verdict), said=str(said))

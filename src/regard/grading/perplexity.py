@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.attention import log_sum_exp
 from regard.coursework.answers import inside
 from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, checked_reply, told
 from regard.coursework.answers.tool import Tool
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from regard.grading.assignment import Task
     from regard.grading.examination import Outcome
 
-MOST_WORDS, MOST_TOKENS = 100_000, 100_000
+MOST_WORDS, MOST_TOKENS = 100_000, 100_000  # each target word is one call of the student's function
 SCORER = Tool(
     module="regard.grading.scores_inside",
     doing="A model with weights",
@@ -81,9 +82,8 @@ def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
     for source, target in hidden.pairs:
         for place, word in enumerate(target):
             answer = scores(np.array(source), np.array(target[:place], dtype=np.int64))
-            below = answer - answer.max()
-            lost += math.log(float(np.exp(below).sum())) - float(below[word])
-    return math.exp(min(lost / hidden.tokens, 700.0))
+            lost += float(log_sum_exp(answer) - answer[word])
+    return math.exp(min(lost / hidden.tokens, 700.0))  # e^710 is no float any more, and no points are left long before
 
 
 def share(perplexity: float, *, good: float, bad: float) -> float:
@@ -94,6 +94,7 @@ def share(perplexity: float, *, good: float, bad: float) -> float:
     """
     if not perplexity < bad:
         return 0.0
+    # In nats, so that going from 100 to 50 is worth as much as going from 20 to 10.
     return min(1.0, (math.log(bad) - math.log(perplexity)) / (math.log(bad) - math.log(good)))
 
 
@@ -113,7 +114,7 @@ def question_of(path: Path, *, weights: bool = False) -> Question:
         shape=lambda given: (hidden.words,),
         sizes=(),
         make=lambda latent: Instance(given={"source": np.array([0]), "prefix": np.array([], dtype=np.int64)}),
-        judge=lambda instance, answer: Ruling(room=0.0, said=""),
+        judge=lambda instance, answer: Ruling(room=0.0, said=""),  # nobody asks it
         decided="The perplexity is computed from the scores that came back.",
     )
 
@@ -151,7 +152,7 @@ def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) 
 
     try:
         reached = perplexity_of(hidden, scores)
-    except (TookTooLong, NotStarted):
+    except (TookTooLong, NotStarted):  # no fault of the answer, perhaps: the caller knows what follows
         raise
     except InputError as error:
         return failed(str(error))

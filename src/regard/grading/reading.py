@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from regard.array_types import Float
 from regard.coursework.answers.checking import Stage
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
@@ -181,7 +182,7 @@ def _ladder(
         for stage in Stage
         if stage in value
     }
-    if not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
+    if not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):  # shares like 0.1 + 0.2 + 0.7 sum to 1 up to rounding
         mistakes.add(where, f"the shares of partial must sum to 1; they sum to {sum(shares.values()):g}.")
         return default
     return shares
@@ -195,7 +196,7 @@ def _task(
     mistakes.known(where, table, OF_A_QUESTION)
     if not id.strip() or len(id) > 40 or not id.isprintable():
         mistakes.add(where, f"id must be 1 to 40 printable characters; {id!r} is not.")
-    claim, kind = _claim(where, table, mistakes), Kind.WRITTEN
+    claim = _claim(where, table, mistakes)
     kind = _kind(where, table, claim, mistakes)
     return Task(
         id=id,
@@ -303,7 +304,7 @@ def _tried(path: Path, kind: Kind) -> None:
         read_hidden(path)
 
 
-def _eye() -> Any:
+def _eye() -> Float:
     import numpy as np
 
     return np.eye(8)

@@ -58,20 +58,20 @@ def shown(text: str) -> str:
 def read_students(path: str | os.PathLike[str]) -> dict[str, Student]:
     """The list by identity; InputError names the row."""
     try:
-        text = read_file(path, most=20_000_000).decode("utf-8-sig")
+        text = read_file(path, most=20_000_000).decode("utf-8-sig")  # spreadsheets begin with a byte-order mark
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; a list of students is a CSV file with a column id.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8; save it as CSV in UTF-8.") from None
     head = text.partition("\n")[0]
-    separator = max(",;\t", key=head.count)
+    separator = max(",;\t", key=head.count)  # spreadsheets write semicolons where the decimal sign is a comma
     rows = csv.DictReader(io.StringIO(text), delimiter=separator)
     columns = {(name or "").strip().casefold(): name for name in rows.fieldnames or ()}
     if "id" not in columns:
         raise InputError(f"{path} has no column id; its first line names the columns, as in id,name,group.")
     listed: dict[str, Student] = {}
     try:
-        for number, row in enumerate(rows, 2):
+        for number, row in enumerate(rows, 2):  # line 1 names the columns
             student = _student(
                 {key: (row.get(name) or "").strip() for key, name in columns.items()}, f"{path}, line {number}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from regard.lowrank.sketches import Matrix, Sketch, SketchCheck
 from regard.lowrank.truncation import Truncation
 from regard.progress import Progress
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +43,7 @@ class Study(Result):
         parts = (self.spectrum, self.smallest, self.truncation, self.effect, self.checked)
         return "\n\n".join(str(part) for part in parts if part is not None)
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure | None:
         """The spectrum with the cut marked, as a matplotlib figure; None for a sketch, which knows only its top."""
         from regard.lowrank.pictures import sketch
 
@@ -84,7 +87,9 @@ def study_product(
     scale: float | None = None,
     name: str = "product",
 ) -> Study:
-    """As :func:`study` for ``A B^T``; ``scale`` is 1 / sqrt(columns of A) unless given, as attention has it.
+    """As :func:`study` for ``A B^T``, A (m x k) and B (n x k).
+
+    ``scale`` is 1 / sqrt(columns of A) unless given, as attention has it.
 
     >>> study_product([[1.0], [2.0]], [[2.0], [1.0]], rank=1).spectrum.singular_values.round(12).tolist()
     [5.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from regard.lowrank.truncation import Truncation
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, gamma, norm_above
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,7 +77,7 @@ class Spectrum(Result):
     name: str
     shape: tuple[int, int]
     method: str  # "gram", "full"; for products "factors" (never formed) or "formed"
-    singular_values: Float
+    singular_values: Float  # min(m, n) numbers, the largest first, as the next two
     lower: Float
     upper: Float
     frobenius: float
@@ -236,7 +239,7 @@ class Spectrum(Result):
             + "\nThe best rank k-1 has spectral error sigma_k; ||A||_F/sqrt k is never below it."
         )
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The singular values under the coursework's bound, and the energy they keep, as a matplotlib figure."""
         from regard.lowrank.pictures import sketch
 
@@ -263,7 +266,7 @@ class SpectrumCheck(Result):
     refuted: int
     of: int
     widest: float
-    lower: Float
+    lower: Float  # one per singular value, as the next
     upper: Float
 
     @property

@@ -35,7 +35,7 @@ class Sketch(Result):
     columns: int
     passes: int  # how often the matrix was read
     seed: int
-    singular_values: Float
+    singular_values: Float  # as many as columns, as the next two
     lower: Float  # <= sigma_i(A)
     upper: Float  # >= sigma_i(A)
     frobenius: float

@@ -31,8 +31,8 @@ class Truncation(Result):
     best_frobenius_error: tuple[float, float]
     spectral_error_above: float
     frobenius_error_above: float
-    left: Float = field(repr=False)
-    right: Float = field(repr=False)
+    left: Float = field(repr=False)  # m x k
+    right: Float = field(repr=False)  # n x k
     probable_spectral_error: float | None = None  # of a sketch: not exceeded unless its probes were unlucky
     failure_probability: float | None = None
 

@@ -99,7 +99,7 @@ def claimed(given: Given, *, causal: bool | None) -> Given:
     if causal is None:
         return given
     last = replace(given.streams[-1], causal=causal)
-    rest = tuple(a for a in given.assumed if "causal" not in a)
+    rest = tuple(a for a in given.assumed if "causal" not in a)  # the user has said it: nothing is assumed any more
     return replace(given, streams=(*given.streams[:-1], last), assumed=rest)
 
 
@@ -260,7 +260,7 @@ def bound(module: nn.Module, inputs: Any, label: str) -> dict[str, Any]:
         return _flat(_for_one_parameter(module, inputs))
     values = [_tensor(value) for value in (inputs if isinstance(inputs, (tuple, list)) else (inputs,))]
     named = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    if len(values) > len(named):
+    if len(values) > len(named):  # forward(*inputs) takes them by place
         if any(p.kind is p.VAR_POSITIONAL for p in parameter_names(module).values()) or not named:
             return {str(i): value for i, value in enumerate(values)}
         raise InputError(f"{label}: the example has {len(values)} inputs, and forward takes {len(named)}; give fewer.")

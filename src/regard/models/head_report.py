@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from regard.models.measures.ceilings import ARITHMETIC, HeadCeilings
 from regard.models.measures.key_swing import SwingNoise
 from regard.models.records import span
 from regard.results import Result, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CAUTION = (
     "Attention is not explanation: a large weight may carry next to nothing, and a head that is not needed may still "
@@ -85,7 +88,7 @@ class Heads(Result):
     tokens: list[str] | None = None
     notes: tuple[str, ...] = ()
     twins: dict[str, str] | None = None
-    rollout: Float | None = None
+    rollout: Float | None = None  # queries x keys
     ceilings: tuple[HeadCeilings, ...] = ()
     ranks: tuple[Result, ...] = ()
     noise: tuple[SwingNoise, ...] = ()
@@ -126,10 +129,10 @@ class Heads(Result):
             writer.writerow({key: "" if _empty(value) else value for key, value in row.items()})
         return stream.getvalue()
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         return self.picture()
 
-    def picture(self, measure: str = "effective") -> Any:
+    def picture(self, measure: str = "effective") -> Figure:
         """Layers down, heads across, one measure in colour: a matplotlib figure."""
         from regard.formats import nearest
         from regard.models.pictures import sketch_measure

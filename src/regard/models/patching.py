@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from regard.models.records import span
 from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Metric = Callable[[Any], float]
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -71,7 +74,7 @@ class Effects(Answer):
         lines = [f'{layer},"{module}",{head},{effect!r}' for layer, module, head, effect in self.table()]
         return "\n".join(["layer,module,head,effect", *lines]) + "\n"
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         from regard.models.pictures import sketch_effects
 
         return sketch_effects(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
 from regard.noise.weights import weight_moments
 from regard.progress import Progress
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCALES = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0)
 
@@ -40,19 +43,19 @@ class Comparison(Result):
     two_given_positive: float
     head_variances: tuple[float, float]  # of c_1 and c_2, the outputs of the two heads, over all draws
     head_variances_given_positive: tuple[float, float]
-    scales: Real
-    one_errors: Real
+    scales: Real  # values of T that were tried
+    one_errors: Real  # one per scale, as the next
     two_errors: Real
     lengths: Real  # values of k_0 . mu_0
     one_weight_given_length: Real  # E[weight of key 0 | k_0 . mu_0]
-    two_weight_given_length: Real
+    two_weight_given_length: Real  # one number per length, as the next two
     one_error_given_length: Real
     two_error_given_length: Real
 
     def __str__(self) -> str:
         return "\n".join([*self._setting(), *self._table(), *self._heads(), *self._why(), *self._scale_lines()])
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
         from regard.noise.pictures import comparison_figure
 

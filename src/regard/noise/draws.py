@@ -59,6 +59,7 @@ class Sampler:
             noise = (normals @ self.factor.T).reshape(-1, n, H)
         else:
             noise = np.einsum("nhk,rnk->rnh", self.factor, normals.reshape(-1, n, H))
+        # Every key starts at its first magnitude; the few that have several are moved.
         first = np.stack([law.means[0] for law in self.scores.laws])[self.scores.which]
         out = noise + first
         for column, key in enumerate(self.several):
@@ -88,13 +89,14 @@ def sobol_points(dimension: int, log2_count: int, generator: np.random.Generator
     if dimension > Sobol.MAXDIM:
         raise InputError(f"Sobol points have at most {Sobol.MAXDIM} dimensions, not {dimension}: use fewer keys.")
     points = Sobol(dimension, scramble=True, rng=generator).random_base2(log2_count)
-    out: Real = np.clip(points, 2.0**-54, 1 - 2.0**-53)
+    out: Real = np.clip(points, 2.0**-54, 1 - 2.0**-53)  # at 0 and 1 the normal quantile is infinite
     return out
 
 
 def _root(covariance: Real) -> Real:
     """Symmetric-order square root: the largest directions first, where Sobol points are best."""
     values, vectors = np.linalg.eigh(covariance)
+    # rounding leaves eigenvalues a little below 0
     values = np.where(values > 1e-14 * max(values[-1], 0.0), values, 0.0)
     out: Real = (vectors * np.sqrt(values))[:, ::-1]
     return out

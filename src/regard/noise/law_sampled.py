@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from regard.array_types import Real
+from regard.attention import log_sum_exp
 from regard.errors import InputError
 from regard.noise.draws import Sampler, seeded, sobol_points, softmax
 from regard.noise.scores import KeyLaw, Scores, grouped
@@ -55,11 +56,11 @@ class PivotLaw:
         """alpha > share says pivot > limit (sign -1, the key is the pivot) or pivot < limit (sign +1)."""
         odds = np.log1p(-share) - np.log(share)
         if self.own < 0:
-            return _lse(self.rest) - odds, -1
+            return log_sum_exp(self.rest) - odds, -1
         mine = self.rest[..., self.own]
         if self.rest.shape[-1] == 1:
             return mine + odds, 1
-        gap = _lse(np.delete(self.rest, self.own, axis=-1)) - mine - odds
+        gap = log_sum_exp(np.delete(self.rest, self.own, axis=-1)) - mine - odds
         room = np.where(gap < 0, -np.expm1(np.minimum(gap, 0.0)), 0.0)
         with np.errstate(divide="ignore"):
             return mine + odds + np.log(room), 1
@@ -79,12 +80,6 @@ class PivotLaw:
         if len(each) == 1:
             return Value(float(each[0]), ROUNDING * (1 + abs(float(each[0]))))
         return interval(each, values.shape[0] * values.shape[1])
-
-
-def _lse(s: Real) -> Real:
-    top = s.max(axis=-1, keepdims=True)
-    out: Real = top[..., 0] + np.log(np.exp(s - top).sum(axis=-1))
-    return out
 
 
 def interval(each: Real, points: int) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ from regard.noise.weights import weight_moments
 from regard.progress import Progress
 from regard.results import Result
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 JITTER = 1e-9
 
 
@@ -31,8 +34,8 @@ JITTER = 1e-9
 class OptimisedQueries(Result):
     """The best queries found: a local optimum of a non-convex problem, never worse than the designed ones."""
 
-    queries: Real
-    norms: Real
+    queries: Real  # H x d
+    norms: Real  # H numbers
     scores: Real  # q_h . mu_l, H x n
     max_norm: float
     error: float
@@ -40,7 +43,7 @@ class OptimisedQueries(Result):
     variance: float
     error_accuracy: float
     method: str
-    designed_queries: Real
+    designed_queries: Real  # H x d
     designed_error: float
     found_from: str
     starts: dict[str, float]  # what descent reached from every start, on the surrogate
@@ -65,7 +68,7 @@ class OptimisedQueries(Result):
             ]
         )
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
         from regard.noise.pictures import optimised_figure
 
@@ -88,6 +91,7 @@ def optimise(
 
     Starts: the designed queries at their best scale and at the full norm, the same with all other means pushed away,
     and ``starts`` random ones. Weak for many heads: each pair that shares noise costs a double integral at the end.
+    ``values``: n x v, one row per key; the identity if left out.
 
     >>> from regard.noise.coursework_settings import gaussian_setting
     >>> found = optimise(gaussian_setting(3), heads=2, max_norm=6.0, starts=1, points=256)

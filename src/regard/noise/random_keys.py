@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
 from regard.progress import Progress
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _HOW = {
     "enumeration": "counting every outcome",
@@ -34,17 +37,17 @@ class Study(Result):
     """The weights w = (1/H) sum_h softmax(K q_h) and the output c = V^T w of random keys.
 
     ``accuracy`` belongs to the moments: a bound for integrals and enumeration, half a 95 % interval otherwise.
-    Keys are counted from 0.
+    Keys are counted from 0. With n keys, H heads and values of width v:
     """
 
     heads: int
     target: tuple[int, ...]
-    weight_mean: Real
-    weight_covariance: Real
-    head_weight_means: Real
-    output_mean: Real
-    output_covariance: Real
-    target_output: Real
+    weight_mean: Real  # n numbers
+    weight_covariance: Real  # n x n
+    head_weight_means: Real  # H x n
+    output_mean: Real  # v numbers
+    output_covariance: Real  # v x v
+    target_output: Real  # v numbers
     error: float  # E||c - target||^2 = bias_squared + variance
     bias_squared: float
     variance: float
@@ -53,17 +56,17 @@ class Study(Result):
     accuracy: float
     share: float
     share_probability: Real  # P(w_i > share) for every key
-    share_accuracy: Real
+    share_accuracy: Real  # n numbers
     share_methods: tuple[str, ...]
     anyone_above: float | None  # P(some w_i > share), where share >= 1/2 makes these events exclusive
     quantile_levels: tuple[float, ...]
     quantiles: Real | None  # keys x levels
-    quantile_accuracy: Real | None
+    quantile_accuracy: Real | None  # keys x levels
 
     def __str__(self) -> str:
         return "\n".join([*self._moment_lines(), *self._weight_lines(), *self._share_lines()])
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
         from regard.noise.pictures import study_figure
 

@@ -113,7 +113,7 @@ def check_queries(queries: ArrayLike, dimension: int) -> Real:
 
 
 def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
-    """The law of all scores s_hl = q_h . k_l under a noise model.
+    """The law of all scores s_hl = q_h . k_l under a noise model; queries: d numbers, or H x d for H heads.
 
     >>> scores = score_laws(NoiseModel(means=np.eye(3), isotropic=0.25), [2.0, 2.0, 0.0])
     >>> len(scores.laws), scores.counts.tolist(), scores.laws[0].sd(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from regard.positions.rotary import Differences, differences
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.progress import Progress
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("sinusoidal", "rotary", "learned")
 _WAY_WORDS = {
@@ -86,7 +89,7 @@ class Positions(Result):
         target = check_target(path, ENDINGS)
         save(sketch(self, table=self._table, base=self._base), target)
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The picture at once: collisions are looked for among 2^16 positions at most."""
         from regard.positions.pictures import sketch
 

@@ -49,7 +49,7 @@ def unit_roundoff(format: str) -> float:
 
 
 def round_to(values: npt.ArrayLike, format: str) -> Float:
-    """Each number rounded to the format (nearest, ties to even), held in float64.
+    """Each number of an array of any shape rounded to the format (nearest, ties to even), held in float64.
 
     >>> round_to([257.0, 258.0, 259.0], "bfloat16").tolist()
     [256.0, 258.0, 260.0]

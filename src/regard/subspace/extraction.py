@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.rigor import exact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DELICATE = 1e-5
 USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless
@@ -92,7 +95,7 @@ class Extraction(Result):
             f"itself and to 0."
         )
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure | None:
         """The plane of the smallest angle: a sum, its two parts, and what M does to a disc of noise.
 
         None where there is no angle to draw: the spans intersect, or one of them is zero.

@@ -33,7 +33,10 @@ SWAPPED = (0, 4, 2, 3, 1)  # "the man bit the dog"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Layer:
-    """Weights of the coursework's layer; call it with X (n x d)."""
+    """Weights of the coursework's layer; call it with X (n x d).
+
+    W_Q, W_K and W_V are d x d; W_1 is d x h, b_1 has h numbers, W_2 is h x d and b_2 has d numbers.
+    """
 
     W_Q: Float
     W_K: Float

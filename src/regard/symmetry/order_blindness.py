@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from regard.symmetry.maps import DTYPES, Map, checked, prepare
 from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
 from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("equivariant", "invariant")
 _FEW = 5  # permutations that meet every sample
@@ -68,7 +71,7 @@ class Symmetry(Result):
     def _inputs(self) -> str:
         return "one input" if "copy" not in self.dtype else f"inputs of {len(SCALES)} scales"
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """What each row does when its neighbours change places, as a matplotlib figure."""
         from regard.symmetry.pictures import sketch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     )
 
 
-def _share_of(factor: float) -> Any:
+def _share_of(factor: float) -> Callable[[float, float], float]:
     def share(n: float, eps: float) -> float:
         return needed(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
 

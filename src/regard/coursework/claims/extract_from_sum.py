@@ -20,7 +20,7 @@ from regard.pictures import BLUE, GREY, ORANGE, axes
 TRIALS = 20
 
 
-def rational_orthogonal(d: int, rng: np.random.Generator) -> Any:
+def rational_orthogonal(d: int, rng: np.random.Generator) -> flint.fmpq_mat:
     """A d x d orthogonal matrix of fractions: (I - S)(I + S)^-1 with S skew and whole (Cayley)."""
     upper = np.triu(rng.integers(-3, 4, (d, d)), 1)
     skew = flint.fmpq_mat(flint.fmpz_mat((upper - upper.T).tolist()))
@@ -28,11 +28,11 @@ def rational_orthogonal(d: int, rng: np.random.Generator) -> Any:
     return (one - skew) * (one + skew).inv()
 
 
-def columns(matrix: Any, which: range) -> Any:
+def columns(matrix: flint.fmpq_mat, which: range) -> flint.fmpq_mat:
     return flint.fmpq_mat(matrix.nrows(), len(which), [matrix[i, j] for i in range(matrix.nrows()) for j in which])
 
 
-def recovering(A: Any) -> Any:
+def recovering(A: flint.fmpq_mat) -> flint.fmpq_mat:
     """The answer to check, a matrix made of A alone: M = A A^T."""
     return A * A.transpose()
 

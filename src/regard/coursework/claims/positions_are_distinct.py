@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Instance, Question, Ruling, sized, worst
@@ -152,12 +153,12 @@ def by_the_formula(rows: Any) -> Ruling:
     return Ruling(room=-float(over.max()), said=f"{said}{_named(rows, slack)}")
 
 
-def _slack(rows: Any) -> Any:
+def _slack(rows: Float) -> Float:
     """What rounding explains, row by row: a few units of the narrowest number format that holds all entries, t times as
     many for the angle at position t."""
     with np.errstate(over="ignore"):
         unit = next(u for form, u in UNITS.items() if np.array_equal(rows.astype(form), rows) or form == "float64")
-    return unit * (4 + 16 * np.arange(len(rows)))[:, None]
+    return np.asarray(unit * (4 + 16 * np.arange(len(rows)))[:, None], dtype=np.float64)
 
 
 def _named(rows: Any, slack: Any) -> str:

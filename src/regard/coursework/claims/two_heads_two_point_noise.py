@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
@@ -163,8 +164,8 @@ def orthonormal_directions(latent: Any, *, n: int, extra: int, eps: float) -> In
     return Instance(given={"directions": orthonormal(latent, n, extra), "eps": eps})
 
 
-def _keys(instance: Instance, c: float) -> Any:
-    keys = instance.given["directions"].copy()
+def _keys(instance: Instance, c: float) -> Float:
+    keys: Float = instance.given["directions"].copy()
     keys[0] *= c
     return keys
 

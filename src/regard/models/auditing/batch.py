@@ -28,6 +28,7 @@ _CURE = "Name the axis that is meant, and reshape by (batch, length, heads, widt
 def check(subject: Subject) -> Iterator[Finding]:
     """Protect the first example, then the last; then ask the first alone, and all in another order."""
     base = subject.make()
+    # Signals of two axes may be length x width as well as batch x length.
     if not base.rows and all(v.ndim < 3 for v in base.others.values() if isinstance(v, Tensor)):
         sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
         yield Finding(property=NAME, check="first example", status=Status.NOT_APPLICABLE, sentence=sentence)
@@ -72,7 +73,7 @@ def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
     for i, (mine, theirs) in enumerate(zip(base.rows, other.rows, strict=True)):
         values, keep = theirs.values.clone(), mine.keep.clone()
         values[kept] = mine.values[kept]
-        stream, shorter = subject.streams[i], max(2, mine.length - 3)
+        stream, shorter = subject.streams[i], max(2, mine.length - 3)  # a neighbour of another length, as batches have
         neighbours = [e for e in range(base.batch) if e != kept]
         if stream.masks:
             keep[neighbours[0], shorter:] = False

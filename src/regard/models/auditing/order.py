@@ -141,6 +141,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
     if not parts or len(subject.streams) > 1:
         return
     length = subject.lengths[0]
+    # The last places first: ids that are clamped or run out of their table share a position there.
     neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)][: 16 if length <= 32 else BATCH]
     pairs = [*neighbours, *(pair for pair in _alike(subject) if pair not in neighbours)]
     first = subject.make(1)
@@ -149,7 +150,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
     for example, (one, other) in enumerate(pairs):
         values[example, [one, other]] = values[example, [other, one]]
     unseen = _unseen(subject, tokens, values, pairs)
-    if unseen and len(unseen) < len(pairs):
+    if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
         (one, other), (name, module) = unseen[0], parts[0]
         yield Finding(
             property=NAME,
@@ -218,7 +219,7 @@ def _unseen(subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[
     other = question.with_rows(0, replace(question.rows[0], values=values))
     unseen = []
     for example, (i, j) in enumerate(pairs):
-        if torch.equal(tokens[0, i], tokens[0, j]):
+        if torch.equal(tokens[0, i], tokens[0, j]):  # swapping equal tokens changes nothing
             continue
         order = torch.arange(tokens.shape[1])
         order[[i, j]] = order[[j, i]]

@@ -63,6 +63,7 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
     size, rounding, scale = gaps[worst], FACTOR * noise[worst], largest(exact[worst].abs())
     share = f"{size / scale:.1g} of the largest number" if scale else "0"
     common: dict[str, Any] = {"property": NAME, "check": kind, "size": size, "rounding": rounding}
+    # What was measured, and a few units of the largest number for what so few draws have missed.
     if size <= rounding + 8 * torch.finfo(subject.coarsest).eps * scale:
         sentence = f"Against float64 the error of {kind} is {size:.2g} ({share}), no more than rounding makes."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
@@ -134,7 +135,7 @@ def _first_nan(subject: Subject, base: Question) -> Culprit | None:
 
 
 def _is_bad(record: Record) -> bool:
-    return record.nan_out and not record.nan_in
+    return record.nan_out and not record.nan_in  # it makes the first NaN, and does not only pass one on
 
 
 def _word(dtype: torch.dtype) -> str:

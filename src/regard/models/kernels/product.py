@@ -14,6 +14,7 @@ from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, 
 from regard.models.kernels.marks import Mark, Marks, seen_through
 from regard.models.records import CURVE
 
+# what modules call their number of heads
 _COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "nhead", "nheads", "heads", "head_count", "count")
 
 
@@ -128,10 +129,12 @@ def product_call(
     """The call, where this product multiplies marked weights with values."""
     left, right = args[1:3] if name == "baddbmm" else args[:2]
     marked = [marks.get(left), marks.get(right)]
+    # Weights meet values: two marked tensors, or none, are some other product.
     if (marked[0] is None) == (marked[1] is None) or not isinstance(result, Tensor):
         return None
-    turned = marked[0] is None
+    turned = marked[0] is None  # (V^T W^T)^T: some write the product the other way round
     mark = marked[1] if turned else marked[0]
+    # Times a parameter or a table, weights read no values.
     if mark is None or not mark.shaped or marks.is_constant(left if turned else right):
         return None
     operand, values, out = (right.mT, left.mT, result.mT) if turned else (left, right, result)
@@ -150,6 +153,7 @@ def summed_call(args: tuple[Any, ...], result: Result, marks: Marks, surrounding
     """The call, where this sum over the keys ends a product that was written number by number."""
     terms = marks.terms_of(args[0]) if len(args) == 2 and isinstance(result, Tensor) else None
     axis = args[1][0] if terms is not None and len(args[1]) == 1 else None
+    # A sum over anything but the keys leaves the product unfinished.
     if terms is None or axis not in (-2, args[0].dim() - 2):
         return None
     parts = (terms.weights, terms.values, result)
@@ -190,6 +194,7 @@ def find_layout(mark: Mark, operand: Tensor, stacks: int | None, around: Surroun
     """
     rows = operand.shape[0] if operand.dim() == 3 else 1
     axes = _leading(mark.shape, rows)
+    # Heads first, against the convention, only where the model and its input both say so.
     if len(axes) == 2 and axes[0] != around.batch == axes[1] and around.head_count(axes[0]) == axes[0]:
         return Layout(axes[1], axes[0], heads_first=True)
     if len(axes) >= 2:

@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.arrays import check_target
 from regard.errors import InputError
@@ -17,6 +17,9 @@ from regard.models.patterns import read_patterns
 from regard.models.records import Capture
 from regard.progress import Progress
 from regard.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Look", "look"]
 
@@ -61,7 +64,7 @@ class Look(Result):
         """Write the page to a file, whole or not at all."""
         write_file(check_target(path, (".html", ".htm")), self.page.encode())
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """One head as a heat map with its words; several as small maps, layers down and heads across."""
         from regard.models.looking.figure import sketch
 

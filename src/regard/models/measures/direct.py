@@ -26,6 +26,7 @@ from regard.models.projections import LinearMaps, read_by
 from regard.models.watching import Watch, begins
 from regard.progress import Progress
 
+# what mixes numbers across a row; norms and sums go on as usual
 _PRODUCTS = {"addmm", "mm", "linear", "bmm", "baddbmm", "convolution", "_grouped_mm", "addbmm"}
 LOGIT = "logits that the head itself adds to the token the model predicts, over the mean token"
 
@@ -96,6 +97,7 @@ class _Held(_Products):
 
     def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
         number = self.counted(name)
+        # up to the product that reads the head, nothing is held
         if number is None or number <= self.kept.read_at[self.layer]:
             return result
         return self.kept.results[number].clone()
@@ -124,7 +126,7 @@ def direct_effects(
         with first:
             usual = run_model(given.module, given.inputs)
         blocks = blocks_of([*first.modules.values()])
-        if "" in blocks:
+        if "" in blocks:  # a block without a name is the whole model: holding its products would hold the answer itself
             return "", {}, "needs layers that can be told from what reads them out; attention lies in the model itself"
         measure = _added(given, usual)
         effects, total, done = {}, sum(map(len, chosen.values())), 0

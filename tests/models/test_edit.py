@@ -92,6 +92,28 @@ def test_the_fused_kernel(how, words):
     assert torch.allclose(found, expected, atol=1e-6)
 
 
+class WrittenInto(by_hand.Plain):
+    """The product is written into a tensor that was there before."""
+
+    def forward(self, x):
+        q, k, v = self.three(x)
+        weights, made = (q @ k.transpose(2, 3) / math.sqrt(D)).softmax(-1), torch.empty_like(q)
+        torch.matmul(weights, v, out=made)
+        return self.o(made.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("how", EDITS)
+def test_a_product_that_is_written_into_a_given_tensor(how, words):
+    torch.manual_seed(0)
+    model, (given, change) = WrittenInto(), EDITS[how]
+    with edit(model, layer=0, head=2, **given):
+        found, captured = model(words), capture(model, words)
+    with torch.no_grad():
+        assert torch.allclose(found, model.o(replayed(*model.three(words), 2, change)), atol=1e-6)
+    assert captured.answer
+    assert captured.records[0].notes == ("edited: these are the weights that the layer had computed itself",)
+
+
 def test_uniform_reads_only_what_was_read(words):
     model = by_hand.FusedInside()
     with edit(model, layer=0, head=1, pattern=uniform):

@@ -134,6 +134,16 @@ class Editor(Watch):
         _remember(first_tensor(edited))
         return edited
 
+    def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        answer = super()._looked_at(func, args, kwargs, result)
+        schema = getattr(func, "_schema", None)
+        if answer is result or schema is None or not schema.is_mutable:
+            return answer
+        # Written into a tensor that the model holds (out=, or in place): what is returned is not looked at.
+        first_tensor(result).copy_(first_tensor(answer))
+        _remember(first_tensor(result))
+        return result
+
     def refuse_idle(self, change: Change) -> None:
         """An edit that changed nothing is a mistake of whoever wrote it."""
         if any(done is change for done in self.done) or not self.sites.numbers:

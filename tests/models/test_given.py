@@ -13,7 +13,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
-from regard.models.containment import contained  # noqa: E402
+from regard.models.containment import SHOWN, contained  # noqa: E402
 from regard.models.given import Given, give, load  # noqa: E402
 from regard.models.roles import Mask, Polarity  # noqa: E402
 
@@ -102,6 +102,15 @@ def test_a_file_with_and_without_an_example(file: Path) -> None:
 def test_what_a_file_does_wrong(file: Path, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load(f"{file}:{name}", limit=0.5 if name == "loops" else 20.0)
+
+
+def test_of_a_flood_only_the_beginning_is_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError, match="a million characters"):
+        load(f"{file}:floods")
+    out, shown = capsys.readouterr()
+    assert out == ""
+    assert shown.endswith("\n... what it prints more is not shown\n")
+    assert len(shown) < SHOWN + 50
 
 
 @pytest.mark.parametrize(

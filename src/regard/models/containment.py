@@ -16,7 +16,8 @@ from typing import TextIO
 
 from regard.errors import InputError
 
-FLOOD = 1_000_000  # characters printed, from which on it is a flood
+SHOWN = 20_000  # characters printed that are passed on
+FLOOD = 1_000_000  # from so many on it is a flood
 
 
 class _TooLong(BaseException):
@@ -28,16 +29,19 @@ class _Flood(BaseException):
 
 
 class _Bounded(io.TextIOBase):
-    """Passes on what is printed, to standard error, up to a bound."""
+    """Passes on what is printed, to standard error: the beginning of it, and up to a bound."""
 
     def __init__(self, target: TextIO) -> None:
         self.target, self.count = target, 0
 
     def write(self, text: str) -> int:
+        room = SHOWN - self.count
         self.count += len(text)
+        if room >= 0:
+            self.target.write(text if len(text) <= room else f"{text[:room]}\n... what it prints more is not shown\n")
         if self.count > FLOOD:
             raise _Flood
-        return self.target.write(text)
+        return len(text)
 
     def flush(self) -> None:
         self.target.flush()

@@ -209,6 +209,15 @@ UNSEEN = [
              f"{FEED}.up", "blocks.0.feed_forward.up"),
     _in_tiny("drops without asking", _second("feed_forward", unseen.DropsWithoutAsking), "determinism", FEED),
     _in_tiny("traced, reads ahead at the end", unseen.traced_leak, "causality", ""),
+    _in_tiny("the largest score ever", _second("attention", unseen.LargestEver), "determinism", SECOND),
+    _in_tiny("mask of the first call of a size", _second("attention", unseen.MaskOfTheFirstCall, tiny.Encoder),
+             "determinism", SECOND, claims=ENCODER),
+    _in_tiny("cache in float16", _second("attention", unseen.KeptInHalf), "cache", SECOND),
+    _in_tiny("cut in train() only", _second("feed_forward", unseen.CutInTraining), "gradients", f"{FEED}.down", FEED),
+    _in_tiny("every second example", _second("feed_forward", unseen.EvenPlaces), "batch", FEED),
+    _in_tiny("scaled by the length", _second("feed_forward", unseen.ByTheLength, unseen.WithoutCache), "causality",
+             FEED),
+    _in_tiny("a forward that was replaced", unseen.replaced_forward, "causality", FEED),
 ]  # fmt: skip
 
 

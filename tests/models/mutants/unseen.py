@@ -70,6 +70,71 @@ class ForgetsWhatItWrote(tiny.Attention):
         return super().hidden(scores, allowed[..., -scores.shape[-1] :])
 
 
+class LargestEver(tiny.Attention):
+    """The largest score of all calls is kept, and scores are scaled by it."""
+
+    kept = None
+
+    def scores(self, q, k):
+        made = super().scores(q, k)
+        largest = made.detach().max()
+        self.kept = largest if self.kept is None else torch.maximum(self.kept, largest)
+        return made * (1 + 1e-4 * self.kept)
+
+
+class MaskOfTheFirstCall(tiny.Attention):
+    """A mask of padding is kept as long as sizes agree."""
+
+    kept = None
+
+    def hidden(self, scores, allowed):
+        if self.kept is None or self.kept.shape != allowed.shape:
+            self.kept = allowed
+        return super().hidden(scores, self.kept)
+
+
+class KeptInHalf(tiny.Attention):
+    """Keys and values are kept in float16; without a cache nothing is lost."""
+
+    def forward(self, x, allowed, cache=None, first=0):
+        made, (k, v) = super().forward(x, allowed, cache, first)
+        return made, (k.half().to(k.dtype), v.half().to(v.dtype))
+
+
+class CutInTraining(tiny.FeedForward):
+    def forward(self, x):
+        made = super().forward(x)
+        return made.detach() if self.training else made
+
+
+class EvenPlaces(tiny.FeedForward):
+    """Every second example of a batch gets something more."""
+
+    def forward(self, x):
+        return super().forward(x) * (1 + 1e-6 * (torch.arange(len(x)) % 2).view(-1, 1, 1))
+
+
+class ByTheLength(tiny.FeedForward):
+    """A scale that is counted by all tokens, later ones too; what they are does not matter."""
+
+    def forward(self, x):
+        return super().forward(x) * (1 + 1e-6 * x.shape[1])
+
+
+class WithoutCache(tiny.Gpt):
+    def forward(self, ids):
+        return super().forward(ids)[0]
+
+
+def replaced_forward():
+    """A forward was replaced by a function that holds the old one: copies of it must not share its weights."""
+    model = tiny.Gpt().eval()
+    part = model.blocks[1].feed_forward
+    given = part.forward
+    part.forward = lambda x: given(x) + 1e-9 * x.flip(1)
+    return model
+
+
 class _Swish(torch.autograd.Function):
     """x sigmoid(x); the backward pass leaves its second term out."""
 

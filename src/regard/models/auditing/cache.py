@@ -12,16 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.auditing.experiment import View, protected, view, worst_gap
+from regard.models.auditing.experiment import View, difference, largest, protected, view, worst_gap
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Output, Question, Rows, Subject, takes
 from regard.models.auditing.trace import culprit, first_to_part, recorded
 from regard.models.containment import said
 from regard.models.given import call, original, parameter_names
+from regard.torch_arithmetic import FACTOR
 
 NAME = "cache"
 BATCH = 2  # not 1 and not 3, the steps
 _STEPS = 6  # tokens that are written with a cache, where there is room
+_SHORT = 23  # up to so many tokens, steps of 1 also begin behind the first: they pass every number of cached tokens
 _NAMES = ("past_key_values", "past_key_value", "past_kv", "kv_cache", "cache", "past", "layer_past")
 _OFFSETS = ("start_pos", "offset", "past_length", "first", "start", "cache_position", "position_offset", "past_len")
 _CAUSE = "positions that start again at 0 with every step, a mask aligned at the wrong corner, keys cached before they "
@@ -38,15 +40,28 @@ def check(subject: Subject) -> Iterator[Finding]:
             sentence = "It does not claim to be causal, so nothing can be cached."
         yield Finding(property=NAME, check="steps of 1", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
-    base = subject.make(BATCH)
-    for step in (1, 3):
-        yield _steps(subject, base, name, step)
+    base = subject.make(BATCH, lengths=_lengths(subject))
+    length = base.rows[-1].length
+    most = length - (_STEPS if length > 2 * _STEPS else 3)
+    finding = _steps(subject, base, name, step=1, first=most)
+    if finding.status == Status.PASSED and length <= _SHORT:
+        finding = _steps(subject, base, name, step=1, first=1)
+    yield finding
+    chunks = _steps(subject, base, name, step=3, first=most)
+    yield chunks
+    if subject.module is not subject.native and finding.status == chunks.status == Status.PASSED:
+        yield from _stored(subject, base, name, most)
 
 
-def _steps(subject: Subject, base: Question, name: str, step: int) -> Finding:
+def _lengths(subject: Subject) -> tuple[int, ...]:
+    """A last stream of up to _SHORT tokens: a window of the cache may fill, and go round, within them."""
+    longer = subject.longer()
+    return subject.lengths if longer is None else (*longer[:-1], min(longer[-1], _SHORT))
+
+
+def _steps(subject: Subject, base: Question, name: str, *, step: int, first: int) -> Finding:
     label = f"steps of {step}"
     last, length = len(base.rows) - 1, base.rows[-1].length
-    first = length - (_STEPS if length > 2 * _STEPS else 3)
     try:
         full = subject.ask(base)
         past = _past(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
@@ -92,6 +107,38 @@ def _steps(subject: Subject, base: Question, name: str, step: int) -> Finding:
     )
 
 
+def _stored(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
+    """A step in the model's own type: it may be off by what that type rounds, not by more."""
+    last, part = len(base.rows) - 1, _part(subject, base, first, first + 1)
+    seen = view(base, places={last: torch.arange(first, first + 1)})
+    wanted = protected(subject.ask(base), seen, last)
+    try:
+        whole = protected(subject.ask(base, wide=False), seen, last)
+        past = _past(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
+        kept = _copied(past)
+        made = _run(subject, part, name, past, first, wide=False)
+    except Exception:  # it may run in the float64 copy only
+        return
+    answers = _called_alike(wanted, [o for o in subject.outputs(made, part) if o.stream == last])
+    off = max((largest(difference(wanted[n], answers[n].double())) for n in answers if n in wanted), default=0.0)
+    usual = max(largest(difference(wanted[n], whole[n].double())) for n in wanted)
+    rounding = FACTOR * max(usual, torch.finfo(subject.coarsest).eps * max(largest(v.abs()) for v in wanted.values()))
+    if off > rounding:
+        yield Finding(
+            property=NAME,
+            check="stored",
+            status=Status.FAILED,
+            sentence=f"With {first} tokens cached, the next is {off:.2g} off in the model's own type, and without a "
+            f"cache {usual:.1g}.",
+            size=off,
+            rounding=rounding,
+            example={"cached": first, "step": 1, "words": f"{first} tokens cached, then 1 at once"},
+            culprit=_blame(subject, base, part, name, kept, first, wide=False),
+            cause="keys and values that are kept in a coarser type than the model computes in.",
+            cure="Keep them in the type of the model, or say that the cache is meant to be coarse.",
+        )
+
+
 def _called_alike(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str, Tensor]:
     """Answers by name; where a model returns its cache beside them, and they go by other names, by their order."""
     by_name = {o.name: o.values for o in answers}
@@ -117,9 +164,11 @@ def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
     return base.with_rows(len(base.rows) - 1, cut)
 
 
-def _inputs(subject: Subject, part: Question, name: str, past: Any, start: int) -> dict[str, Any]:
+def _inputs(
+    subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
+) -> dict[str, Any]:
     module = subject.module
-    found = {**subject.inputs(part), name: past}
+    found = {**subject.inputs(part, wide=wide), name: past}
     # A mask that the example carries is about the new tokens only; the past is all real.
     for mask in subject.streams[-1].masks:
         found.pop(mask.name, None)
@@ -134,9 +183,10 @@ def _inputs(subject: Subject, part: Question, name: str, past: Any, start: int) 
     return found
 
 
-def _run(subject: Subject, part: Question, name: str, past: Any, start: int) -> Any:
-    with torch.no_grad(), subject.running():
-        return call(subject.module, _inputs(subject, part, name, past, start))
+def _run(subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None) -> Any:
+    module = subject.native if wide is False else subject.module
+    with torch.no_grad(), subject.running(wide=wide):
+        return call(module, _inputs(subject, part, name, past, start, wide=wide))
 
 
 def _past(made: Any, name: str) -> Any:
@@ -157,15 +207,19 @@ def _copied(past: Any) -> Any:
     return copy.deepcopy(past)
 
 
-def _blame(subject: Subject, base: Question, part: Question, name: str, past: Any, start: int) -> Culprit | None:
+def _blame(
+    subject: Subject, base: Question, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
+) -> Culprit | None:
+    """Who parts in the step from what it does in the full run; ``wide=False``: in a step in the model's own type."""
     last, step = len(base.rows) - 1, part.rows[-1].length
     seen = view(base, places={last: torch.arange(start, start + step)})
     full_inputs = subject.inputs(base)
     full = recorded(subject, full_inputs, seen)
-    noise = [recorded(subject, full_inputs, seen, jitter=jitter) for jitter in range(2)]
+    unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
+    noise = [recorded(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(2)]
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     step_view = View(batch=part.batch, places={**others, step: None})
-    stepped = recorded(subject, _inputs(subject, part, name, past, start), step_view)
-    found = first_to_part(full, stepped, noise, subject)
+    stepped = recorded(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
+    found = first_to_part(full, stepped, noise, subject, floor=floor)
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
     return found or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

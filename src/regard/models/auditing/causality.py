@@ -45,6 +45,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and nobody claims that it does not.")
         return
     yield _finding(subject, experiment, gap)
+    if not subject.streams[-1].masks:  # where there are, the tests of padding ask it
+        yield from _shorter(subject, base)
     yield from _gradient(subject, base, length // 2, claimed)
 
 
@@ -60,6 +62,35 @@ def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
             yield measure(subject, experiment), experiment
     except Exception:  # too long for it
         return
+
+
+def _shorter(subject: Subject, base: Question) -> Iterator[Finding]:
+    """The beginning of a text alone: what its tokens get must not hang on how many follow."""
+    last, rows = len(base.rows) - 1, base.rows[-1]
+    cut = rows.length - 2
+    positions = None if rows.positions is None else rows.positions[:, :cut]
+    other = base.with_rows(last, Rows(values=rows.values[:, :cut], keep=rows.keep[:, :cut], positions=positions))
+    places = {last: torch.arange(cut)}
+    views = {"base_view": view(base, places=places), "other_view": view(other, places=places)}
+    experiment = Experiment(base=base, other=other, stream=last, **views)
+    try:
+        gap = measure(subject, experiment)
+    except Exception:  # it takes one length only
+        return
+    if gap.broken:
+        words = f"the first {cut} of {rows.length} tokens"
+        yield Finding(
+            property=NAME,
+            check="length",
+            status=Status.FAILED,
+            sentence=f"Asked alone, {words} get something else: {gap.words()}.",
+            size=gap.size,
+            rounding=gap.rounding,
+            example={"tokens": cut, "of": rows.length, "words": words},
+            culprit=blame(subject, experiment),
+            cause="a scale, a mean or a position that is counted by the length of the whole text.",
+            cure="Count by the token's own place, so that a text may grow without changing its beginning.",
+        )
 
 
 def changed_after(subject: Subject, base: Question, place: int) -> Experiment:

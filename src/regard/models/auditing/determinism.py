@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -20,8 +21,7 @@ _CURE = "Use nn.Dropout, draw noise only if self.training, and keep nothing betw
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Ask twice; then ask something else and the same a third time."""
-    short = subject.short()
-    base, between = subject.make(lengths=short), subject.make(lengths=short, draw=4)
+    base = subject.make(lengths=subject.short())
     first = _answers(subject, base)
     apart = _apart(first, _answers(subject, base))
     if apart:
@@ -31,13 +31,30 @@ def check(subject: Subject) -> Iterator[Finding]:
     if written := _written(subject, base):
         sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
         yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
-    _answers(subject, between)
+    others = _between(subject)
+    after_base = [_answers(subject, other) for other in others]
     apart = _apart(first, _answers(subject, base))
+    words = "The same question gets another answer after a question in between"
+    if not apart and not subject.is_long:
+        subject.renew()
+        apart = _apart(_answers(subject, others[0]), after_base[0])
+        words = "A question gets another answer after one of the same size than as the first"
     if apart:
-        words = "The same question gets another answer after a question in between"
         yield _failed(subject, base, "memory", apart, words)
     else:
         yield _passed("memory", "A question in between changes nothing.")
+
+
+def _between(subject: Subject) -> list[Question]:
+    """Other questions, several: what a model keeps may be the largest that it saw. The first hides its last tokens."""
+    draws = range(4, 5 if subject.is_long else 10)
+    questions = [subject.make(lengths=subject.short(), draw=draw) for draw in draws]
+    for i, (stream, rows) in enumerate(zip(subject.streams, questions[0].rows, strict=True)):
+        if stream.masks:
+            keep = rows.keep.clone()
+            keep[:, -2:] = False
+            questions[0] = questions[0].with_rows(i, replace(rows, keep=keep))
+    return questions
 
 
 def _answers(subject: Subject, question: Question) -> dict[str, torch.Tensor]:
@@ -80,10 +97,20 @@ def _failed(subject: Subject, base: Question, check: str, apart: float, words: s
 
 
 def _blame(subject: Subject, base: Question, check: str) -> Culprit | None:
-    seen, inputs = view(base), subject.inputs(base, wide=False)
+    if check == "twice":
+        return _parted(subject, base, [])
+    others = _between(subject)
+    return _parted(subject, base, others) or _parted(subject, others[0], [base], after=True)
+
+
+def _parted(subject: Subject, asked: Question, others: list[Question], *, after: bool = False) -> Culprit | None:
+    """Who first answers otherwise with other questions in between; ``after``: than a copy that was asked nothing."""
+    seen, inputs = view(asked), subject.inputs(asked, wide=False)
+    subject.renew()
     first = recorded(subject, inputs, seen, wide=False)
-    if check == "memory":
-        between = subject.make(lengths=subject.short(), draw=4)
-        recorded(subject, subject.inputs(between, wide=False), view(between), wide=False)
+    if after:
+        subject.renew()
+    for other in others:
+        recorded(subject, subject.inputs(other, wide=False), view(other), wide=False)
     again = recorded(subject, inputs, seen, wide=False)
-    return first_to_part(first, again, [], subject, promote=False)
+    return first_to_part(again, first, [], subject, promote=False)  # named by the copy that is there now

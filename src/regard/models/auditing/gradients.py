@@ -20,10 +20,12 @@ from regard.models.auditing.padding import padded, real_length
 from regard.models.auditing.subject import PAD, Question, Subject, takes, tensors_of
 from regard.models.auditing.trace import culprit
 from regard.models.containment import said
+from regard.models.copies import copied
 from regard.models.given import call, original
 
 NAME = "gradients"
 _STEP = 1e-6
+_TRIES = 8  # forwards in train(): a layer that is dropped half of the time is seen in one of them
 _STEPS = (_STEP, 10 * _STEP, _STEP / 100)  # a choice that a long step changes, a short one leaves
 _SHARE = 1e-2  # of the largest gradient: smaller ones count for less, lest their step be too long
 _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promises
@@ -48,6 +50,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
         if wide:
             yield _promise(subject, base, list(wanted.values()), grads)
+        yield from _in_training(subject, base, {n for n, g in zip(wanted, grads, strict=True) if g is not None})
         yield from _beside_padding(subject, wanted, wide=wide)
         return
     if "train()" in failed or "training" in failed:
@@ -92,6 +95,7 @@ def _backward(
     *,
     wide: bool,
     seen: View | None = None,
+    module: nn.Module | None = None,
 ) -> list[Tensor | None]:
     def ended(module: nn.Module, args: Any, output: Any) -> None:
         ran.setdefault(id(module), len(ran))
@@ -99,15 +103,22 @@ def _backward(
     handle = register_module_forward_hook(ended)
     try:
         with torch.enable_grad(), subject.running(wide=wide):
-            loss = _loss(subject, base, wide=wide, seen=seen)
+            loss = _loss(subject, base, wide=wide, seen=seen, module=module)
             return list(torch.autograd.grad(loss, wanted, allow_unused=True))
     finally:
         handle.remove()
 
 
-def _loss(subject: Subject, base: Question, *, wide: bool = True, seen: View | None = None) -> Tensor:
+def _loss(
+    subject: Subject,
+    base: Question,
+    *,
+    wide: bool = True,
+    seen: View | None = None,
+    module: nn.Module | None = None,
+) -> Tensor:
     """A random sum of everything that comes out, or of the part of it that is protected."""
-    module = subject.module if wide else subject.native
+    module = module or (subject.module if wide else subject.native)
     without = {"use_cache": False} if takes(module, "use_cache") else {}  # some write their state in place
     made = call(module, {**subject.inputs(base, wide=wide), **without})
     generator = torch.Generator().manual_seed(9)
@@ -155,6 +166,36 @@ def _reach(
     zero = [n for n, g in grads.items() if g is not None and not bool(g.any())]
     words = f", {len(zero)} of them all 0 here ({zero[0]})" if zero else ""
     yield _finding("reach", Status.PASSED, f"All {len(grads)} weights get a gradient{words}.")
+
+
+def _in_training(subject: Subject, base: Question, reached: set[str]) -> Iterator[Finding]:
+    """In train() too: a gradient may be cut there only. Layers may be dropped at random, so several tries."""
+    module = copied(subject.native).train()
+    root = original(module)
+    wanted = {n: p for n, p in root.named_parameters() if n in reached}
+    missing, ran = set(reached), dict[int, int]()
+    with torch.random.fork_rng(devices=[]):
+        for seed in range(_TRIES):
+            torch.manual_seed(seed)
+            try:
+                grads = _backward(subject, base, list(wanted.values()), ran, wide=False, module=module)
+            except Exception:  # it wants targets in train(), or more examples
+                return
+            missing &= {n for n, g in zip(wanted, grads, strict=True) if g is None}
+            if not missing:
+                return
+    owners = [o for o in {n.rpartition(".")[0] for n in missing} if id(root.get_submodule(o)) in ran]
+    last = max(owners, key=lambda o: ran[id(root.get_submodule(o))], default="")
+    names = sorted(missing)
+    yield _finding(
+        "train",
+        Status.FAILED,
+        f"In train() {len(names)} weights never get a gradient, though they do in eval(): {', '.join(names)[:120]}.",
+        example={"parameters": names, "words": ", ".join(names[:3])},
+        culprit=culprit(original(subject.native).get_submodule(last), subject),
+        cause="a .detach() or torch.no_grad() that only training goes through, or a layer that is always dropped.",
+        cure="Let training and evaluation compute the same, but for dropout.",
+    )
 
 
 def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: bool) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ works in a narrower one. The narrower types are reported.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Question, Subject
 from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
 from regard.models.containment import said
+from regard.models.copies import copied
 from regard.models.given import call, original
 from regard.torch_arithmetic import FACTOR
 
@@ -106,7 +106,7 @@ def _narrower(subject: Subject, base: Question, exact: dict[str, Tensor], dtype:
 
 
 def _run_in(subject: Subject, base: Question, dtype: torch.dtype) -> dict[str, Tensor]:
-    module = copy.deepcopy(subject.native).to(dtype)
+    module = copied(subject.native).to(dtype)
     inputs = {k: _cast(v, dtype) for k, v in subject.inputs(base, wide=False).items()}
     with torch.no_grad(), subject.running(wide=False):
         return {o.name: o.values.double() for o in subject.outputs(call(module, inputs), base)}

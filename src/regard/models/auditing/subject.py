@@ -8,7 +8,6 @@ them a size that the model's weights have.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.containment import said
+from regard.models.copies import copied
 from regard.models.devices import first_device
 from regard.models.given import Given, call, original, parameter_names
 from regard.models.roles import Stream
@@ -94,7 +94,7 @@ class Subject:
         self.lengths = self._usual if length is None else self._sizes(length)
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
-        self.names = {id(m): n for n, m in original(self.native).named_modules()}
+        self.names = _names(self.native)
         self._check_runs()
         self._widen()
 
@@ -297,15 +297,21 @@ class Subject:
             self.module, self.wide = self.native, True
             return
         try:
-            self.module = copy.deepcopy(self.native).to(torch.float64)
-            names = {id(m): n for n, m in original(self.module).named_modules()}
+            self.module = copied(self.native).to(torch.float64)
             self.wide = True
             answers = self.ask(self.make())
             if not all(o.values.dtype is torch.float64 for o in answers):
                 raise InputError("its answers are narrower all the same")
-            self.names.update(names)
+            self.names |= _names(self.module)
         except Exception as error:  # whatever stops it, the model itself can still be tested
             self.module, self.wide, self.why_not_wide = self.native, False, said(error)
+
+    def renew(self) -> None:
+        """The copy in the model's own type anew, without what earlier calls left behind in it."""
+        alone = self.module is self.native
+        self.native = _eval_copy(self.given.module)
+        self.module = self.native if alone else self.module
+        self.names = _names(self.native) | _names(self.module)
 
     def _sizes(self, wanted: int | None) -> tuple[int, ...]:
         taken = {int(s) for p in self.given.module.parameters() for s in p.shape} | {BATCH}
@@ -348,12 +354,16 @@ def _coarsest(module: nn.Module) -> torch.dtype:
 def _eval_copy(module: nn.Module) -> nn.Module:
     """A copy in eval() mode, so that the model that was given is left as it was."""
     try:
-        return copy.deepcopy(module).eval()
+        return copied(module).eval()
     except Exception as error:
         raise InputError(
             f"{type(module).__name__} cannot be copied ({said(error)}), and an audit works on a copy; keep no "
             "tensors with gradients or open files in its attributes."
         ) from None
+
+
+def _names(module: nn.Module) -> dict[int, str]:
+    return {id(m): name for name, m in original(module).named_modules()}
 
 
 def _as(value: Any, dtype: torch.dtype) -> Any:

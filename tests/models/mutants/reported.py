@@ -1,7 +1,8 @@
 """Faults of attention that people reported in public projects, each rebuilt in a small model of tests/models/healthy.
 
-Kinds and what would show each were written down before an audit was run on it: a property of the audit, or None where
-only a comparison with the right model tells. The code is ours; of a report only the fact is taken.
+The kinds are the seven of the study "Why attention fails" (docs/models-wild.md), the sorting is ours. What would show
+each was written down before an audit was run on it: a property of the audit, or None where only a comparison with the
+right model tells. The code is ours; of a report only the fact is taken.
 """
 
 from __future__ import annotations
@@ -84,6 +85,13 @@ class SafeAttention(tiny.Attention):
         return torch.softmax(scores, -1) * self.any
 
 
+class LengthsIgnored(tiny.Attention):
+    """The lengths of the examples are taken and not used."""
+
+    def hidden(self, scores, allowed):
+        return scores
+
+
 class HiddenByANumber(tiny.Attention):
     """Hidden keys get -1e5, and biases put the scores of a head below that."""
 
@@ -102,7 +110,30 @@ class LargeScores(HiddenByANumber):
         return tiny.Attention.hidden(self, scores, allowed)
 
 
-# heads
+# projections and heads
+
+
+class Fused(tiny.Attention):
+    """One projection for queries, keys and values."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(tiny.WIDTH, 3 * tiny.WIDTH)
+        del self.q, self.k, self.v
+
+    def forward(self, x, allowed, cache=None, first=0):
+        q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
+        k, v = self.remembered(k, v, cache)
+        mixed = self.weights(self.hidden(self.scores(q, k), allowed)) @ v
+        return self.out(mixed.transpose(1, 2).flatten(2)), (k, v)
+
+
+def adapted_beside_it():
+    """What is to be trained hangs on the projection of queries that was there before the three were fused."""
+    model = tiny.Gpt(attention=Fused).eval()
+    for block in model.blocks:
+        block.attention.q = nn.Linear(tiny.WIDTH, tiny.WIDTH)
+    return model
 
 
 class MergedWithoutTranspose(tiny.Attention):
@@ -198,7 +229,44 @@ class HalvesForPairs(tiny.RotaryAttention):
         return super().rotate(x[..., [*order, *range(2 * half, x.shape[-1])]], first)
 
 
+class Relative(tiny.Attention):
+    """A learned number for every distance and head; the model had six heads, and these are kept."""
+
+    kept = (1, 3, 4, 5)
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.linspace(-2, 2, 6 * (2 * tiny.PLACES + 1)).cos().view(6, -1) * 3)
+
+    def distance(self, queries, keys):
+        places = torch.arange(keys)
+        return places[None] - places[-queries:, None]
+
+    def scores(self, q, k):
+        away = self.distance(q.shape[2], k.shape[2]) + tiny.PLACES
+        return super().scores(q, k) + self.bias[list(self.kept)][:, away]
+
+
+class RowsOfPrunedHeads(Relative):
+    kept = (0, 1, 2, 3)
+
+
 # caches
+
+
+class NoDistanceInAStep(Relative):
+    def distance(self, queries, keys):
+        away = super().distance(queries, keys)
+        return away if queries == keys else torch.zeros_like(away)
+
+
+class StepWithoutItself(tiny.Attention):
+    """With a cache, a token reads those before it and not itself."""
+
+    def hidden(self, scores, allowed):
+        queries, keys = scores.shape[-2:]
+        itself = torch.ones(queries, keys, dtype=torch.bool).triu(keys - queries)
+        return super().hidden(scores, allowed & ~itself if queries < keys else allowed)
 
 
 class FirstKeyNeverWritten(tiny.Attention):
@@ -222,6 +290,16 @@ class Windowed(tiny.Attention):
 
 class WindowOneTooWide(Windowed):
     width = WINDOW + 1
+
+
+class RolledTooEarly(Windowed):
+    """The oldest key is dropped when the window is just full, one step before it must be."""
+
+    def hidden(self, scores, allowed):
+        queries, keys = scores.shape[-2:]
+        if queries < keys == WINDOW:
+            allowed = allowed & (torch.arange(keys) > 0)
+        return super().hidden(scores, allowed)
 
 
 class WindowLargerThanItsCache(WindowOneTooWide):
@@ -300,7 +378,7 @@ _GPT, _ENCODER = _gpt(tiny.Attention), _encoder(tiny.Attention)
 
 FAULTS = [
     *_faults(
-        "masks",
+        "attention masking",
         ("octo-models/octo#75", "one key too many may be read", _late(OneKeyTooMany), _GPT, "causality", SECOND),
         ("lsdefine/attention-is-all-you-need-keras#36", "the mask of another example",
          _encoder(MaskOfAnotherExample), _ENCODER, "batch", FIRST),
@@ -308,18 +386,37 @@ FAULTS = [
          _causal_encoder(NanInBackward), _causal_encoder(SafeAttention), "gradients", SECOND),
         ("TransformerLensOrg/TransformerLens#385", "hidden by a number that scores fall below",
          _gpt(HiddenByANumber), _gpt(LargeScores), "causality", FIRST),
+        ("jax-ml/jax#23349", "lengths that hide nothing", _encoder(LengthsIgnored), _ENCODER, "padding", FIRST),
     ),
     *_faults(
-        "heads",
+        "QKV projection",
         ("reczoo/FuxiCTR#30", "split by a view alone", _encoder(SplitWithoutTranspose), _ENCODER, "padding", FIRST),
         ("jsbaan/transformer-from-scratch#4", "merged by a view alone", _late(MergedWithoutTranspose), _GPT,
          "causality", SECOND),
         ("hackiey/QAnet-pytorch#2", "heads taken for examples", _late(HeadsBeforeExamples), _GPT, "batch", SECOND),
         ("TransformerLensOrg/TransformerLens#1593", "keys of a group repeated apart", _gpt(GroupsApart),
          _gpt(Grouped), None),
+        ("huggingface/diffusers#11903", "trained beside the fused projection", adapted_beside_it, _gpt(Fused), None),
     ),
     *_faults(
-        "scores",
+        "attention kernel",
+        ("pytorch/pytorch#108108", "is_causal aligned at the top left", _gpt(TopLeft), _gpt(tiny.FusedAttention),
+         "cache", FIRST),
+        ("pytorch/pytorch#124464", "weights dropped in eval()", _gpt(DropsInEval), _gpt(tiny.FusedAttention),
+         "determinism", FIRST),
+    ),
+    *_faults(
+        "positional encoding",
+        ("pytorch tutorial, batch first", "the row of the example, not of the place",
+         _gpt(tiny.Attention, positions=RowOfTheExample), _GPT, "batch", "positions"),
+        ("huggingface/transformers#25199", "rotation of halves for pairs",
+         _gpt(HalvesForPairs, positions=tiny.NoPositions), _gpt(tiny.RotaryAttention, positions=tiny.NoPositions),
+         None),
+        ("huggingface/transformers#17886", "rows of the bias of heads that were pruned", _gpt(RowsOfPrunedHeads),
+         _gpt(Relative), None),
+    ),
+    *_faults(
+        "attention score",
         ("facebookresearch/detr#247", "one softmax over all heads", _encoder(SoftmaxOverAllHeads), _ENCODER,
          "weights", FIRST),
         ("FudanNLP/fastNLP#254", "softmax over a fixed axis", _encoder(SoftmaxOverAxisTwo), _ENCODER, "weights",
@@ -328,32 +425,28 @@ FAULTS = [
         ("ml-explore/mlx-swift-examples#99", "another scale", _gpt(Unscaled), _GPT, None),
     ),
     *_faults(
-        "positions",
-        ("pytorch tutorial, batch first", "the row of the example, not of the place",
-         _gpt(tiny.Attention, positions=RowOfTheExample), _GPT, "batch", "positions"),
-        ("huggingface/transformers#25199", "rotation of halves for pairs",
-         _gpt(HalvesForPairs, positions=tiny.NoPositions), _gpt(tiny.RotaryAttention, positions=tiny.NoPositions),
-         None),
-    ),
-    *_faults(
-        "caches",
+        "KV cache",
         ("TrenTorch/TrenTorch#192", "the first key never written", _late(FirstKeyNeverWritten), _GPT, "cache",
          SECOND),
         ("ml-explore/mlx-lm#390", "a window larger than its cache", _gpt(WindowLargerThanItsCache),
          _gpt(WindowOneTooWide), "cache", FIRST),
         ("microsoft/unilm#1612", "a step reads new keys only", _gpt(ReadsNewKeysOnly), _GPT, "cache", FIRST),
+        ("huggingface/transformers#19045", "no distance with a cache", _gpt(NoDistanceInAStep), _gpt(Relative),
+         "cache", FIRST),
+        ("lucidrains/native-sparse-attention-pytorch#20", "a step that does not read itself",
+         _gpt(StepWithoutItself), _GPT, "cache", FIRST),
+        ("huggingface/transformers#37574", "a full window drops its oldest key", _gpt(RolledTooEarly),
+         _gpt(Windowed), "cache", FIRST),
     ),
     *_faults(
-        "kernels",
-        ("pytorch/pytorch#108108", "is_causal aligned at the top left", _gpt(TopLeft), _gpt(tiny.FusedAttention),
-         "cache", FIRST),
+        "attention variant",
         ("huggingface/transformers#39408", "a window one too wide", _gpt(WindowOneTooWide), _gpt(Windowed), None),
         ("proger/hippogriff#7", "a window that is none", _GPT, _gpt(Windowed), None),
+        ("huggingface/transformers#35896", "windows in the layers that should have none", _late(Windowed),
+         lambda: tiny.Gpt(attention=second(tiny.Attention, Windowed)).eval(), None),
     ),
     *_faults(
-        "evaluation",
-        ("pytorch/pytorch#124464", "weights dropped in eval()", _gpt(DropsInEval), _gpt(tiny.FusedAttention),
-         "determinism", FIRST),
+        "none of them",
         ("NVIDIA/Megatron-LM#411", "eval() switches dropout off for ever",
          lambda: tiny.Gpt(feed_forward=DropoutLostForEver).eval(), _GPT, None),
     ),

@@ -158,8 +158,8 @@ def read_capture(path: str | os.PathLike[str]) -> Capture:
     if not file.is_file():
         raise InputError(f"{os.fspath(path)!r}: there is no such file; give a .safetensors file that a capture wrote.")
     facts = _facts(file)
+    _check_numbers(file, facts["crc32"])
     data = np.memmap(file, dtype=np.uint8, mode="r")
-    _check_numbers(data, facts["crc32"], file)
     try:
         names = set(facts["tensors"])
         records = [_read_record(data, n, about, names, file) for n, about in enumerate(facts["records"])]
@@ -194,13 +194,18 @@ def _facts(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} is damaged: its facts cannot be read; capture it again.") from None
 
 
-def _check_numbers(data: npt.NDArray[np.uint8], wanted: str | None, file: Path) -> None:
-    """Compare the numbers with their checksum, a piece at a time; files of earlier versions have none."""
+def _check_numbers(file: Path, wanted: str | None) -> None:
+    """Compare the numbers with their checksum; files of earlier versions have none.
+
+    They are read a piece at a time and not through a map of the file, whose pages would count as ours.
+    """
     if wanted is None:
         return
-    checksum, start = 0, 8 + int.from_bytes(data[:8].tobytes(), "little")
-    for begin in range(start, len(data), _PIECE):
-        checksum = zlib.crc32(data[begin : begin + _PIECE].data, checksum)
+    checksum, piece = 0, bytearray(_PIECE)
+    with open(file, "rb") as stream:
+        stream.seek(8 + int.from_bytes(stream.read(8), "little"))
+        while size := stream.readinto(piece):
+            checksum = zlib.crc32(memoryview(piece)[:size], checksum)
     if str(checksum) != wanted:
         raise InputError(f"{file} is damaged: its numbers are not those that were written; capture it again.")
 

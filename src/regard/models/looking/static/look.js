@@ -11,7 +11,9 @@ import { makeReadings } from "./readings.js";
 import { makeChips, makeControls, makeHelp } from "./controls.js";
 
 const MANY = 600; // words on a side of the lines
-const TILE = 1024, LATER = 150; // a tall picture stands on several canvases; those out of sight are drawn so many ms later
+// A tall picture stands on several canvases; those out of sight are drawn so many ms later. Canvases as high as this show no
+// seam: a browser halves lines that are longer than some 500 pixels, and where all are halved at one height, it is seen.
+const TILE = 512, LATER = 150;
 
 /** Draw a page into `root`; `letters(name)` gives a stream. `dress`: who else decides between light and dark; `begin`: a state to go on from. */
 export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {

@@ -53,6 +53,22 @@ def test_a_declared_argument_makes_it_a_translator() -> None:
     assert kind_of(Mine, {"this": "source_words", "that": "target_words"}) == "translator"
 
 
+def test_a_class_with_fixed_sizes_is_a_translator() -> None:
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(50, 24), nn.Embedding(9, 24)
+            self.layer = nn.TransformerEncoderLayer(24, 3, 29, batch_first=True)
+            self.out = nn.Linear(24, 41)
+
+        def forward(self, ids):
+            n, t = ids.shape
+            return self.out(self.layer(self.words(ids) + self.places(torch.arange(t).expand(n, t))))
+
+    assert record(Fixed).kind == "translator"
+    assert names(Fixed) == []
+
+
 def loops(queries, keys, values):
     rows = torch.zeros(*queries.shape[:-1], values.shape[-1])
     for i in range(queries.shape[-2]):

@@ -53,6 +53,72 @@ def test_a_declared_argument_makes_it_a_translator() -> None:
     assert kind_of(Mine, {"this": "source_words", "that": "target_words"}) == "translator"
 
 
+def test_a_class_with_fixed_sizes_is_a_translator() -> None:
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(50, 24), nn.Embedding(9, 24)
+            self.layer = nn.TransformerEncoderLayer(24, 3, 29, batch_first=True)
+            self.out = nn.Linear(24, 41)
+
+        def forward(self, ids):
+            n, t = ids.shape
+            return self.out(self.layer(self.words(ids) + self.places(torch.arange(t).expand(n, t))))
+
+    assert record(Fixed).kind == "translator"
+    assert names(Fixed) == []
+
+
+class Stock(nn.Module):
+    """A translator of torch's own layer; its forward is in the classes below."""
+
+    def __init__(self, src_vocab, tgt_vocab, d_model=22, nhead=2, d_hid=29, max_len=7, batch_first=True):
+        super().__init__()
+        self.words, self.places = nn.Embedding(src_vocab, d_model), nn.Embedding(max_len, d_model)
+        self.layer = nn.TransformerEncoderLayer(d_model, nhead, d_hid, batch_first=batch_first)
+        self.out = nn.Linear(d_model, tgt_vocab)
+
+    def states(self, ids):
+        return self.words(ids) + self.places(torch.arange(ids.shape[1]))
+
+
+class TimeFirst(Stock):
+    def forward(self, ids):
+        self.layer.self_attn.batch_first = False
+        return self.out(self.layer(self.words(ids) + self.places(torch.arange(len(ids)))[:, None]))
+
+
+class WithLengths(Stock):
+    def forward(self, ids, lengths):
+        return self.out(
+            self.layer(self.states(ids), src_key_padding_mask=torch.arange(ids.shape[1]) >= lengths[:, None])
+        )
+
+
+class WithMask(Stock):
+    def forward(self, ids, padding_mask):
+        return self.out(self.layer(self.states(ids), src_key_padding_mask=padding_mask))
+
+
+class WithTargets(Stock):
+    def forward(self, ids, targets):
+        return self.out(self.layer(self.states(ids)))
+
+
+def test_another_order_of_axes_is_one_departure_and_not_two_mistakes() -> None:
+    assert names(TimeFirst) == ["time-first"]
+
+
+@pytest.mark.parametrize("kind", [WithLengths, WithMask])
+def test_lengths_are_counted_and_a_mask_may_be_none(kind) -> None:
+    assert names(kind) == []
+
+
+def test_a_forward_that_must_have_something_else_is_refused() -> None:
+    with pytest.raises(InputError, match="give it a default, as in targets=None"):
+        record(WithTargets)
+
+
 def loops(queries, keys, values):
     rows = torch.zeros(*queries.shape[:-1], values.shape[-1])
     for i in range(queries.shape[-2]):

@@ -123,8 +123,8 @@ def chosen_arguments(
         elif parameter.default is parameter.empty:
             raise InputError(
                 f"The constructor's argument {parameter.name!r} has no default and no name that is known; say what it "
-                f"means in the file, as in {DECLARE % (parameter.name, 'source_words')} (one of {', '.join(SIZES)}, or "
-                "a value)."
+                f"means in the file, as in {DECLARE % (parameter.name, 'source_words')}, or target_words, width, "
+                "heads, head_width, inner, longest, or a value of your own."
             )
     for name in declared:
         if name not in {parameter.name for parameter in known}:

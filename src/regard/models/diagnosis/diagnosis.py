@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,7 @@ def diagnose(
     named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]
     named += [told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
     named += _padding(match, recording, padding)
-    named = _without_echoes(named)
+    named = _time_first(_without_echoes(named))
     raised = recording.runs[0].raised
     difference, smallest = _difference(match, recording, stages) if not match.complete else (None, None)
     return Diagnosis(
@@ -198,6 +198,21 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[Named]:
             weight=Weight.MISTAKE.value,
         )
     ]
+
+
+def _time_first(named: list[Named]) -> list[Named]:
+    """Places and attention along the first axis, both: not two mistakes, but another order of axes."""
+    both = [one for one in named if one.name in ("positions-by-sentence", "attention-between-sentences")]
+    if len(both) < 2:
+        return named
+    turned = replace(
+        both[0],
+        name="time-first",
+        said="the first axis is taken for time: ids (T, N) where (N, T) is given",
+        instead="ids (N, T) and scores (N, T, words); ids.T at the beginning and a transpose at the end do it",
+        weight=Weight.DEPARTURE.value,
+    )
+    return [turned, *(one for one in named if one not in both)]
 
 
 def _without_echoes(named: list[Named]) -> list[Named]:

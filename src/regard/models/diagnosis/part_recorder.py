@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.diagnosis import draws
-from regard.models.diagnosis.construction import PLACES, SIZES, Built, plain_name, role_of
+from regard.models.diagnosis.construction import PLACES, SIZES, Built, build, plain_name, role_of
 from regard.models.diagnosis.dataflow import Dataflow
 from regard.models.diagnosis.draws import SHAPES
 from regard.models.diagnosis.recorder import (
@@ -39,6 +39,8 @@ def record(
     """Record whatever it is: a class, a module or a function."""
     declared = declared or {}
     kind = declared.get("kind") or kind_of(thing, declared.get("arguments"))
+    if "kind" not in declared and inspect.isclass(thing) and _has_tables(thing, declared, seed):
+        kind = "translator"
     if kind not in KINDS:
         raise InputError(f"REGARD says that the kind is {kind!r}; it must be one of {', '.join(KINDS)}.")
     title = name or getattr(thing, "__name__", type(thing).__name__)
@@ -77,6 +79,16 @@ def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
     if "source_words" in roles:
         return "translator"
     return "attention" if len(names) >= 3 else "translator"
+
+
+def _has_tables(thing: Any, declared: Mapping[str, Any], seed: int) -> bool:
+    """Whether a class whose arguments name no width, because its sizes are fixed, makes a model with tables to read."""
+    arguments = declared.get("arguments", {})
+    if any(arguments.get(p, role_of(p)) == "width" for p in inspect.signature(thing).parameters):
+        return False
+    with drawn_from(seed):
+        model = build(thing, declared).model
+    return isinstance(model, nn.Module) and any(isinstance(m, nn.Embedding) for m in model.modules())
 
 
 # modules

@@ -7,6 +7,7 @@ are 1 and two norms look like one, which would hide mistakes. Frozen parameters 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,7 +48,8 @@ def record_model(
         pad = declared.get("pad", pad)
         padding = known_padding(model, files, seed) if pad is None else int(pad)
         asked = Asked(
-            make=lambda shape: {"ids": ids(shape, padding, seed)}, call=lambda given: scores(model, given["ids"])
+            make=lambda shape: {"ids": ids(shape, padding, seed)},
+            call=lambda given: scores(_with_ids(model, padding), given["ids"]),
         )
         title = name or getattr(factory, "__name__", type(factory).__name__)
         return recorded(built, asked, files=files, seed=seed, name=title, pad=padding)
@@ -124,7 +126,9 @@ def ids(shape: tuple[int, int], pad: int, seed: int) -> Tensor:
 
 def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     """The id that the model compares its input with, or its table's padding_idx; 0 where it has neither."""
-    asked = Asked(make=lambda shape: {"ids": ids(shape, 0, seed)}, call=lambda given: scores(model, given["ids"]))
+    asked = Asked(
+        make=lambda shape: {"ids": ids(shape, 0, seed)}, call=lambda given: scores(_with_ids(model, 0), given["ids"])
+    )
     run = traced(model, asked, (2, PLACES), files)
     for event in run.events:
         if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:
@@ -149,6 +153,23 @@ def evaluated(asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Ru
             return Run(inputs=plain, output=array(asked.call(given)))
         except Exception as error:
             return Run(inputs=plain, output=None, raised=raised_from(error, files))
+
+
+def _with_ids(model: Any, pad: int) -> Callable[[Tensor], Any]:
+    """Forward of the ids alone: a mask that it must have is None, and lengths are counted."""
+    known = [p for p in inspect.signature(model.forward).parameters.values() if p.kind in (0, 1)]
+    needed = [p.name for p in known if p.default is p.empty][1:]
+    for name in needed:
+        if not _is_length(name) and "mask" not in name.lower():
+            raise InputError(
+                f"forward must have {name!r} besides the ids; give it a default, as in {name}=None, since a check has "
+                "ids (N, T) alone."
+            )
+    return lambda given: model(given, *((given != pad).sum(1) if _is_length(name) else None for name in needed))
+
+
+def _is_length(name: str) -> bool:
+    return "len" in name.lower()
 
 
 def scores(model: Any, given: Tensor) -> Tensor:

@@ -122,7 +122,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     tables, learned, names = _positions(flow, recording)
     tokens = _tokens(flow, run)
     return Roles(
-        tokens=None if tokens is None else tokens.weight,
+        tokens=None if tokens is None else _words_alone(tokens.weight, tables, recording),
         token_parameters=() if tokens is None else tokens.parameters,
         tables=tables,
         learned_positions=learned,
@@ -383,6 +383,14 @@ def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
     tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
     value = _rows(one.value if upright else one.value.swapaxes(-1, -2), width)
     return [_from_first(table, value, recording) for table in tables] or [value]
+
+
+def _words_alone(table: Array | None, places: Sequence[Array], recording: Recording) -> Array | None:
+    """The table of the words, without the places where they follow in the same one."""
+    words = recording.sizes.get("source_words")
+    if table is None or words is None or not any(np.array_equal(one, table[words:]) for one in places):
+        return table
+    return table[:words]
 
 
 def _from_first(table: Array, value: Array, recording: Recording) -> Array:

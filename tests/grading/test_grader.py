@@ -358,11 +358,29 @@ def test_files_that_are_no_programs(known) -> None:
     (known / "subs" / "eve" / "hw.txt").write_text("my answer is 3")
     (known / "subs" / "mal.ipynb").write_text("no notebook")
     found = graded(known)
-    for name in ("eve", "mal"):
+    for name, said in {
+        "eve": "there is no Python file and no notebook in it that can be read",
+        "mal": "mal.ipynb: it is no notebook that can be read; save it again as .ipynb, or hand in a .py file.",
+    }.items():
         row = next(row for row in found.rows if row.student == name)
-        assert [one.reason for one in row.questions] == [
-            "there is no Python file and no notebook in it that can be read"
-        ] * 2
+        assert [one.reason for one in row.questions] == [said] * 2
+
+
+def test_honest_files_with_the_habits_of_other_systems(known) -> None:
+    hand_in(known, case=RIGHT.reknown("copying_condition", "Copying_Condition"))
+    for name, data in {
+        "mark.py": b"\xef\xbb\xbf" + RIGHT.encode(),
+        "windows.py": RIGHT.reknown("\n", "\r\n").encode(),
+        "HW.PY": RIGHT.encode(),
+        "tabs.py": b"import math\ndef copying_condition(n, eps):\n    x = 1\n\treturn x\n",
+    }.items():
+        (known / "subs" / name).write_bytes(data)
+    found = graded(known)
+    assert [points(found)[name] for name in ("mark", "windows", "HW")] == [[10, 5]] * 3
+    said = {row.student: row.questions[0].reason for row in found.rows}
+    assert "has no 'copying_condition'; it has Copying_Condition" in said["case"]
+    assert points(found)["case"] == [0, 5]
+    assert "line 4: TabError" in said["tabs"]
 
 
 def test_a_notebook_is_told_by_cells(known) -> None:
@@ -428,7 +446,7 @@ def test_no_submission_changes_anothers_mark_or_gets_its_own_by_force(tier, open
     assert SECRET.key.decode() not in everything
     assert "<script>alert" not in (place / "grades" / "students" / "script_in_its_errors.html").read_text()
     assert "\x1b" not in everything
-    assert len(HOSTILE) >= 20
+    assert len(HOSTILE) >= 57
 
 
 @pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from regard.coursework.answers.checking import Stage
+from regard.coursework.answers.jail import Tier
 from regard.coursework.catalogue import claims
 from regard.coursework.sources import SETS
 from regard.errors import InputError
 from regard.grading.assignment import Kind, Late, Limits, Reveal
+from regard.grading.grader import safe_tier
 from regard.grading.hints import HINTS
 from regard.grading.reading import read_assignment
+from regard.grading.self_check import check_assignment
 from regard.grading.shipped import new_assignment, of_the_set
 
 OWN = """
@@ -27,6 +31,24 @@ def read(tmp_path, text, **files):
         (tmp_path / f"{name}.py").write_text(content)
     (tmp_path / "a.toml").write_text(text)
     return read_assignment(tmp_path / "a.toml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_the_five_that_ship_can_be_solved_and_not_be_cheated(name, tmp_path) -> None:
+    new_assignment(name, str(tmp_path / "a.toml"))
+    assignment = read_assignment(tmp_path / "a.toml")
+    functions = tuple(task for task in assignment.tasks if task.by_function)
+    found = check_assignment(replace(assignment, tasks=functions), jail=safe_tier(sandbox=True))
+    assert found.answer, str(found)
+
+
+def test_a_true_bound_that_is_far_off_does_not_pass(tmp_path) -> None:
+    found = check_assignment(
+        read(tmp_path, '[[question]]\nid = "b"\nclaim = "singular-tail"\nwithin = 2\n'), jail=Tier.NONE
+    )
+    assert found.answer, str(found)
+    assert max(one.points for one in found.trials if not one.right) == 0.5
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -136,7 +136,7 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
             elif task.weights and submission.weights(task.weights) is None:
                 outcomes[key] = failed(f"there is no file {task.weights} in it that can be read", share=0.0)
             elif code is None:
-                outcomes[key] = failed("there is no Python file and no notebook in it that can be read")
+                outcomes[key] = failed(submission.no_code())
             else:
                 seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
                 weights = submission.weights(task.weights) if task.weights else None

@@ -86,6 +86,16 @@ class Submission:
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
 
+    def no_code(self) -> str:
+        """Why there is nothing to run: what is wrong with its first notebook, if that is what there is."""
+        for entry in sorted(self.files, key=lambda e: (len(e.parts), e.parts)):
+            if entry.name.lower().endswith(".ipynb"):
+                try:
+                    code_of(entry.data)
+                except InputError as error:
+                    return f"{stem(entry.name)}.ipynb: {error}"
+        return "there is no Python file and no notebook in it that can be read"
+
     def weights(self, name: str) -> bytes | None:
         """The file of weights of this name, or the only one that there is; None without it."""
         files = [entry for entry in self.files if entry.name.lower().endswith(WEIGHTS) and not entry.problem]

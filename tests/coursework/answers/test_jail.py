@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.coursework.answers import checking, jail, runner
+from regard.coursework.answers import checking, jail, keeper, runner
 from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.interpreter import Interpreter, open_to_others, this_interpreter
@@ -413,3 +414,57 @@ def test_arrays_travel_exactly_in_a_jail(tier: Tier, tmp_path: Path) -> None:
     A = np.random.default_rng(0).standard_normal((3, 5, 2))
     with Runner(f"{tmp_path}/same.py", function="same", arguments=("A", "x"), clock=Clock(120), jail=tier) as room:
         assert np.array_equal(room.call({"A": A, "x": 1})["array"], A)
+
+
+# the keeper
+
+
+def room(code: bytes, tier: Tier, *, limit: float = 120) -> Runner:
+    return Runner("my.py", function="f", arguments=("x",), clock=Clock(limit), jail=tier, code=code)
+
+
+def test_a_keeper_makes_one_process_after_the_other(tier: Tier) -> None:
+    code = b"import sys\n\nSEEN = hasattr(sys, 'mark')\nsys.mark = 1\n\n\ndef f(x):\n    return float(SEEN)\n"
+    keepers = []
+    with warm():
+        for _ in range(3):
+            with room(code, tier) as one:
+                assert one.call({"x": 1.0})["array"] == 0.0  # nothing of the one before
+                keepers.append(one.process.keeper)
+        assert len(set(keepers)) == 1
+        assert keepers[0].process.poll() is None
+    assert keepers[0].process.poll() is not None
+
+
+def test_a_keeper_that_is_gone_is_replaced(tier: Tier) -> None:
+    with warm():
+        with room(b"def f(x):\n    return 1.0\n", tier) as one:
+            first = one.process.keeper
+        first.process.kill()
+        first.process.wait()
+        with room(b"def f(x):\n    return 1.0\n", tier) as one:
+            assert one.call({"x": 1.0})["array"] == 1.0
+            assert one.process.keeper is not first
+
+
+def test_without_a_keeper_kept_nothing_stays(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_warm", None)
+    with room(b"def f(x):\n    return 1.0\n", tier) as one:
+        kept = one.process.keeper
+    assert kept.process.poll() is not None
+
+
+def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
+    tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = runner.started
+
+    def broken(*words, **more):
+        return dataclasses.replace(begun(*words, **more), command=("/bin/sh", "-c", "echo no memory >&2; exit 3"))
+
+    monkeypatch.setattr(runner, "started", broken)
+    with (
+        pytest.raises(runner.NotStarted, match=r"Python could not be started in a jail .*: no memory\."),
+        room(b"", tier),
+    ):
+        pass

@@ -65,20 +65,25 @@ class Clock:
 
 
 class Stalled:
-    """Seconds for which some processes were ready to run and had no processor; 0 where the system does not tell."""
+    """Seconds from now on for which some processes, and this one, are ready to run and have no processor.
+
+    0 where the system does not tell.
+    """
 
     def __init__(self, processes: list[int]) -> None:
         self.files: list[int] = []
         for process in (*processes, os.getpid()):
             with contextlib.suppress(OSError):
                 self.files.append(os.open(f"/proc/{process}/schedstat", os.O_RDONLY))
+        self.before = 0.0
+        self.before = self()
 
     def __call__(self) -> float:
-        total = 0.0
+        total = -self.before
         for file in self.files:
             with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or there is no such number
                 total += int(os.pread(file, 100, 0).split()[1]) / 1e9
-        return total
+        return max(total, 0.0)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -367,10 +367,10 @@ def test_files_that_are_no_programs(known) -> None:
 
 
 def test_honest_files_with_the_habits_of_other_systems(known) -> None:
-    hand_in(known, case=RIGHT.reknown("copying_condition", "Copying_Condition"))
+    hand_in(known, case=RIGHT.replace("copying_condition", "Copying_Condition"))
     for name, data in {
         "mark.py": b"\xef\xbb\xbf" + RIGHT.encode(),
-        "windows.py": RIGHT.reknown("\n", "\r\n").encode(),
+        "windows.py": RIGHT.replace("\n", "\r\n").encode(),
         "HW.PY": RIGHT.encode(),
         "tabs.py": b"import math\ndef copying_condition(n, eps):\n    x = 1\n\treturn x\n",
     }.items():

@@ -173,6 +173,21 @@ def test_two_heads_against_adaptive_quadrature() -> None:
         rate, h = found.density(share), 1e-4
         slope = (found.above(share - h).value - found.above(share + h).value) / (2 * h)
         assert rate.value == pytest.approx(slope, rel=2e-3, abs=1e-6)
+        assert found.value_above(share) == value.value  # type: ignore[attr-defined]
+
+
+def test_two_heads_of_long_queries_at_one_half() -> None:
+    """A + B > 1 says that the two logits add up to more than 0: their sum is Gaussian around 0, so the chance is 1/2.
+
+    Their standard deviations are 73 and 60, so much of the law lies at logits far beyond those of float64's weights.
+    """
+    found = weight_law(score_laws(gaussian_setting(2, spread=0.5, iso=0.5), two_heads(2, 60.0)), 0)
+    assert found.method == "two heads"
+    value = found.above(0.5)
+    assert abs(value.value - 0.5) <= value.accuracy < 1e-6
+    shares = np.array([0.05, 0.5, 0.95])
+    exact = [found.above(share).value for share in shares.tolist()]
+    assert found.sketch(shares) == pytest.approx(exact, abs=1e-4)  # type: ignore[attr-defined]
 
 
 def test_heads_that_share_noise_are_counted_with_an_interval() -> None:

@@ -11,6 +11,8 @@ from regard.noise.law_transform import Transform, TransformLaw
 from regard.noise.model import Array
 from regard.noise.values import Value, logit
 
+FAINT = 16.0  # e^-16 of a picture is nothing
+
 
 @dataclass(frozen=True, eq=False)
 class TwoHeadsLaw:
@@ -31,12 +33,22 @@ class TwoHeadsLaw:
         alone = self.first.above(2 * share) if share < 0.5 else Value(0.0, 0.0)
         return Value(float(np.clip(alone.value + fine, 0, 1)), abs(fine - coarse) + alone.accuracy + 1e-10)
 
+    def value_above(self, share: float) -> float:
+        """The same value without its accuracy, in half the time: while a hand drags."""
+        alone = self.first.above(2 * share).value if share < 0.5 else 0.0
+        return float(np.clip(alone + self._integral(share, False, density=False), 0, 1))
+
     def sketch(self, shares: Array) -> Array:
         """P(mean weight > share) for many shares at once by the coarse rule, with straight lines between the points of
         its tables and no error estimate: for pictures."""
         A, B = self.first.coarse, self.second.coarse
-        step, v = _places(A, B, rough=True, density=False)
-        x, log_b, log_rest, jacobian = (np.stack(part) for part in zip(*(_partner(s, v) for s in shares), strict=True))
+        step = min(0.5, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1])
+        edges = [abs(logit(abs(2 * share - 1))) for share in shares.tolist() if share != 0.5]
+        low = min(-FAINT, A.low) if 0.5 in shares else -FAINT
+        v = np.arange(low, max(A.high, -A.low, 0.0) + max(edges, default=0.0) + FAINT, step)
+        near = np.maximum(v, -300.0)  # farther out only one half has anything
+        rows = [_partner(share, v if share == 0.5 else near) for share in shares.tolist()]
+        x, log_b, log_rest, jacobian = (np.stack(part) for part in zip(*rows, strict=True))
         density = np.interp(x, *A.density_points, left=0.0, right=0.0)
         above = np.interp(log_b - log_rest, *B.above_points, left=1.0, right=0.0)
         alone = np.zeros_like(shares)
@@ -50,7 +62,7 @@ class TwoHeadsLaw:
 
     def _integral(self, share: float, rough: bool, *, density: bool) -> float:
         A, B = (law.coarse if rough else law.fine for law in (self.first, self.second))
-        step, v = _places(A, B, rough=rough, density=density)
+        step, v = _places(A, B, share, rough=rough, density=density)
         x, log_b, log_rest, jacobian = _partner(share, v)
         inside = (x > A.low) & (x < A.high)
         x, log_b, log_rest, jacobian = x[inside], log_b[inside], log_rest[inside], jacobian[inside]
@@ -61,10 +73,11 @@ class TwoHeadsLaw:
         return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=False) * jacobian))
 
 
-def _places(A: Transform, B: Transform, *, rough: bool, density: bool) -> tuple[float, Array]:
-    """The step of the trapezoid rule, and its places v."""
+def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Array]:
+    """The step of the trapezoid rule, and its places v; at one half they are all logits of A themselves."""
     step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
     low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0
+    low = min(low, A.low) if share == 0.5 else low
     return step, step * np.arange(int(low / step), int(high / step) + 1)
 
 

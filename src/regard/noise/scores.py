@@ -166,13 +166,18 @@ def grouped(laws: list[KeyLaw], joint: Array | None = None) -> Scores:
     """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
     scale = max(max(float(np.abs(v.means).max()), float(np.sqrt(np.abs(v.covariance).max()))) for v in laws) or 1.0
     groups: dict[bytes, int] = {}
+    known: dict[int, int] = {}  # by the law itself: most keys share one
     which: list[int] = []
     distinct: list[KeyLaw] = []
     for law in laws:
+        if id(law) in known:
+            which.append(known[id(law)])
+            continue
         parts = (law.chances, law.means / scale, law.covariance / scale**2)
         key = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
         if key not in groups:
             groups[key] = len(distinct)
             distinct.append(law)
+        known[id(law)] = groups[key]
         which.append(groups[key])
     return Scores(tuple(distinct), np.array(which), joint)

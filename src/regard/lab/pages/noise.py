@@ -124,6 +124,13 @@ def _bins(law: WeightLaw) -> Array:
     return np.asarray(np.maximum(above[:-1] - above[1:], 0.0))
 
 
+def _chance_above(law: WeightLaw) -> float:
+    """The probability of more than SHARE; the error estimate, half of the work, is not shown here."""
+    from regard.noise.law_two_heads import TwoHeadsLaw
+
+    return law.value_above(SHARE) if isinstance(law, TwoHeadsLaw) else law.above(SHARE).value
+
+
 def _draws(setting: Setting) -> Array:
     """Realisations of all keys, draws x n x d, from a fixed seed: for the eye, no number depends on them."""
     model = setting.model
@@ -158,7 +165,7 @@ def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
     pairs = [
         ("error", "mean squared error E‖c − target‖²", one.error, two.error),
         ("variance", "of which variance", one.variance, two.variance),
-        ("share", f"P(weight of key 0 > {SHARE:g})", one.law.above(SHARE).value, two.law.above(SHARE).value),
+        ("share", f"P(weight of key 0 > {SHARE:g})", _chance_above(one.law), _chance_above(two.law)),
     ]
     numbers = []
     for name, label, first, second in pairs:

@@ -89,8 +89,9 @@ def _import_torch_early() -> None:
 
     from regard.lab.background import start_early
 
+    own = "regard.lab.pages.translator"
     if find_spec("torch") is not None:
-        start_early("regard.lab.pages.translator", imports=["torch", "regard.translator.models.run"])
+        start_early(own, imports=["torch", "regard.translator.models.run", own])
 
 
 def _serve(server: Lab, *, no_browser: bool) -> None:

@@ -172,12 +172,13 @@ class Lab(ThreadingHTTPServer):
     def warm_up(self) -> None:
         """Ask every page for its start, so that the first visitor need not wait for imports.
 
-        The translator's sentence is sent for first, because torch takes longest; then what runs in a process of its own
-        is waited for before the next page is asked, since two that import torch at once are both late.
+        The translator's sentence is sent for first, because torch takes longest, then the first page is asked, which
+        most people open. The others wait until the sentence has come, and for what runs in a process of its own before
+        the next is asked: what imports at the same time is late at the same time.
         """
         with contextlib.suppress(Exception):  # a page that fails says so when it is visited
             self.answer("translator", {})
-        for name in self.pages:
+        for name in dict.fromkeys([next(iter(self.pages)), "translator", *self.pages]):
             with contextlib.suppress(Exception):
                 for _ in range(LOOKS):
                     if not self.answer(name, {})["picture"].get("running"):

@@ -5,7 +5,7 @@ import { knownWords, unknownLines } from "../known.js";
 import { button, choice, element, fill, lineKey } from "../parts.js";
 import { reading } from "../reading.js";
 
-const AGAIN = 100; // milliseconds until the page looks again for a translation
+const AGAIN = 40; // milliseconds until the page looks again for a translation
 const LIVE = 2000; // and for what a run has written
 const COLOURS = ["blue", "orange", "green", "gold", "ink", "purple"];
 const DASHES = [undefined, [9, 4], [3, 3], [9, 3, 2, 3], [6, 6], [2, 5]];

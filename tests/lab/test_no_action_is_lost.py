@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 import time
 
 import pytest
 
 from lab_browser import browser, lab, opened, settled, slid, tab, weights
 from regard.lab.page import pages
+from regard.lab.server import Lab
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
 
@@ -134,6 +138,65 @@ def test_back_in_the_middle_of_an_answer_is_not_overruled_by_it(tab, slow):
     tab.go_back()
     settled(tab)
     assert tab.url in (before, before.replace("copy?", "copy?space=plane&")) or len(word(tab, "keys").split(";")) == 2
+
+
+def test_a_refused_deed_leaves_nothing_behind_that_overrules_a_later_slider(tab, slow):
+    opened(tab, slow, "copy?keys=1,0;0,1;1,1;2,0;0,2;-1,0;0,-1;-1,-1;1,-1;-2,0&q=3,1&to=0&eps=0.01")
+    tab.get_by_role("button", name="Add a key").click()  # the eleventh: refused
+    tab.locator("input[name=eps]").fill("6")  # while that is under way
+    settled(tab)
+    slid(tab, "eps", "9")
+    assert word(tab, "eps") == "1"
+    assert tab.text_content("output[for=slide-eps]") == "1"
+    tab.wrong.clear()  # the browser itself notes the status 400 in its console
+
+
+def test_a_lab_that_was_stopped_and_started_again_hears_all_that_was_done_meanwhile(browser):
+    """The new lab does not know the browser; once it is opened in another tab, the old one goes on by itself."""
+    first = started(port=0)
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(first.opening)
+    opened(tab, first, "copy?keys=0,0;1,1;-1,1&q=3,2&to=0&eps=0.01")
+    stopped(first)
+    tab.focus("#point-0")
+    for _ in range(3):
+        tab.keyboard.press("ArrowRight")
+    tab.locator("input[name=eps]").fill("6")
+    tab.wait_for_selector("#trouble:has-text('start it again')")
+    tab.keyboard.press("ArrowUp")
+    tab.evaluate("document.getElementById('choose-1').click()")
+    again = started(port=first.port)
+    tab.wait_for_selector("#trouble:has-text('has not opened the lab yet')")
+    context.new_page().goto(again.opening)
+    settled(tab)
+    assert word(tab, "keys").startswith("0.15,0")
+    assert (word(tab, "to"), tab.is_visible("#trouble")) == ("0,1", False)
+    context.close()
+    stopped(again)
+
+
+class Stoppable(Lab):
+    """A lab that knows its connections, which end with its process."""
+
+    def process_request(self, request, client_address):
+        self.connections = [*getattr(self, "connections", []), request]
+        super().process_request(request, client_address)
+
+
+def started(port):
+    server = Stoppable(port=port)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    return server
+
+
+def stopped(server):
+    """As if its process had ended: connections that stand are closed, too."""
+    server.shutdown()
+    server.server_close()
+    for connection in server.connections:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 # sliders, links and pages agree --------------------------------------------------------------------------------------

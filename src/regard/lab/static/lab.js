@@ -75,8 +75,13 @@ function fromAddress() {
 /** A question to Python, or to what it answered before this copy was made. */
 async function replyTo(words) {
   if (stored) return stored.reply(words);
-  const reply = await fetch("/ask/" + page.name, { method: "POST", body: JSON.stringify(words), headers: embed ? { "X-Regard-Embed": embed } : {} });
-  return { ok: reply.ok, answer: await reply.json() };
+  const question = { method: "POST", body: JSON.stringify(words), headers: embed ? { "X-Regard-Embed": embed } : {} };
+  const reply = await fetch("/ask/" + page.name, question).catch((error) => {
+    throw new Error("The lab does not answer: start it again with `regard lab`. What you do here is kept until then. (" + error.message + ")");
+  });
+  const answer = await reply.json();
+  if (reply.status === 403) throw new Error(answer.error); // a lab that was started anew: it does not know this browser yet
+  return { ok: reply.ok, answer };
 }
 
 function address(words) {
@@ -123,30 +128,48 @@ async function ask(options) {
     tellBusy();
     return;
   }
+  clearTimeout(trying);
+  trying = null;
   underway = true;
   tellBusy();
+  let reached = true;
   try {
     await exchange(options);
   } catch (error) {
-    trouble("The lab does not answer any more: start it again with `regard lab`. (" + error.message + ")");
+    reached = false;
+    trouble(error.message);
   }
   underway = false;
   const next = waiting;
   waiting = null;
-  if (next) ask(next);
+  if (!reached) tryLater({ ...options, ...next });
+  else if (next) ask(next);
   else tellBusy();
+}
+
+const LATER = 1500; // milliseconds until a lab that did not answer is asked again
+let trying = null;
+
+/** The lab was stopped, or started anew: what the hand did is kept, and told as soon as it answers again. */
+function tryLater(options) {
+  trying = setTimeout(() => ask({ ...options, again: true }), LATER);
+  tellBusy();
 }
 
 /** Whoever watches the page, such as a test, hears whether anything is still to come. */
 function tellBusy() {
-  document.body.dataset.busy = underway || later ? "yes" : "no";
+  document.body.dataset.busy = underway || later || trying ? "yes" : "no";
 }
 
 async function exchange(options) {
   const [asked, told, from] = [lab.state, deeds, visit];
   deeds = [];
+  since = {};
   const words = told.length ? { ...asked, do: told.join("; ") } : asked;
-  const { ok, answer } = await replyTo(words);
+  const { ok, answer } = await replyTo(words).catch((error) => {
+    if (visit === from) deeds = [...told, ...deeds];
+    throw error;
+  });
   if (visit !== from) return; // Back, Forward or Reset in the meantime
   if (!ok) return refused(answer.error, options);
   const fresh = !Object.keys(since).length && !deeds.length;
@@ -254,7 +277,7 @@ function stepByStep(steps) {
 }
 
 function trouble(sentence) {
-  find("trouble").textContent = sentence;
+  if (find("trouble").textContent !== sentence) find("trouble").textContent = sentence; // the same is not read out twice
   find("trouble").hidden = !sentence;
   if (sentence) document.body.dataset.running = "no"; // nobody looks again for what has failed
 }

@@ -16,6 +16,7 @@ from regard.lab.state import State
 BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
 NUMBER = re.compile(r"(?<![_^.\w])\d+(?:\.\d+)?(?![.\d])")  # one that stands by itself: k_0 and \tfrac12 keep theirs
 PLACE = re.compile(r"9(\d{5})7")  # where one stood
+AFTER_ROOT = re.compile(r"</msqrt>(?=<mi>(?:ln|max|min|exp|sin|cos)</mi>)")  # no browser leaves room there by itself
 NO_LETTER = re.compile(r"<mi>(&#x0223C;|[~:;])</mi>")  # signs that the converter takes for letters
 
 
@@ -157,9 +158,11 @@ def _converted(formula: str, inline: bool) -> str:
 def with_both_bars(mathml: str) -> str:
     """Norms as pairs: the converter leaves out which bar opens and which closes, and browsers then misplace them.
 
+    Between a root and the name of a function it leaves out the room.
+
     >>> with_both_bars("<mo>&#x02016;</mo><mi>q</mi><mo>&#x02016;</mo>")
     '<mo form="prefix" stretchy="false">&#x02016;</mo><mi>q</mi><mo form="postfix" stretchy="false">&#x02016;</mo>'
     """
     forms = cycle(("prefix", "postfix"))
-    mathml = NO_LETTER.sub(r"<mo>\1</mo>", mathml)
+    mathml = AFTER_ROOT.sub('</msqrt><mspace width="0.2em"/>', NO_LETTER.sub(r"<mo>\1</mo>", mathml))
     return BAR.sub(lambda _: f'<mo form="{next(forms)}" stretchy="false">&#x02016;</mo>', mathml)

@@ -127,9 +127,10 @@ def prove(*, n: int, eps: float, factor: float) -> str:
     T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
     exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {needed(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
     return f"""\
-Write L = ln(n/eps), for 0 < eps <= n at least 0, and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The scores
-are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2) e^-L), and
-(n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does so too.
+Write L = ln(n/eps), at least 0 for 0 < eps <= n, and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The
+scores are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2) e^-L),
+and (n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does so
+too.
 
 The shortest. Let the demand hold for some q. Then R = sum over i > 1 of e^(s_i - s_0) <= 1 + eps - e^(s_1 - s_0),
 and the same with 0 and 1 exchanged; adding the two and using e^x + e^-x >= 2, sum over i > 1 of (e^(s_i - s_0) +

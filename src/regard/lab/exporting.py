@@ -54,8 +54,9 @@ class Exported(Result):
 
     def __str__(self) -> str:
         several = f"{len(self.pages)} pages" if len(self.pages) != 1 else "1 page"
+        states = f"{self.states:,} states" if self.states != 1 else "1 state"
         return (
-            f"{self.folder}: {several} with {self.states:,} states, {self.size / 1e6:.1f} MB. Open "
+            f"{self.folder}: {several} with {states}, {self.size / 1e6:.1f} MB. Open "
             f"{self.folder}/index.html, or put the folder on any web host: it needs no Python and asks nobody for "
             "anything."
         )

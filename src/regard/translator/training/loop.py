@@ -85,9 +85,10 @@ class Training(Result):
 
     def __str__(self) -> str:
         b = self.best
+        epochs = "1 epoch" if len(self.epochs) == 1 else f"{len(self.epochs)} epochs"
         left_out = f"{self.left_out:,} training pairs were left out: the model cannot say their targets.\n"
         return (
-            f"Trained {len(self.epochs)} epochs of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
+            f"Trained {epochs} of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
             f"in {self.cpu_seconds:.0f} CPU-seconds, {self.wall_seconds:.0f} s by the clock: {self.rate:,.0f} tokens "
             f"per CPU-second.\nBest validation perplexity: {b.perplexity:.2f} counting <sos>, "
             f"{b.perplexity_without_sos:.2f} without it, after epoch {b.epoch} of {len(self.epochs)}.\n"

@@ -468,3 +468,14 @@ def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
         room(b"", tier),
     ):
         pass
+
+
+def test_what_one_kind_of_answer_needs_is_not_loaded_for_another(tier: Tier) -> None:
+    start = jail.started(tier, memory=2**30, seconds=60)
+    with warm():
+        with_more, without = (keeper.kept(start, imports=names, seconds=60) for names in (("wave",), ()))
+        assert with_more.keeper is not without.keeper
+        for one in (with_more, without):
+            one.end()
+            for pipe in one.pipes:
+                pipe.close()

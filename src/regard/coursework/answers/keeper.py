@@ -196,7 +196,7 @@ def kept(start: Start, *, imports: Sequence[str], seconds: float) -> Kept:
     """A process in the jail of this start: of a keeper that is there already, or of a new one."""
     if _warm is None:
         return _of(Keeper(start, seconds=seconds), imports, seconds, alone=True)
-    key = start.command  # it says how the jail is built, and with which users
+    key = (*start.command, *imports)  # how the jail is built, with which users, and what is loaded in it
     if key in _warm:
         with contextlib.suppress(KeeperFailed):
             return _of(_warm[key], imports, seconds, alone=False)

@@ -19,10 +19,11 @@ from torch import nn
 def copied(module: nn.Module) -> nn.Module:
     """A deep copy, replaced functions included.
 
-    >>> one = nn.Linear(1, 1)
-    >>> given = one.forward
-    >>> one.forward = lambda x: given(x) + 1
-    >>> other = copied(one)
+    >>> def with_more(part):
+    ...     given = part.forward
+    ...     part.forward = lambda x: given(x) + 1
+    ...     return part
+    >>> other = copied(with_more(nn.Linear(1, 1)))
     >>> other.forward.__closure__[0].cell_contents.__self__ is other
     True
     """

@@ -40,6 +40,18 @@ def test_ids_are_the_vocabularys_with_markers():
     assert tables.target_tokens == 8
 
 
+@pytest.mark.parametrize(("share", "count"), [(1.0, 97), (0.5, 48), (0.1, 10), (1e-9, 1)])
+def test_a_share_of_the_pairs_is_spread_evenly(share, count):
+    whole = encoded()
+    part = whole.thinned(share)
+    assert len(part) == count
+    steps = np.diff([*part.kept, len(whole)])
+    assert part.kept[0] == 0
+    assert steps.max() - steps.min() <= 1
+    assert part.source.equal(whole.source[part.kept])
+    assert part.target_tokens == int(whole.target_lengths[part.kept].sum())
+
+
 def test_pairs_too_long_on_either_side_are_left_out_and_named():
     pairs = Pairs(["a b c", "a", "a b", "b"], ["a", "a b c", "b a", ""])
     assert encode(pairs, WORDS, WORDS, longest=2).kept == [2]

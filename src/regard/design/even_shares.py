@@ -27,7 +27,7 @@ def shortest_even(points: Float, chosen: NDArray[np.intp], eps: float, *, gap: f
     None: no even query was found, or an uneven one is shorter. What is returned is as good as its bounds.
 
     >>> found = shortest_even(np.eye(4), np.array([0, 1]), 0.02)
-    >>> round(found.lower, 4), found.query.round(3).tolist(), found.mixture.tolist()
+    >>> round(found.lower, 4), found.query.round(3).tolist(), found.mixture.round(3).tolist()
     (4.6052, [2.303, 2.303, -2.303, -2.303], [0.5, 0.5])
     """
     s, anchors = len(chosen), points[chosen]

@@ -82,7 +82,8 @@ def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
     for source, target in hidden.pairs:
         for place, word in enumerate(target):
             answer = scores(np.array(source), np.array(target[:place], dtype=np.int64))
-            lost += float(log_sum_exp(answer) - answer[word])
+            below = answer - answer.max()  # first: beside scores of 1e6 a logarithm would lose its digits
+            lost += float(log_sum_exp(below) - below[word])
     return math.exp(min(lost / hidden.tokens, 700.0))  # e^710 is no float any more, and no points are left long before
 
 

@@ -177,6 +177,8 @@ def test_the_tour_by_keyboard_alone(tab, lab):
     opened(tab, lab, "copy")
     tab.focus("#tour-open")
     tab.keyboard.press("Enter")
+    tab.wait_for_url("**/copy?*keys=1,0&*")  # the card's own key and query
+    settled(tab)
     assert tab.evaluate("document.activeElement.id") == "tour"
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "tour-next"

@@ -199,7 +199,9 @@ def kept(start: Start, *, imports: Sequence[str], seconds: float) -> Kept:
     key = (*start.command, *imports)  # how the jail is built, with which users, and what is loaded in it
     if key in _warm:
         with contextlib.suppress(KeeperFailed):
-            return _of(_warm[key], imports, seconds, alone=False)
+            if _warm[key].process.poll() is None:  # what is left of an ended jail may still answer, and die with it
+                return _of(_warm[key], imports, seconds, alone=False)
+        _warm[key].close()
     _warm[key] = Keeper(start, seconds=seconds)
     return _of(_warm[key], imports, seconds, alone=False)
 

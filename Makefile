@@ -26,7 +26,7 @@ quick: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: about twenty minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
+# What CI runs: about 23 minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
 # the rest is done.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -50,7 +50,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
         if wide:
             yield _promise(subject, base, list(wanted.values()), grads)
-        yield from _in_training(subject, base, {n for n, g in zip(wanted, grads, strict=True) if g is not None})
+        reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
+        del grads  # as large as the model in float64
+        yield from _in_training(subject, base, reached)
         yield from _beside_padding(subject, wanted, wide=wide)
         return
     if "train()" in failed or "training" in failed:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.rigor import dot_enclosure, exact_sum, floats, largest, row_blocks
-from regard.rigor.floats import CHUNK, FEW, LAYERED, plain_product, product_bound
+from regard.rigor.floats import CHUNK, FEW, LAYERED, STRETCH, plain_product, product_bound
 
 SIZES = [0, 1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003, LAYERED + 1, LAYERED + FEW + 1]
 
@@ -56,14 +56,41 @@ def test_the_largest_entry(shape: tuple[int, int], order: str) -> None:
     assert largest(np.repeat(x, 2, axis=0)[::2]) == largest(x)
 
 
+SHAPES = [(40, 6), (CHUNK // 8, 17), (17, CHUNK // 8), (3, 2 * STRETCH), (3, 2 * STRETCH + 1)]
+
+
+def roundings(terms: int) -> int:
+    """How often a term is rounded: within its stretch, and with each further one; products that are short are whole."""
+    return terms if terms <= 2 * STRETCH else STRETCH + math.ceil(terms / STRETCH)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("shape", [(40, 6), (CHUNK // 8, 17), (17, CHUNK // 8)])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_radius_of_a_product_is_its_absolute_product(shape: tuple[int, int], order: str) -> None:
     rng = np.random.default_rng(1)
     K, q = np.asarray(rng.standard_normal(shape), order=order), rng.standard_normal(shape[1])
     mid, rad = plain_product(K, q)
-    assert np.array_equal(mid, K @ q)
-    np.testing.assert_allclose(rad, product_bound(shape[1]) * (np.abs(K) @ np.abs(q)), rtol=1e-9)
+    exact = [
+        sum((Fraction(float(x)) * Fraction(float(y)) for x, y in zip(row, q, strict=True)), Fraction(0))
+        for row in K[:3]
+    ]
+    assert all(abs(Fraction(float(m)) - e) <= Fraction(float(r)) for m, r, e in zip(mid, rad, exact, strict=False))
+    np.testing.assert_allclose(rad, product_bound(roundings(shape[1])) * (np.abs(K) @ np.abs(q)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(CHUNK // 8, 17), (17, CHUNK // 8)])
+def test_the_largest_entry_alone_bounds_a_product_where_that_is_enough(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    K, q = rng.standard_normal(shape), rng.standard_normal(shape[1])
+    product, narrow = plain_product(K, q)
+    top = largest(K)
+    wide = product_bound(roundings(shape[1])) * top * np.abs(q).sum()
+    for enough, radius in ((2 * wide, wide), (wide / 2, narrow)):
+        mid, rad = plain_product(K, q, top=top, enough=enough)
+        assert np.array_equal(mid, product)
+        np.testing.assert_allclose(rad, np.broadcast_to(radius, rad.shape), rtol=1e-9)
+    few, narrow = K[:, :3], plain_product(K[:3, :3], q[:3])[1]
+    assert np.array_equal(plain_product(few[:3], q[:3], top=top, enough=math.inf)[1], narrow)  # little is read twice
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])

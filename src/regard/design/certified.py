@@ -230,7 +230,7 @@ def confirmed(made: Certificate, keys: Float) -> Verification:
 def answered(question: Question, made: Certificate, verification: Verification) -> Design:
     """The result that a confirmed certificate stands for."""
     query = None if made.query is None else floats(made.query)
-    weights = None if query is None else attention_weights(made, question.keys, question.top)
+    weights = None if query is None else attention_weights(made, question.keys, question.top, verification.plain_scores)
     norm = made.norm if made.norm is not None else verification.numbers.get("norm")
     return Design(
         verb=question.verb.value,

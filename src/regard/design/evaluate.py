@@ -19,6 +19,7 @@ from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
 COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
+WIDE = 1e-11  # share of rounding in a length: beyond it the narrower radii are worth reading the keys once more
 LIBRARY_ULPS = 8  # what the quick tier grants NumPy's exp and log
 
 
@@ -129,6 +130,16 @@ def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     return np.concatenate([mid for mid, _ in sums]), np.concatenate([rad for _, rad in sums])
 
 
+def _plainly_added(parts: list[tuple[Float, Float]], tops: dict[int, float], *, enough: float) -> tuple[Float, Float]:
+    """sum over the parts of rows^T coefficients, enclosed in plain sums; tops: of each part's rows, by identity."""
+    mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
+    for rows, coefficients in parts:
+        part, error = dot_enclosure(rows.T, coefficients, top=tops[id(rows)], enough=enough)
+        mid = mid + part
+        rad = (rad + error) * (1 + 2 * U) + U * np.abs(mid) * (1 + 2 * U)
+    return mid, rad
+
+
 def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: bool, top: float | None = None) -> float:
     """An upper bound of || sum over the parts of rows^T coefficients || / total; top: of the first part, if known."""
     tops = {} if top is None else {id(parts[0][0]): top}
@@ -138,11 +149,9 @@ def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: boo
     if refine:  # in one compensated sum, where cancellation between the parts costs nothing
         mid, rad = _columns_added(parts)
     else:
-        mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
-        for rows, coefficients in parts:
-            part, error = dot_enclosure(rows.T, coefficients, top=tops[id(rows)])
-            mid = mid + part
-            rad = (rad + error) * (1 + 2 * U) + U * np.abs(mid) * (1 + 2 * U)
+        mid, rad = _plainly_added(parts, tops, enough=math.inf)
+        if norm_above(rad) > WIDE * norm_above(mid):
+            mid, rad = _plainly_added(parts, tops, enough=0.0)
     size = max(tops.values())
     rounding = 4 * U * U * size * math.sqrt(len(mid)) * total
     return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)

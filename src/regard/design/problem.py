@@ -24,6 +24,7 @@ from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
 
+UNSEEN = 4e-12  # nats: an error of scores that no answer, certified to 1e-9, can tell from a smaller one
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
 
@@ -70,6 +71,7 @@ class Problem:
         if self.verb is Verb.COPY:
             self.competing = np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
         self.target = None if question.target is None else question.target[rows]
+        self.plain_scores: Float | None = None  # k.q of all keys for the last query, where a plain product was made
 
     @cached_property
     def points(self) -> Float:
@@ -199,7 +201,8 @@ class FloatLevel:
         if problem.masked:  # what is masked may be of any size: it stays out of the sums and of their bounds
             scores, error = rigor.dot_enclosure(problem.points, query)
         else:
-            scores, error = rigor.dot_enclosure(problem.keys, query, top=problem.top)
+            scores, error = rigor.dot_enclosure(problem.keys, query, top=problem.top, enough=UNSEEN / self.scale)
+            problem.plain_scores = scores
             if len(problem.competing) < len(scores):
                 scores, error = scores[problem.competing], error[problem.competing]
         for own, own_error in zip(*rigor.dot_enclosure(anchors, query), strict=True):

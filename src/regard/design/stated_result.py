@@ -110,11 +110,14 @@ def _rows(certificate: Certificate) -> NDArray[np.intp]:
     return np.arange(count) if certificate.allowed is None else np.array(certificate.allowed, dtype=np.intp)
 
 
-def attention_weights(certificate: Certificate, keys: Float, top: float | None = None) -> Float:
+def attention_weights(
+    certificate: Certificate, keys: Float, top: float | None = None, plain: Float | None = None
+) -> Float:
     """The attention of all keys under the certificate's query (n numbers); forbidden keys get 0.
 
     In 32 digits or more where scores are long: in float64 they have lost the digits that weights are made of.
-    top: the largest absolute value among the keys, from a caller that has it.
+    top: the largest absolute value among the keys, plain: their products with the query (n numbers), from a caller that
+    has them.
     """
     rows, query = _rows(certificate), certificate.query
     if isinstance(query, tuple):
@@ -122,18 +125,18 @@ def attention_weights(certificate: Certificate, keys: Float, top: float | None =
     else:
         top = rigor.largest(keys) if top is None else top
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top)
+            scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top, plain)
     weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
     weights[rows] = odds / odds.sum()
     return weights
 
 
-def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top: float) -> Float:
+def _scores(keys: Float, rows: NDArray[np.intp], query: Float, scale: float, top: float, plain: Float | None) -> Float:
     """k_i.q for the rows, up to a constant: plain, from differences of keys, or in 32 digits."""
     longest = float(np.abs(query).max()) * scale * keys.shape[1]  # score, of keys of size 1
     if top * longest < LONG:
-        return np.asarray((keys @ query)[rows])
+        return np.asarray((keys @ query if plain is None else plain)[rows])
     leads, apart = _leads(keys, rows, query)
     return leads if apart * longest < LONG else -rigor.margins(keys[rows], keys[rows[0]], query)[0]
 

@@ -92,16 +92,19 @@ def textbook_query(keys: Float, indices: Sequence[int], eps: float) -> Textbook 
 def _unit_and_apart(keys: Float, index: int) -> bool:
     """Are all keys of length 1, and all others at distance 1 or more from this one? The first that is not ends it."""
     own, near = keys[index], 0
+    if not _unit(np.vecdot(keys[:FEW], keys[:FEW])):  # nearly always the first few say no
+        return False
     for some in row_chunks(len(keys), keys.shape[1]):
         block = keys[some]
-        for part in (block[:FEW], block):  # nearly always the first few say no
-            squares = np.einsum("nd,nd->n", part, part)
-            if np.abs(squares - 1).max() > TOLERANCE:
-                return False
+        squares = np.vecdot(block, block)
         near += int((squares + own @ own - 2 * (block @ own) < 1 - TOLERANCE).sum())
-        if near > 1:  # it is near itself
+        if near > 1 or not _unit(squares):  # it is near itself
             return False
     return near == 1
+
+
+def _unit(squares: Float) -> bool:
+    return bool(np.abs(squares - 1).max() <= TOLERANCE)
 
 
 def _norm(query: Float) -> float:

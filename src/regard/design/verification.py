@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -59,10 +59,16 @@ class Verification(Result):
     arithmetic: str
     one_in: int | None = None
     unchecked: tuple[str, ...] = ()
+    _scores: Float | None = field(default=None, repr=False)  # what `plain_scores` gives
 
     @property
     def answer(self) -> bool:
         return self.holds
+
+    @property
+    def plain_scores(self) -> Float | None:
+        """k.q of all n keys in plain floats, where the check came by them."""
+        return self._scores
 
     def __str__(self) -> str:
         lines = [f"{'holds ' if holds else 'FAILS '} {statement}" for statement, holds in self.statements]
@@ -124,6 +130,7 @@ def recheck(
         arithmetic=f"{how}, on the stored float64 keys",
         one_in=None if checker.exactly is None else int(1 / checker.exactly),
         unchecked=unchecked,
+        _scores=checker.problem.plain_scores,
     )
 
 

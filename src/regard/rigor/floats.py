@@ -25,15 +25,19 @@ FEW = 1 << 9  # numbers that math.fsum adds faster than anything clever
 MOST_LAYERS = 40  # of a sum, after which math.fsum takes what is left
 LAYERED = 1 << 14  # numbers that are added in layers at once, so that they stay in cache
 CHUNK = 1 << 17  # elements that a compensated product works on at once: 1 MB, so that it stays in cache
+STRETCH = 1 << 9  # terms of a plain product that are added in one go: the bound counts the roundings of one stretch
 
 
-def dot_enclosure(K: ArrayLike, q: ArrayLike, *, refine: bool = False, top: float | None = None) -> tuple[Float, Float]:
+def dot_enclosure(
+    K: ArrayLike, q: ArrayLike, *, refine: bool = False, top: float | None = None, enough: float = 0.0
+) -> tuple[Float, Float]:
     """Midpoints and radii that enclose the exact real product Kq.
 
     |mid - Kq| <= rad, elementwise. `refine` uses compensated sums: the radius is then near one rounding of
     the result even under heavy cancellation, at a few times the cost. For K^T w pass ``K.T``.
 
     K: n x d finite numbers. q: d finite numbers. top: `largest(K)`, from a caller that multiplies by K several times.
+    enough: a radius that serves the caller as well as a smaller one: where `top` alone proves it, K is read only once.
 
     >>> mid, rad = dot_enclosure([[1e16, 1.0, -1e16]], [1.0, 1.0, 1.0], refine=True)
     >>> float(mid[0]), bool(rad[0] < 1e-14)
@@ -45,16 +49,37 @@ def dot_enclosure(K: ArrayLike, q: ArrayLike, *, refine: bool = False, top: floa
         raise InputError(f"a product needs an n x d matrix and d numbers, but got {K.shape} and {q.shape}")
     (K, q), exponent = in_range(K, q, top=top)
     if not refine:
-        return scaled_back(*plain_product(K, q), exponent)
+        return scaled_back(*plain_product(K, q, top=None if exponent else top, enough=enough), exponent)
     hi, lo, rad = _dot_pair(K, q)
     mid = hi + lo
     return scaled_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
 
 
-def plain_product(K: Float, q: Float, *, blur: float = 0.0) -> tuple[Float, Float]:
-    """The BLAS product and its a-priori radius; `blur` is a relative uncertainty of q itself."""
-    bound = product_bound(K.shape[1]) + SLACK * blur
-    return K @ q, bound * _absolute_product(K, np.abs(q)) + (K.shape[1] + 1) * TINY
+def plain_product(
+    K: Float, q: Float, *, blur: float = 0.0, top: float | None = None, enough: float = 0.0
+) -> tuple[Float, Float]:
+    """The BLAS product and its a-priori radius; `blur` is a relative uncertainty of q itself.
+
+    The radius is gamma |K||q|, or gamma top sum|q| where that is `enough`.
+    """
+    product, roundings = _in_stretches(K, q)
+    bound, tiny = product_bound(roundings) + SLACK * blur, (K.shape[1] + 1) * TINY
+    if top is not None and K.size > CHUNK:
+        rad = bound * top * exact_sum(np.abs(q)) + tiny
+        if rad <= enough:
+            return product, np.full(len(product), rad)
+    return product, bound * _absolute_product(K, np.abs(q)) + tiny
+
+
+def _in_stretches(K: Float, q: Float) -> tuple[Float, int]:
+    """Kq, and how many roundings a term can go through: those of its own stretch, and of adding the stretches up."""
+    terms = K.shape[1]
+    if terms <= 2 * STRETCH:
+        return K @ q, terms
+    product = np.zeros(len(K))
+    for start in range(0, terms, STRETCH):
+        product += K[:, start : start + STRETCH] @ q[start : start + STRETCH]
+    return product, STRETCH + -(-terms // STRETCH)
 
 
 def _absolute_product(K: Float, q: Float) -> Float:

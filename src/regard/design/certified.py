@@ -31,6 +31,7 @@ from regard.errors import CouldNotFindOut
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
 HAIRS = (1e-12, 1e-11, 1e-10)  # by how much the solver's query is lengthened before the quick check
+CHECK_BLUR = 4e-14  # nats: about what the quick check cannot tell apart, for each nat that a query works against
 NUDGES = (4e-16, 4e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 4e-10, 9e-10)  # outwards from the norm that is necessary
 MANY = 20_000  # keys beyond which the strict check would take longer than the search
 RUNNING_OFF: Any = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # a solver that does is not believed
@@ -119,7 +120,7 @@ def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
 
 
 def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
-    for hair in HAIRS:
+    for hair in _hairs(question):
         made = _shortest_certificate(question, query * (1 + hair), dual)
         verification = recheck(made, question.keys, strict=False, quick=True)
         if verification.holds:
@@ -127,6 +128,12 @@ def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
         if verification.numbers["gap"] > GAP:  # too long, or the bound too weak: lengthening helps neither
             return None
     return None
+
+
+def _hairs(question: Question) -> tuple[float, ...]:
+    """The lengthenings that the check can see: sharing and matching gain only a part of what copying gains by each."""
+    part = {Verb.COPY: 1.0, Verb.SHARE: (question.eps or 0.0) / max(len(question.chosen), 1), Verb.MATCH: question.kl}
+    return tuple(hair for hair in HAIRS if hair * (part[question.verb] or 0.0) >= CHECK_BLUR) or HAIRS[-1:]
 
 
 def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:

@@ -24,7 +24,7 @@ from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
 
-UNSEEN = 4e-12  # nats: an error of scores that no answer, certified to 1e-9, can tell from a smaller one
+UNSEEN = 4e-12  # nats: an error of scores that no copying query, certified to 1e-9, can tell from a smaller one
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
 
@@ -87,6 +87,12 @@ class Problem:
     def top(self) -> float:
         """The largest absolute value among all keys."""
         return rigor.largest(self.keys)
+
+    @property
+    def unseen(self) -> float:
+        """An error of scores, in nats, that makes no difference; sharing and matching ask for a part of a nat only."""
+        part = {Verb.COPY: 1.0, Verb.SHARE: (self.eps or 0.0) / max(len(self.chosen), 1)}
+        return UNSEEN * min(part.get(self.verb, self.certificate.question.kl or 0.0), 1.0)
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:
@@ -201,7 +207,9 @@ class FloatLevel:
         if problem.masked:  # what is masked may be of any size: it stays out of the sums and of their bounds
             scores, error = rigor.dot_enclosure(problem.points, query)
         else:
-            scores, error = rigor.dot_enclosure(problem.keys, query, top=problem.top, enough=UNSEEN / self.scale)
+            scores, error = rigor.dot_enclosure(
+                problem.keys, query, top=problem.top, enough=problem.unseen / self.scale
+            )
             problem.plain_scores = scores
             if len(problem.competing) < len(scores):
                 scores, error = scores[problem.competing], error[problem.competing]

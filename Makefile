@@ -35,7 +35,7 @@ check: $(VENV)/.ready
 
 check-tests: $(VENV)/.ready
 	$(PYTEST) -m "not slow" --cov=regard --cov-report=term:skip-covered --cov-fail-under=90
-	$(PYTEST) -m slow
+	$(PYTEST) -n 3 -m slow
 
 check-rest: $(VENV)/.ready
 	$(BIN)/mypy

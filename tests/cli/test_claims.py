@@ -127,7 +127,7 @@ def test_picture(regard, tmp_path: Path) -> None:
         (["the-bisector", "--set", "n"], "--set 'n' must be a name and a number, as in --set n=1000."),
         (["the-bisector", "--set", "n="], "must be a name and a number"),
         (["cse151-hw4"], "There is no claim 'cse151-hw4'; did you mean cse151b-hw4?"),
-        (["cse151b-hw4", "1C"], "cse151b-hw4 has no question '1C'; did you mean 1B.i or 1A.i? It has 1A.i, 1A.ii"),
+        (["cse151b-hw4", "1C"], "cse151b-hw4 has no question '1C'. Did you mean 1B.i or 1A.i? It has 1A.i, 1A.ii"),
         (["cs", "1"], "'cs' begins the names of cs224n-w25-a4 and cse151b-hw4: write more of the one you mean."),
         (["cse", "1A", "--template"], "--template is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),
         (["cse", "1A", "--set", "n=3"], "--set is about one claim, and cse151b-hw4, 1A.i, 1A.ii"),

@@ -65,7 +65,7 @@ def test_as_json() -> None:
 @pytest.mark.parametrize(
     ("name", "question", "message"),
     [
-        ("cs224", "9", r"cs224n-w25-a4 has no question '9'; It has 1-1, .*regard claims cs224n-w25-a4 lists them\."),
+        ("cs224", "9", r"cs224n-w25-a4 has no question '9'\. It has 1-1, .*regard claims cs224n-w25-a4 lists them\."),
         ("cs", "1-1", r"'cs' begins the names of cs224n-w25-a4 and cse151b-hw4: write more of the one you mean\."),
         ("cse151b", "1B", r"cse151b-hw4: '1B' begins 1B\.i, 1B\.ii; write one of them\."),
         ("cse151-hw4", "1B.i", r"There is no problem set 'cse151-hw4'; did you mean cse151b-hw4\?"),

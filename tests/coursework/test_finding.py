@@ -67,7 +67,7 @@ def test_a_question_that_is_not_there_gets_a_short_sentence(written: str) -> Non
 
 
 def test_near_misses_are_suggested() -> None:
-    with pytest.raises(InputError, match=r"cs224n-w25-a4 has no question '1-4iii'; did you mean 1-4ii"):
+    with pytest.raises(InputError, match=r"cs224n-w25-a4 has no question '1-4iii'\. Did you mean 1-4ii"):
         claims.of("cs224n", "1-4iii")
     with pytest.raises(InputError, match="There is no problem set 'cs244n-w25-a4'; did you mean cs224n-w25-a4"):
         find_set("cs244n-w25-a4")

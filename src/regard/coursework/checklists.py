@@ -70,7 +70,7 @@ def of(set: str, question: str) -> Checklist:
 
     >>> of("cs224n", "1-6")
     Traceback (most recent call last):
-    regard.errors.InputError: cs224n-w25-a4 has no question '1-6'; ...
+    regard.errors.InputError: cs224n-w25-a4 has no question '1-6'. ...
     """
     known_set = find_set(set)
     label = known_set.label(question)

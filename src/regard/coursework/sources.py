@@ -44,16 +44,16 @@ class ProblemSet:
         ('1B.i', '1B.ii')
         >>> SETS["cse151b-hw4"].find("1C")
         Traceback (most recent call last):
-        regard.errors.InputError: cse151b-hw4 has no question '1C'; did you mean 1B.i or 1A.i? It has ...
+        regard.errors.InputError: cse151b-hw4 has no question '1C'. Did you mean 1B.i or 1A.i? It has ...
         """
         asked = parts(question)
         labels = tuple(label for label in self.labels if asked and _begins(parts(label), asked))
         if labels:
             return labels
         near = self._near(question)
-        hint = f"did you mean {_either(near)}? " if near else ""
+        hint = f"Did you mean {_either(near)}? " if near else ""
         raise InputError(
-            f"{self.name} has no question {question[:40]!r}; {hint}It has {', '.join(self.labels)}; "
+            f"{self.name} has no question {question[:40]!r}. {hint}It has {', '.join(self.labels)}; "
             f"regard claims {self.name} lists them."
         )
 

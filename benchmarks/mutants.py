@@ -54,6 +54,7 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.lowrank.certificate": ("tests/lowrank/test_certificate.py", "tests/lowrank/test_spectrum.py"),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
     "regard.subspace.recheck": ("tests/subspace",),
+    "regard.coursework.queries": ("tests/coursework/test_queries.py",),  # the claims' enclosures
 }
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip

@@ -1,0 +1,107 @@
+"""Rulings on queries: what is in the balls, and on which side of the bound an answer fails."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import flint
+import numpy as np
+import pytest
+
+from regard.coursework.queries import (
+    ROUNDING,
+    against_shortest,
+    enclosed_scores,
+    orthonormal,
+    shares,
+    sharp,
+    with_keys,
+    within,
+)
+from regard.coursework.question import SLACK
+from regard.rigor import balls
+
+
+@pytest.mark.parametrize(("n", "extra"), [(1, 0), (2, 0), (3, 2), (7, 1)])
+def test_rows_are_orthonormal_and_their_signs_are_settled(n: int, extra: int) -> None:
+    latent = np.random.default_rng(n).standard_normal((12, 12))
+    keys = orthonormal(latent, n, extra)
+    assert keys.shape == (n, n + extra)
+    np.testing.assert_allclose(keys @ keys.T, np.eye(n), atol=1e-14)
+    assert (np.diag(keys @ latent[: n + extra, :n]) > 0).all()  # else they would hang on the library's choice
+    assert np.array_equal(with_keys(latent, n=n, extra=extra, eps=0.5).given["keys"], keys)
+    assert with_keys(latent, n=n, extra=extra, eps=0.5).given["eps"] == 0.5
+
+
+@pytest.mark.parametrize("eps", [1e-300, 1e-12, 0.5])
+@pytest.mark.parametrize("n", [1, 2, 200])
+def test_small_demands_are_told_apart_from_none(n: int, eps: float) -> None:
+    with sharp(n, eps):
+        small = (flint.arb(eps) / n) ** 4
+        assert 1 + small > 1
+        assert flint.ctx.prec >= 256
+
+
+def test_scores_are_those_of_the_floats_as_they_are() -> None:
+    rng = np.random.default_rng(3)
+    keys, query = rng.standard_normal((4, 6)), rng.standard_normal(6)
+    with balls.precise():
+        scores = enclosed_scores(query, keys)
+        for row, score in zip(keys.tolist(), scores, strict=True):
+            exact = sum((Fraction(x) * Fraction(y) for x, y in zip(row, query.tolist(), strict=True)), Fraction(0))
+            assert score.contains(flint.arb(flint.fmpq(exact.numerator, exact.denominator)))
+            assert float(score.rad()) < 1e-30
+
+
+def sharing(n: int, s: int, total: float) -> np.ndarray:
+    """The query on unit keys under which the others' exponentials, relative to a chosen key's, sum to this."""
+    return np.where(np.arange(n) < s, math.log((n - s) / total), 0.0)
+
+
+@pytest.mark.parametrize(("n", "s", "eps"), [(3, 1, 0.1), (5, 2, 0.01), (10, 3, 1e-6)])
+def test_the_room_is_what_is_left_of_eps(n: int, s: int, eps: float) -> None:
+    chosen = list(range(s))
+    for part in (0.25, 0.5, 0.999, 1.001, 2.0):
+        ruling = shares(sharing(n, s, part * eps), np.eye(n), chosen, eps)
+        assert ruling.room == pytest.approx(1 - part, abs=2e-9 + 2 * ROUNDING / eps)
+        assert ruling.fails == (part > 1)
+    at_the_edge = eps * (1 + SLACK) + ROUNDING
+    for nudge in (-1e-11, 1e-11):
+        assert shares(sharing(n, s, at_the_edge * (1 + nudge)), np.eye(n), chosen, eps).fails == (nudge > 0)
+
+
+def test_the_key_that_gets_least_is_named() -> None:
+    keys = np.eye(4)
+    for least in (0, 1, 2):
+        query = np.array([3.0, 3.0, 3.0, 0.0])
+        query[least] = 2.0
+        said = shares(query, keys, [0, 1, 2], 0.1, where=" here").said
+        weight = math.exp(query[least]) / np.exp(query).sum()
+        assert said.startswith(f"alpha_{least} = {weight:.6g} is below 1/(3+eps) = {1 / 3.1:.6g}")
+        assert said.endswith(" here")
+
+
+def test_a_query_without_numbers_fails_and_gets_nothing() -> None:
+    for query in ([math.nan, 0.0], [math.inf, 0.0]):
+        ruling = shares(np.array(query), np.eye(2), [0], 0.1)
+        assert ruling.fails
+        assert ruling.room == -math.inf
+        assert "alpha_0 = 0 is below" in ruling.said
+
+
+def test_a_norm_is_held_against_the_budget() -> None:
+    query = np.array([3.0, 4.0])
+    assert not within(query, 5.0, "B").fails
+    assert within(query, 5.0 * (1 - 3e-9), "B").fails
+    assert within(query, 10.0, "B").room == pytest.approx(0.5, abs=2e-9)
+    assert "its norm 5 is above the budget B = 4" in within(query, 4.0, "B").said
+
+
+def test_against_the_shortest_query() -> None:
+    keys, eps = np.eye(4), 0.02
+    best = against_shortest(sharing(4, 2, eps), keys, [0, 1], eps)
+    assert best is not None
+    assert best.yours == pytest.approx(math.sqrt(2) * math.log(2 / eps))
+    assert best.best == pytest.approx(math.log(2 / eps))  # T sqrt(s (n - s) / n)
+    assert against_shortest(np.zeros(4), keys, [0, 1, 2, 3], eps) is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
-from regard.translator.decoding.beam import beam_search, greedy
+from regard.translator.decoding.beam import POWER, beam_search, greedy
 from regard.translator.decoding.greedy import translate_ids
 from regard.translator.models.encoder import build_model
 from regard.translator.models.encoder_decoder import EncoderDecoder, Writing
@@ -92,7 +92,7 @@ def reference_beam(model: EncoderDecoder, source: torch.Tensor, beam: int) -> tu
         alive = [([*ids, word], value) for ids, word, value in candidates[: 2 * beam] if word != EOS][:beam]
         if len(finished) >= beam or not alive:
             break
-    return max(finished, key=lambda f: f[1] / (len(f[0]) + 1))
+    return max(finished, key=lambda f: f[1] / (len(f[0]) + 1) ** POWER)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])

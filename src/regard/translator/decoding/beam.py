@@ -20,7 +20,9 @@ from torch import Tensor
 
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 
-POWER = 1.0  # of the length; 0 = the most probable sentence found, which is often too short
+# Of the length; 0 = the most probable sentence found, which is often too short. By 1, too, models trained with smoothed
+# labels write 3 to 9 % too little: on Multi30k's validation sentences 1.4 was 0.3 BLEU better, 1.8 less, 2.2 worse.
+POWER = 1.4
 
 
 class Writes(Protocol):

@@ -23,6 +23,10 @@ from regard.design.question import (
 )
 from regard.errors import CouldNotFindOut, InputError
 
+# Where targets are solved one by one: a product with keys of few dimensions costs less than its exponentials, so there
+# is nothing to share, and of so many keys in so few dimensions a good part cannot win (benchmarks/bench_design_many).
+MANY_KEYS, FEW_DIMENSIONS = 5000, 32
+
 
 def copy(
     keys: ArrayLike,
@@ -119,7 +123,7 @@ def copy_many(
         Question(Verb.COPY, array, rows, (j,), None, float(scale), eps=eps, top=top, digest=digest) for j in chosen
     ]
     solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
-    if len(rows) - 1 > eps and len(chosen) > 1:
+    if len(rows) - 1 > eps and len(chosen) > 1 and not (len(rows) > MANY_KEYS and array.shape[1] < FEW_DIMENSIONS):
         solutions = _together(array, rows, chosen, math.log(eps))
     answers, unanswered = [], {}
     for question, (query, weights) in zip(questions, solutions, strict=True):

@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _starts(tiers: list[Tier]) -> dict[Tier, float]:
-    """Seconds until an answer has given its first reply: medians, the tiers in turn, so that none has the better time."""
+    """Seconds until an answer has given its first reply: medians, each tier in turn."""
     walls: dict[Tier, list[float]] = {tier: [] for tier in tiers}
     for _ in range(STARTS):
         for tier in tiers:

@@ -268,6 +268,15 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assert '"marks": {"ada\\u00002": {"ticks": [true, false]}}' in (tmp_path / "grades" / "marking.html").read_text()
 
 
+def test_an_answer_of_nothing_but_lines_is_read_at_once(tmp_path) -> None:
+    """Each empty line once: where a heading may begin some lines before its name, a megabyte of them takes days."""
+    assignment = read(tmp_path, TWO)
+    (tmp_path / "subs" / "eve").mkdir(parents=True)
+    (tmp_path / "subs" / "eve" / "words.md").write_text("## 2\nso" + "\n" * 1_000_000 + "  ## 1\nx\n\t2: and so")
+    (eve,) = read_submissions([str(tmp_path / "subs")])
+    assert written_answer(eve, assignment.tasks[1], assignment)[:3] == "so\n"
+
+
 def test_words_in_the_students_own_files_are_found(tmp_path) -> None:
     """In the plain file and in the notebook, filled in where the template says so; and without what it says itself."""
     assignment = read(tmp_path, TWO)

@@ -297,6 +297,7 @@ def test_the_list_of_students(tmp_path) -> None:
         ("name\nada\n", "has no column id"),
         ("id\nada\nADA\n", "line 3: 'ADA' is there twice"),
         ("id,extension\nada,soon\n", "line 2, extension must be 2 days, 36 hours, or a date"),
+        ("id,extension\nada,99999999999 days\n", "line 2, extension must be at most 3660 days"),
         ("id,submitted\nada,2026-11-01\n", "submitted must be a date with time and zone"),
     ],
 )
@@ -313,6 +314,23 @@ def test_who_is_not_on_the_list_is_said(tmp_path) -> None:
     ada, eve = known(read_submissions([str(tmp_path)]), listed)
     assert (ada.student, ada.name, ada.problems) == ("Ada", "Ada L", ())
     assert eve.problems == ("not on the list of students",)
+
+
+def test_an_email_that_two_have_tells_nobody(tmp_path) -> None:
+    """Whoever puts another's address into a profile does not get what that one handed in."""
+    (tmp_path / "ada@x.org.py").write_text(CODE)
+    ada, eve = (Student(id=name, email="ada@x.org") for name in ("ada", "eve"))
+    assert known(read_submissions([str(tmp_path)]), {"ada": ada})[0].student == "ada"
+    (one,) = known(read_submissions([str(tmp_path)]), {"ada": ada, "eve": eve})
+    assert one.student == "ada@x.org"
+    assert one.problems == ("not on the list of students",)
+
+
+def test_one_students_folder_is_not_taken_for_the_one_around_all(tmp_path) -> None:
+    """Alone in a pile, with a folder in it that is called like somebody else."""
+    in_a_folder(tmp_path / "pile", {"eve/ada/hw.py": CODE})
+    assert ids(read_submissions([str(tmp_path / "pile")], students={"eve": Student(id="Eve")})) == {"eve": ["hw.py"]}
+    assert ids(read_submissions([str(tmp_path / "pile")])) == {"ada": ["hw.py"]}  # as in an export
 
 
 # tricks that would keep the grader itself busy, which parses and unpacks outside the jail
@@ -338,6 +356,32 @@ def test_a_notebook_is_parsed_up_to_a_bound(monkeypatch) -> None:
     monkeypatch.setattr("ast.parse", lambda text: parsed.append(len(text)))
     code_of(notebook(*[("code", "y = 1 # " + "x" * 15_000)] * 40))
     assert 0 < sum(parsed) <= 100_000
+
+
+def test_each_notebook_and_file_is_read_once(tmp_path, monkeypatch) -> None:
+    """Not for each question again: large ones take seconds."""
+    in_a_folder(tmp_path / "c", {"eve/a.ipynb": notebook(("code", "a = 1")), "eve/b.py": "b = 1\n"})
+    (eve,) = read_submissions([str(tmp_path / "c")])
+    read = []
+    monkeypatch.setattr("regard.grading.notebooks.json.loads", lambda data: read.append("json") or {"cells": []})
+    monkeypatch.setattr(submissions, "defined", lambda data: read.append("defined") or [])
+    for number in range(12):
+        eve.code(f"f{number}")
+    assert sorted(read) == ["defined", "json"]
+
+
+def test_an_archive_that_python_would_unpack_at_once_is_not_read(tmp_path) -> None:
+    """Of bzip2 and LZMA all that was read is unpacked, whatever size was asked for: a megabyte may become gigabytes."""
+    files = {}
+    for name, kind in (("bz", zipfile.ZIP_BZIP2), ("xz", zipfile.ZIP_LZMA)):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", kind) as archive:
+            archive.writestr("hw.py", b"#" * 900_000)
+        files[f"{name}/hw.zip"] = stream.getvalue()
+    for one in read_submissions([in_a_folder(tmp_path / "c", files)]):
+        assert not one.files
+        assert one.problems == ("hw.py: packed in an unusual way, which is not read",)
+        assert "packed in an unusual way" in one.no_code()
 
 
 def test_what_a_students_archive_unpacks_to_is_bounded(tmp_path, monkeypatch) -> None:

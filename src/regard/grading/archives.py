@@ -29,6 +29,7 @@ READ = (
     ".yml",
     WEIGHTS,
 )  # what a submission consists of; the rest is named, not read
+ORDINARY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others Python unpacks all at once, whatever is asked for
 UNREADABLE = (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 
 
@@ -88,6 +89,8 @@ def _offered(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entr
         return None
     if stat.S_ISLNK(info.external_attr >> 16):
         return Entry(parts=parts, problem="a link, which is not followed")
+    if info.compress_type not in ORDINARY:
+        return Entry(parts=parts, problem="packed in an unusual way, which is not read")
 
     def source() -> bytes:
         with archive.open(info) as stream:

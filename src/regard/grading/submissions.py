@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -64,6 +65,10 @@ class Submission:
         return digest.hexdigest()[:24]
 
     @cached_property
+    def _names(self) -> dict[bytes, frozenset[str]]:
+        return {}
+
+    @cached_property
     def _codes(self) -> dict[str, tuple[str, bytes, Code | None] | None]:
         return {}
 
@@ -87,13 +92,19 @@ class Submission:
                     continue
                 there, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
             else:
-                there, answer = function in defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
+                there, answer = function in self._defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
             if there:
                 return answer
             fallback = (
                 fallback or answer
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
+
+    def _defined(self, data: bytes) -> frozenset[str]:
+        """The names that a file defines; each is looked through once."""
+        if data not in self._names:
+            self._names[data] = frozenset(defined(data))
+        return self._names[data]
 
     def no_code(self) -> str:
         """Why there is nothing to run: what is wrong with its first notebook, if that is what there is."""
@@ -143,23 +154,32 @@ def stem(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name.rpartition(".")[0])[:60] or "answers"
 
 
-def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[Submission]:
-    """Every submission of these folders, archives and files, in the order of their IDs."""
-    return apart(_bounded(_read(paths, times_of_files=times_of_files)))
+def read_submissions(
+    paths: list[str], *, times_of_files: bool = False, students: Mapping[str, Student] | None = None
+) -> list[Submission]:
+    """Every submission of these folders, archives and files, in the order of their IDs.
+
+    ``students`` tells a single student's folder from one around all of them.
+    """
+    everybody = (students or {}).values()
+    listed = frozenset(identity(name) for one in everybody for name in (one.id, one.email, one.group) if name)
+    return apart(_bounded(_read(paths, listed, times_of_files=times_of_files)))
 
 
-def _read(paths: list[str], *, times_of_files: bool) -> Iterator[Submission]:
+def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> Iterator[Submission]:
     for path in map(Path, paths):
         if not path.exists():
             what = "leads nowhere" if path.is_symlink() else "does not exist"
             raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
         if path.is_dir():
-            yield from gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
+            yield from gathered(list(_walked(path)), listed, times=_times(path) if times_of_files else None)
         elif path.suffix.lower() == ".zip":
             with entries(str(path), said=str(path)) as handed_in:
-                yield from gathered(handed_in)
+                yield from gathered(handed_in, listed)
         elif path.suffix.lower() in (".py", ".ipynb"):
-            yield from gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
+            yield from gathered(
+                [_entry(path, (path.name,))], listed, times=_times(path.parent) if times_of_files else None
+            )
         else:
             raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
 
@@ -215,10 +235,10 @@ def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
 
 
 def gathered(
-    handed_in: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | None = None
+    handed_in: list[Entry], listed: frozenset[str], *, times: Mapping[tuple[str, ...], datetime] | None = None
 ) -> Iterator[Submission]:
-    """Files by student."""
-    while _one_wrapper(handed_in):
+    """Files by student; ``listed`` are the identities on the list of students."""
+    while _one_wrapper(handed_in, listed):
         handed_in = [replace(entry, parts=entry.parts[1:]) for entry in handed_in]
     said = _gradescope(handed_in)
     owners: dict[str, list[Entry]] = {}
@@ -235,10 +255,13 @@ def gathered(
         yield _submission(owner, names[owner], files, said.get(owner), times)
 
 
-def _one_wrapper(handed_in: list[Entry]) -> bool:
+def _one_wrapper(handed_in: list[Entry], listed: frozenset[str]) -> bool:
     """Whether one folder is around all of them, and is not one student's."""
     tops = {entry.parts[0] for entry in handed_in}
-    if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in) or MOODLE.match(next(iter(tops))):
+    if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in):
+        return False
+    (top,) = tops
+    if MOODLE.match(top) or identity(top) in listed:
         return False
     return any(len(entry.parts) > 2 or CANVAS.match(entry.parts[1]) for entry in handed_in)
 
@@ -352,7 +375,8 @@ def known(submissions: list[Submission], students: Mapping[str, Student]) -> lis
     """With the names and times of the list; who is not on it is noted, who handed in nothing is added."""
     if not students:
         return submissions
-    by_email = {identity(student.email): student for student in students.values() if student.email}
+    emails = Counter(identity(student.email) for student in students.values() if student.email)
+    by_email = {identity(one.email): one for one in students.values() if emails[identity(one.email)] == 1}
     groups = {identity(student.group) for student in students.values() if student.group}
     listed = []
     for one in submissions:

@@ -286,7 +286,9 @@ def test_without_any_jail_the_pack_refuses_and_says_so(unpacked, monkeypatch) ->
     assert "could not be graded here, through no fault of the submission" in said["output"]
     assert said["tests"] == []
     autograder.main(["prairielearn", str(unpacked)], source=unpacked / "source")
-    assert json.loads((unpacked / "results" / "results.json").read_text())["gradable"] is False
+    said = json.loads((unpacked / "results" / "results.json").read_text())
+    assert said["gradable"] is False
+    assert said["format_errors"] == [said["message"]]
 
 
 def test_what_cannot_be_packed(tmp_path) -> None:

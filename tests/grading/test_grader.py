@@ -178,6 +178,9 @@ def test_a_mended_question_is_run_again_and_the_differences_are_said(known) -> N
     assert found.graded == 2
     assert found.changed == ("carl: 2 -> 10 (1: 2 -> 10)",)
     assert "Changed since the marks before" in (known / "grades" / "class.html").read_text()
+    assert (known / "grades" / "changed.txt").read_text() == "carl: 2 -> 10 (1: 2 -> 10)\n"
+    graded(known)
+    assert not (known / "grades" / "changed.txt").exists()  # nothing has changed since
 
 
 def test_stopped_half_way(place, monkeypatch) -> None:

@@ -34,7 +34,7 @@ CLAIMS = (
     *("average-of-two", "never-exactly-the-average", "one-head-swings", "one-head-two-point-noise", "singular-energy"),
     *("singular-tail", "low-rank-error"),
 )
-STARTS = 10
+STARTS = 20
 ASKED = 200
 MODEL = """
 import torch
@@ -58,14 +58,13 @@ class TransformerTranslator(nn.Module):
 
 def main() -> None:
     print(f"{cores()} cores")
-    starts = {tier: _starts(tier) for tier in Tier if tier is Tier.NONE or not jail.why_not(tier)}
+    starts = _starts([tier for tier in Tier if tier is Tier.NONE or not jail.why_not(tier)])
     for tier, seconds in starts.items():
         ratio = seconds / starts[Tier.NONE]
         print(f"start of an answer, {tier.value}: {1000 * seconds:.0f} ms, {ratio:.2f} x the plain one")
     with warm():
-        for tier in starts:
-            if tier is not Tier.NONE:
-                print(f"start of an answer after another, {tier.value}: {1000 * _starts(tier):.0f} ms")
+        for tier, seconds in _starts([tier for tier in starts if tier is not Tier.NONE]).items():
+            print(f"start of an answer after another, {tier.value}: {1000 * seconds:.0f} ms")
     _print_models(list(starts))
     count = int(os.environ.get("SUBMISSIONS", ASKED))
     seconds, processor = _graded(count)
@@ -78,17 +77,18 @@ def main() -> None:
     print(f"asked for: {ASKED} within 12 min on two cores, and a start of at most 1.3 x the plain one")
 
 
-def _starts(tier: Tier) -> float:
-    """Seconds until an answer has given its first reply."""
-    found = []
+def _starts(tiers: list[Tier]) -> dict[Tier, float]:
+    """Seconds until an answer has given its first reply: medians, each tier in turn."""
+    walls: dict[Tier, list[float]] = {tier: [] for tier in tiers}
     for _ in range(STARTS):
-        begun = time.perf_counter()
-        with Runner(
-            "a.py", function="f", arguments=("x",), clock=Clock(60), jail=tier, code=b"def f(x): return x"
-        ) as runner:
-            runner.call({"x": 1.0})
-            found.append(time.perf_counter() - begun)
-    return statistics.median(found)
+        for tier in tiers:
+            begun = time.perf_counter()
+            with Runner(
+                "a.py", function="f", arguments=("x",), clock=Clock(60), jail=tier, code=b"def f(x): return x"
+            ) as runner:
+                runner.call({"x": 1.0})
+                walls[tier].append(time.perf_counter() - begun)
+    return {tier: statistics.median(seconds) for tier, seconds in walls.items()}
 
 
 def _print_models(tiers: list[Tier]) -> None:

@@ -208,6 +208,11 @@ def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
     for key in ("p", "7", "Tab"):
         tab.keyboard.press(key)
     assert "Not kept: give a reason" in tab.text_content("#done")
+    tab.keyboard.press("Escape")
+    assert "Not kept" not in tab.text_content("#done")
+    assert tab.input_value("#points") == ""
+    for key in ("p", "7", "Tab"):
+        tab.keyboard.press(key)
     tab.keyboard.type("jkx is text here")
     tab.keyboard.press("Enter")
     assert "(overruled)" in tab.text_content("#where")

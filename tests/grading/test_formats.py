@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,11 @@ def test_moodle_and_canvas(marks) -> None:
     canvas = list(csv.reader(io.StringIO(canvas_csv(found))))
     assert canvas[0][:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
     assert canvas[1][0] == "    Points Possible"
-    assert canvas[2][-1] == "10"
+    assert canvas[2] == ["ada", "", "ada", "ada", "", "10"]
+    rows = tuple(replace(row, student=name) for row, name in zip(found.rows * 2, ("345", "12ada"), strict=False))
+    canvas = list(csv.reader(io.StringIO(canvas_csv(replace(found, rows=rows)))))
+    assert canvas[2][1:4] == ["345", "", ""]
+    assert canvas[3][1:4] == ["", "12ada", "12ada"]  # Canvas would take it for number 12
 
 
 def test_otter_tests_are_doctests_that_pass_and_fail(marks, folder, monkeypatch) -> None:
@@ -286,7 +291,9 @@ def test_without_any_jail_the_pack_refuses_and_says_so(unpacked, monkeypatch) ->
     assert "could not be graded here, through no fault of the submission" in said["output"]
     assert said["tests"] == []
     autograder.main(["prairielearn", str(unpacked)], source=unpacked / "source")
-    assert json.loads((unpacked / "results" / "results.json").read_text())["gradable"] is False
+    said = json.loads((unpacked / "results" / "results.json").read_text())
+    assert said["gradable"] is False
+    assert said["format_errors"] == [said["message"]]
 
 
 def test_what_cannot_be_packed(tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page, written_answer
 from regard.grading.marks import marked
 from regard.grading.notebooks import code_of, defined
+from regard.grading.pages import class_page
 from regard.grading.perplexity import perplexity_of, read_hidden, share
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
@@ -258,6 +260,9 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assert "connect-src" not in page
     assert "default-src 'none'" in page
     assert marks.rows[0].open == 1
+    twice = replace(marks, rows=(marks.rows[0], replace(marks.rows[0], student="bob", by="ada")))
+    assert "2: 1 written, for marking.html" in class_page(twice)  # of a group, once
+    assert ": no mark stands yet" in class_page(marks)
     saved = {"assignment": "week 3", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]}
     (tmp_path / "written.json").write_text(json.dumps(saved))
     decided = read_written(tmp_path / "written.json", assignment)
@@ -266,6 +271,15 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assert marks.rows[0].questions[1].points == 0.75
     assert marks.rows[0].open == 0
     assert '"marks": {"ada\\u00002": {"ticks": [true, false]}}' in (tmp_path / "grades" / "marking.html").read_text()
+
+
+def test_an_answer_of_nothing_but_lines_is_read_at_once(tmp_path) -> None:
+    """Each empty line once: where a heading may begin some lines before its name, a megabyte of them takes days."""
+    assignment = read(tmp_path, TWO)
+    (tmp_path / "subs" / "eve").mkdir(parents=True)
+    (tmp_path / "subs" / "eve" / "words.md").write_text("## 2\nso" + "\n" * 1_000_000 + "  ## 1\nx\n\t2: and so")
+    (eve,) = read_submissions([str(tmp_path / "subs")])
+    assert written_answer(eve, assignment.tasks[1], assignment)[:3] == "so\n"
 
 
 def test_words_in_the_students_own_files_are_found(tmp_path) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from regard.errors import InputError
-from regard.grading import archives
+from regard.grading import submissions
 from regard.grading.notebooks import code_of, defined
 from regard.grading.students import Student, read_students
 from regard.grading.submissions import known, read_submissions
@@ -131,29 +131,62 @@ def test_links_are_not_followed(tmp_path) -> None:
     assert "a link" in archived[0].problems[0]
 
 
-def test_bombs(tmp_path, monkeypatch) -> None:
+def test_bombs_harm_only_their_student(tmp_path, monkeypatch) -> None:
     path = packed(tmp_path / "a.zip", {"eve/hw.py": b"#" * 5_000_000, "ada/hw.py": CODE})
     found = {one.student: one for one in read_submissions([path])}
     assert not found["eve"].files
-    assert "unpacks to more than 1,000,000 bytes" in found["eve"].problems[0]
+    assert found["eve"].problems == ("hw.py: has 5,000,000 bytes, and at most 1,000,000 are read",)
+    assert "no notebook in it that can be read (hw.py: has 5,000,000 bytes" in found["eve"].no_code()
     assert found["ada"].files
-    monkeypatch.setattr(archives, "MOST_TOTAL", 150_000)
-    path = packed(tmp_path / "b.zip", {f"{n}/hw.py": b"#" * 90_000 for n in range(3)})
-    with pytest.raises(InputError, match="unpacks to more than 150,000 bytes, and nothing of it was graded"):
-        read_submissions([path])
-    monkeypatch.setattr(archives, "MOST_ENTRIES", 10)
-    with pytest.raises(InputError, match="has 11 entries"):
-        read_submissions([packed(tmp_path / "c.zip", {f"{n}.py": "" for n in range(11)})])
-
-
-def test_a_students_own_archive_that_is_a_bomb_harms_only_its_student(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(archives, "MOST_ENTRIES", 50)
-    bomb = packed_bytes({f"{n}.py": "" for n in range(60)})
+    bomb = packed_bytes({f"{n}.py": "" for n in range(300)})
     path = packed(tmp_path / "a.zip", {"eve/hw.zip": bomb, "mal/hw.zip": b"PK\x03\x04 no zip", "ada/hw.py": CODE})
     found = {one.student: one for one in read_submissions([path])}
-    assert "has 60 entries" in found["eve"].problems[0]
-    assert "is not a zip file" in found["mal"].problems[0]
+    assert "of 300 files the first 200 were read" in found["eve"].problems[0]
+    assert found["mal"].problems[0].startswith("hw.zip: is not a zip file that can be read")
     assert found["ada"].files
+
+
+def in_a_folder(place, files):
+    for name, data in files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return str(place)
+
+
+@pytest.mark.parametrize("handed_in", [in_a_folder, packed])
+def test_one_submission_that_is_too_large_costs_nobody_else_anything(tmp_path, monkeypatch, handed_in) -> None:
+    monkeypatch.setattr(submissions, "MOST_OWN", 150_000)
+    files = {f"eve/{n}.py": b"#" * 90_000 for n in range(3)}
+    path = handed_in(tmp_path / "class.zip" if handed_in is packed else tmp_path / "c", {**files, "ada/hw.py": CODE})
+    found = {one.student: one for one in read_submissions([path])}
+    assert not found["eve"].files
+    assert "more than 150,000 bytes are too many for one submission" in found["eve"].no_code()
+    assert found["eve"].problems
+    assert found["ada"].code("f")
+
+
+@pytest.mark.parametrize("handed_in", [in_a_folder, packed])
+def test_where_all_are_too_much_the_largest_are_put_aside(tmp_path, monkeypatch, handed_in) -> None:
+    monkeypatch.setattr(submissions, "MOST_TOTAL", 200_000)
+    files = {f"{name}/hw.py": b"#" * size for name, size in (("eve", 90_000), ("bob", 80_000), ("mal", 95_000))}
+    path = handed_in(tmp_path / "class.zip" if handed_in is packed else tmp_path / "c", {**files, "ada/hw.py": CODE})
+    found = {one.student: one for one in read_submissions([path])}
+    assert {name for name, one in found.items() if one.refused} == {"mal"}
+    assert "more than 200,000 bytes, and this one is among the largest (95,000); grade it by" in found["mal"].refused
+    assert all(found[name].files for name in ("ada", "bob", "eve"))
+
+
+def test_a_size_that_is_a_lie(tmp_path) -> None:
+    """Its header says 10 bytes: no more are unpacked, and that what came is not the file is seen."""
+    data = bytearray(packed_bytes({"hw.py": b"#" * 5000}))
+    real, said = (5000).to_bytes(4, "little"), (10).to_bytes(4, "little")
+    at = data.rindex(real)  # in the list of contents, the unpacked size comes after the packed one
+    data[at : at + 4] = said
+    (ada, eve) = read_submissions([packed(tmp_path / "a.zip", {"eve/hw.zip": bytes(data), "ada/hw.py": CODE})])
+    assert ada.files
+    assert not eve.files
+    assert "hw.py: cannot be read" in eve.problems[0]
 
 
 def test_what_is_no_archive(tmp_path) -> None:
@@ -264,6 +297,7 @@ def test_the_list_of_students(tmp_path) -> None:
         ("name\nada\n", "has no column id"),
         ("id\nada\nADA\n", "line 3: 'ADA' is there twice"),
         ("id,extension\nada,soon\n", "line 2, extension must be 2 days, 36 hours, or a date"),
+        ("id,extension\nada,99999999999 days\n", "line 2, extension must be at most 3660 days"),
         ("id,submitted\nada,2026-11-01\n", "submitted must be a date with time and zone"),
     ],
 )
@@ -280,6 +314,23 @@ def test_who_is_not_on_the_list_is_said(tmp_path) -> None:
     ada, eve = known(read_submissions([str(tmp_path)]), listed)
     assert (ada.student, ada.name, ada.problems) == ("Ada", "Ada L", ())
     assert eve.problems == ("not on the list of students",)
+
+
+def test_an_email_that_two_have_tells_nobody(tmp_path) -> None:
+    """Whoever puts another's address into a profile does not get what that one handed in."""
+    (tmp_path / "ada@x.org.py").write_text(CODE)
+    ada, eve = (Student(id=name, email="ada@x.org") for name in ("ada", "eve"))
+    assert known(read_submissions([str(tmp_path)]), {"ada": ada})[0].student == "ada"
+    (one,) = known(read_submissions([str(tmp_path)]), {"ada": ada, "eve": eve})
+    assert one.student == "ada@x.org"
+    assert one.problems == ("not on the list of students",)
+
+
+def test_one_students_folder_is_not_taken_for_the_one_around_all(tmp_path) -> None:
+    """Alone in a pile, with a folder in it that is called like somebody else."""
+    in_a_folder(tmp_path / "pile", {"eve/ada/hw.py": CODE})
+    assert ids(read_submissions([str(tmp_path / "pile")], students={"eve": Student(id="Eve")})) == {"eve": ["hw.py"]}
+    assert ids(read_submissions([str(tmp_path / "pile")])) == {"ada": ["hw.py"]}  # as in an export
 
 
 # tricks that would keep the grader itself busy, which parses and unpacks outside the jail
@@ -307,13 +358,40 @@ def test_a_notebook_is_parsed_up_to_a_bound(monkeypatch) -> None:
     assert 0 < sum(parsed) <= 100_000
 
 
-def test_what_is_unpacked_in_vain_counts(tmp_path, monkeypatch) -> None:
+def test_each_notebook_and_file_is_read_once(tmp_path, monkeypatch) -> None:
+    """Not for each question again: large ones take seconds."""
+    in_a_folder(tmp_path / "c", {"eve/a.ipynb": notebook(("code", "a = 1")), "eve/b.py": "b = 1\n"})
+    (eve,) = read_submissions([str(tmp_path / "c")])
+    read = []
+    monkeypatch.setattr("regard.grading.notebooks.json.loads", lambda data: read.append("json") or {"cells": []})
+    monkeypatch.setattr(submissions, "defined", lambda data: read.append("defined") or [])
+    for number in range(12):
+        eve.code(f"f{number}")
+    assert sorted(read) == ["defined", "json"]
+
+
+def test_an_archive_that_python_would_unpack_at_once_is_not_read(tmp_path) -> None:
+    """Of bzip2 and LZMA all that was read is unpacked, whatever size was asked for: a megabyte may become gigabytes."""
+    files = {}
+    for name, kind in (("bz", zipfile.ZIP_BZIP2), ("xz", zipfile.ZIP_LZMA)):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", kind) as archive:
+            archive.writestr("hw.py", b"#" * 900_000)
+        files[f"{name}/hw.zip"] = stream.getvalue()
+    for one in read_submissions([in_a_folder(tmp_path / "c", files)]):
+        assert not one.files
+        assert one.problems == ("hw.py: packed in an unusual way, which is not read",)
+        assert "packed in an unusual way" in one.no_code()
+
+
+def test_what_a_students_archive_unpacks_to_is_bounded(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("regard.grading.submissions.MOST_OWN", 5_000_000)
-    bomb = packed_bytes({f"{n}.py": b"#" * 1_100_000 for n in range(6)})
+    packed(tmp_path / "bomb.zip", {f"{n}.py": b"#" * 900_000 for n in range(6)})
+    bomb = (tmp_path / "bomb.zip").read_bytes()
     inner = packed_bytes({"inner.zip": packed_bytes({"hw.py": CODE}), "hw.py": CODE})
     path = packed(tmp_path / "a.zip", {"eve/hw.zip": bomb, "ada/hw.py": CODE, "bob/hw.zip": inner})
     found = {one.student: one for one in read_submissions([path])}
-    assert "hw.zip unpacks to more than 5,000,000 bytes" in found["eve"].problems[0]
+    assert "hw.zip: unpacks to more than 5,000,000 bytes" in found["eve"].problems[0]
     assert not found["eve"].files
     assert found["ada"].files
     assert [entry.name for entry in found["bob"].files if entry.name.endswith(".py")] == ["hw.py"]

@@ -60,7 +60,7 @@ def grade(
     listed = read_students(students) if students is not None else None
     saved = Path(out) / WRITTEN if written is None else Path(written)
     decided = read_written(saved, asked) if written is not None or saved.exists() else None
-    handed_in = read_submissions(submissions, times_of_files=times_of_files)
+    handed_in = read_submissions(submissions, times_of_files=times_of_files, students=listed)
     if not handed_in:
         raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb or .zip file.")
     if no_sandbox:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.array_types import Real
 from regard.coursework.queries import N
-from regard.coursework.question import Ruling, bounded
+from regard.coursework.question import Ruling, bounded, told_apart
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
     if lengths.max() > LONGEST:
         raise InputError(f"A query of norm {lengths.max():.3g} is too long to integrate; stay below {LONGEST:g}.")
     value, accuracy = mean_error(model, np.where(lengths[:, None] > 1 / LONGEST, queries, 0.0))
-    return bounded(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {value:.4g} is above {error:g}")
+    has, most = told_apart(value, error, digits=4)
+    return bounded(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {has} is above {most}")
 
 
 def best_scale(n: int, *, iso: float, heads: int, spread: float = 0.0) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.parameters import number_of_keys, slack
-from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized
+from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized, told_apart
 from regard.rigor import balls
 
 N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
@@ -73,9 +73,8 @@ def shares(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, wher
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
     aim = 1 / (len(chosen) + eps)
-    digits = next((k for k in (6, 9, 12) if f"{weight:.{k}g}" != f"{aim:.{k}g}"), 15)
-    said = f"alpha_{least} = {weight:.{digits}g} is below 1/({len(chosen)}+eps) = {aim:.{digits}g}{where}"
-    return Ruling(room=room, said=said)
+    has, needs = told_apart(weight, aim)
+    return Ruling(room=room, said=f"alpha_{least} = {has} is below 1/({len(chosen)}+eps) = {needs}{where}")
 
 
 def _spare(total: Any, count: int, eps: float) -> float:
@@ -89,7 +88,8 @@ def _spare(total: Any, count: int, eps: float) -> float:
 def within(query: Float, budget: float, name: str) -> Ruling:
     """Is the query no longer than the budget?"""
     norm = float(np.linalg.norm(query))
-    return bounded(norm, budget, f"its norm {norm:.6g} is above the budget {name} = {budget:.6g}")
+    yours, most = told_apart(norm, budget)
+    return bounded(norm, budget, f"its norm {yours} is above the budget {name} = {most}")
 
 
 def against_shortest(query: Float, keys: Float, chosen: Sequence[int], eps: float) -> Best | None:

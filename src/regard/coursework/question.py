@@ -237,6 +237,17 @@ def worst(*rulings: Ruling) -> Ruling:
     return min(rulings, key=lambda ruling: ruling.room if ruling.room == ruling.room else -np.inf)
 
 
+def told_apart(one: float, other: float, *, digits: int = 6) -> tuple[str, str]:
+    """Two numbers with so many digits, or as many more as it takes to see that they differ.
+
+    >>> told_apart(1 / 3, 0.5), told_apart(1 / 3, 0.3333333330001)
+    (('0.333333', '0.5'), ('0.3333333333', '0.333333333'))
+    """
+    enough = next((k for k in range(digits, 17) if f"{one:.{k}g}" != f"{other:.{k}g}"), 17)
+    enough = digits if one == other else enough
+    return f"{one:.{enough}g}", f"{other:.{enough}g}"
+
+
 def near(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
     """A number that must be the truth, but for rounding.
 
@@ -244,7 +255,8 @@ def near(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruli
     'the variance is 2.5; yours is 2'
     """
     off = abs(value - truth) / max(abs(truth), 1e-300)
-    return Ruling(room=slack - off, said=f"{what} is {truth:.6g}; yours is {value:.6g}")
+    right, yours = told_apart(truth, value)
+    return Ruling(room=slack - off, said=f"{what} is {right}; yours is {yours}")
 
 
 def bounded(value: float, bound: float, said: str) -> Ruling:

@@ -1,26 +1,25 @@
 """Zip files of course systems, read without ever being unpacked onto the disk.
 
 Nothing in an archive is believed: not its names (no path of it is ever used as one), not its sizes (reading stops
-at the limit, whatever the header says), not its kinds (links are skipped, never followed).
+at the limit, whatever its header says), not its kinds (links are skipped, never followed).
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import stat
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from regard.coursework.answers.runner import MOST_SOURCE
 from regard.errors import InputError
 
-MOST_ENTRIES = 50_000
 MOST_FILE = 20_000_000  # bytes of one file, unpacked
 MOST_WEIGHTS = 60_000_000  # of a file of weights
 WEIGHTS = ".safetensors"
-MOST_TOTAL = 1_000_000_000  # of all of them
-MOST_OWN = 100_000_000  # of an archive that one student handed in
 READ = (
     ".py",
     ".ipynb",
@@ -30,66 +29,74 @@ READ = (
     ".yml",
     WEIGHTS,
 )  # what a submission consists of; the rest is named, not read
+ORDINARY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others Python unpacks all at once, whatever is asked for
+UNREADABLE = (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A file that was handed in: where it lay, as words, and its bytes; ``problem`` says why it was not read."""
+    """A file that was handed in: where it lay, as words, and its bytes; ``problem`` says why it was not read.
+
+    It is read when its student's turn has come: until then ``size`` is how many bytes it has at most.
+    """
 
     parts: tuple[str, ...]
     data: bytes = b""
     problem: str = ""
+    size: int = 0
+    source: Callable[[], bytes] | None = None
 
     @property
     def name(self) -> str:
         return self.parts[-1]
 
+    def read(self) -> Entry:
+        """With its bytes, or with the reason why there are none."""
+        if self.source is None:
+            return self
+        try:
+            return Entry(parts=self.parts, data=self.source(), size=self.size)
+        except UNREADABLE as error:
+            return Entry(parts=self.parts, problem=f"cannot be read ({str(error)[:80]})")
 
-def entries(data: bytes | str, *, said: str, most: int | None = None) -> list[Entry]:
-    """The files of an archive, given by its path or its bytes; ``said`` is what to call it."""
+
+def offered(parts: tuple[str, ...], size: int, source: Callable[[], bytes]) -> Entry:
+    """A file that can be read, unless it is none that is graded, or too large."""
+    if not parts[-1].lower().endswith(READ):
+        return Entry(parts=parts, problem="not a file that is graded")
+    if size > most_of(parts[-1]):
+        return Entry(parts=parts, problem=f"has {size:,} bytes, and at most {most_of(parts[-1]):,} are read")
+    return Entry(parts=parts, size=size, source=source)
+
+
+@contextlib.contextmanager
+def entries(data: bytes | str, *, said: str) -> Iterator[list[Entry]]:
+    """The files of an archive, given by its path or its bytes; ``said`` is what to call it. They are read meanwhile."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data) as archive:
-            infos = archive.infolist()
-            if len(infos) > MOST_ENTRIES:
-                raise InputError(f"{said} has {len(infos):,} entries, and at most {MOST_ENTRIES:,} are read.")
-            return _all(archive, infos, said, MOST_TOTAL if most is None else most)
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
+        archive = zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data)
+    except UNREADABLE as error:
         raise InputError(f"{said} is not a zip file that can be read ({str(error)[:100]}); hand it in again.") from None
+    with archive:
+        yield [entry for info in archive.infolist() if (entry := _offered(archive, info, said)) is not None]
 
 
-def _all(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], said: str, most: int) -> list[Entry]:
-    read, total = [], 0
-    for info in infos:
-        parts = safe_parts(info.filename)
-        if info.is_dir() or parts is None or hidden(parts):
-            if parts is None:
-                read.append(Entry(parts=("?",), problem=f"{said}: a name in it leads out of it, and was not read."))
-            continue
-        if stat.S_ISLNK(info.external_attr >> 16):
-            read.append(Entry(parts=parts, problem="a link, which is not followed"))
-        elif not parts[-1].lower().endswith(READ):
-            read.append(Entry(parts=parts, problem="not a file that is graded"))
-        else:
-            entry, unpacked = _read(archive, info, parts)
-            total += unpacked
-            if total > most:
-                raise InputError(f"{said} unpacks to more than {most:,} bytes, and nothing of it was graded.")
-            read.append(entry)
-    return read
+def _offered(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entry | None:
+    """One file; None for folders and for what systems leave. Of a file whose size is a lie the rest is not unpacked."""
+    parts = safe_parts(info.filename)
+    if parts is None:
+        return Entry(parts=("?",), problem=f"{said}: a name in it leads out of it, and was not read.")
+    if info.is_dir() or hidden(parts):
+        return None
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return Entry(parts=parts, problem="a link, which is not followed")
+    if info.compress_type not in ORDINARY:
+        return Entry(parts=parts, problem="packed in an unusual way, which is not read")
 
-
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, parts: tuple[str, ...]) -> tuple[Entry, int]:
-    """The file, and how many bytes were unpacked for it: those of one that is too large count, too."""
-    try:
+    def source() -> bytes:
         with archive.open(info) as stream:
-            data = stream.read(most_of(parts[-1]) + 1)
-    except (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        return Entry(parts=parts, problem=f"cannot be unpacked ({str(error)[:60]})"), 0
-    if len(data) > most_of(parts[-1]):
-        return Entry(parts=parts, problem=f"unpacks to more than {most_of(parts[-1]):,} bytes"), len(data)
-    return Entry(parts=parts, data=data), len(data)
+            return stream.read(info.file_size)
+
+    return offered(parts, info.file_size, source)
 
 
 def most_of(name: str) -> int:

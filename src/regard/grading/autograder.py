@@ -145,7 +145,7 @@ def main(words: list[str], *, source: Path) -> None:
 def refused(why: str, system: str) -> dict[str, Any]:
     """No mark, and the reason; never a zero that looks like a verdict."""
     if system == "prairielearn":
-        return {"gradable": False, "message": NOT_GRADED + why}
+        return {"gradable": False, "message": NOT_GRADED + why, "format_errors": [NOT_GRADED + why]}
     return {"output": NOT_GRADED + why, "tests": [], "visibility": "visible", "score": 0, "stdout_visibility": "hidden"}
 
 

@@ -22,7 +22,7 @@ from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Tier
 from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
 from regard.coursework.answers.tool import NO_TORCH, Tool
-from regard.coursework.question import Instance
+from regard.coursework.question import Instance, told_apart
 from regard.errors import CouldNotFindOut, InputError
 from regard.grading.assignment import ORDER, Kind, Limits, Task
 from regard.grading.notebooks import Code
@@ -246,9 +246,8 @@ class Stages:
         distance = self.check.distance(self.tried) if self.within else None
         if distance is None or distance.most <= self.within * (1 + 1e-9):
             return None
-        said = (
-            f"it is right, but {distance.measure.format(f'{distance.most:.4g} times')}, and {self.within:g} are allowed"
-        )
+        times, most = told_apart(distance.most, self.within, digits=4)
+        said = f"it is right, but {distance.measure.format(f'{times} times')}, and {most} are allowed"
         mistakes = ("right, but too far from the best",)
         return self._ended(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
 

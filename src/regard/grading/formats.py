@@ -92,13 +92,19 @@ def moodle_csv(marks: ClassMarks) -> str:
 
 
 def canvas_csv(marks: ClassMarks) -> str:
-    """For Canvas's gradebook: its first columns, and one for this assignment; the second line has what is possible."""
+    """For Canvas's gradebook: its first columns, and one for this assignment; the second line has what is possible.
+
+    Canvas takes the digits at the beginning of an ID for a number of its own: an ID that is no number goes where it
+    looks for those of the university and for logins.
+    """
     name = marks._assignment.title
     rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", name]]
     rows.append(["    Points Possible", "", "", "", "", f"{marks._assignment.points:g}"])
     for row in marks.rows:
         if not row.refused:
-            rows.append([row.name or row.student, row.student, "", "", "", f"{row.points:g}"])
+            own = row.student.isascii() and row.student.isdecimal()
+            ids = [row.student, "", ""] if own else ["", row.student, row.student]
+            rows.append([row.name or row.student, *ids, "", f"{row.points:g}"])
     return as_csv(rows)
 
 

@@ -60,8 +60,9 @@ class Pile:
 
     @cached_property
     def groups(self) -> dict[str, str]:
-        """The groups by their identities."""
-        return {identity(one.group): one.group for one in self.students.values() if one.group}
+        """The groups by their identities; a group that is called like a student is known by its members alone."""
+        named = {identity(one.group): one.group for one in self.students.values() if one.group}
+        return {key: group for key, group in named.items() if key not in self.students}
 
     def who(self, submission: Submission) -> str:
         """Whose numbers a submission is examined with: its group's, or its student's."""

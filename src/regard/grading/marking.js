@@ -23,7 +23,7 @@ function show() {
   byId("list").replaceChildren(...item.checklist.map((line, i) => {
     const label = document.createElement("label"), box = document.createElement("input"), hint = document.createElement("kbd");
     label.className = "item"; box.type = "checkbox"; box.checked = set[i]; hint.textContent = i < 9 ? String(i + 1) : "";
-    box.addEventListener("change", () => toggle(i));
+    box.addEventListener("change", () => { toggle(i); byId("list").querySelectorAll("input")[i].focus(); });
     label.append(box, " ", hint, " " + line);
     if (item.keys[i]) { const key = document.createElement("div"); key.className = "soft"; key.textContent = item.keys[i]; label.append(key); }
     return label;
@@ -80,6 +80,7 @@ document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (["find", "points", "reason"].includes(event.target.id)) {  // letters are text there
     if (event.key === "Enter" && event.target.id !== "find") overrule();
+    if (event.key === "Escape" && event.target.id !== "find") { problem = ""; show(); }  // as it was
     if (event.key === "Enter" || event.key === "Escape") { event.target.blur(); event.preventDefault(); }
     return;
   }

@@ -133,7 +133,7 @@ def written_answer(submission: Submission, task: Task, assignment: Assignment) -
     """What a student wrote on this question: from the heading that names it to the next one; else everything."""
     texts = submission.texts()
     ids = [re.escape(one.id) for one in assignment.tasks]
-    heading = re.compile(rf"(?m)^\s*(?:#+\s*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
+    heading = re.compile(rf"(?m)^[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
     sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
     inside = yours = False
     for text in texts:

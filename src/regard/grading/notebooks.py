@@ -12,6 +12,7 @@ import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from regard.errors import InputError
@@ -99,6 +100,7 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
     )
 
 
+@lru_cache(maxsize=8)  # each question looks for its function, and a large notebook takes seconds
 def _cells(data: bytes) -> list[tuple[int, str, str]]:
     """Number, kind and text of each cell; cells are counted from 1, as people do."""
     try:

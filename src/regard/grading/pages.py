@@ -98,7 +98,8 @@ def class_page(marks: ClassMarks) -> str:
     pictures = [histogram(f"All questions, of {assignment.points:g}", totals, assignment.points)]
     for task in assignment.tasks:
         points = [one.points for row in marks.rows for one in row.questions if one.question == task.id and not one.open]
-        pictures.append(histogram(f"{task.id}, of {task.points:g}", points, task.points))
+        none = "" if points else ": no mark stands yet"
+        pictures.append(histogram(f"{task.id}, of {task.points:g}{none}", points, task.points))
     body.append(f"<h2>How the points fell</h2><div class=grid>{''.join(pictures)}</div>")
     if marks.changed:
         body.append(
@@ -117,8 +118,8 @@ def class_page(marks: ClassMarks) -> str:
 
 
 def _waiting(marks: ClassMarks) -> str:
-    """What is written, counted; the others one by one, with the reason."""
-    open_ones = [(row, one) for row in marks.rows for one in row.questions if one.open]
+    """What is written, counted; the others one by one, with the reason. What a group handed in is there once."""
+    open_ones = [(row, one) for row in marks.rows if not row.by for one in row.questions if one.open]
     written = Counter(one.question for _, one in open_ones if one.status == Status.BY_HAND.value)
     lines = [f"{question}: {many} written, for marking.html" for question, many in written.items()]
     lines += [

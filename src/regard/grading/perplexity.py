@@ -26,7 +26,7 @@ from regard.attention import log_sum_exp
 from regard.coursework.answers import inside
 from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, checked_reply, told
 from regard.coursework.answers.tool import Tool
-from regard.coursework.question import Instance, Question, Ruling
+from regard.coursework.question import Instance, Question, Ruling, told_apart
 from regard.errors import InputError
 from regard.files import read_file
 
@@ -158,7 +158,8 @@ def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) 
     except InputError as error:
         return failed(str(error))
     part = share(reached, good=task.good, bad=task.bad)
-    reason = f"its perplexity on the hidden sentences is {reached:.4g}; all points are for {task.good:g} or less"
+    has, asked = told_apart(reached, task.good, digits=4)
+    reason = f"its perplexity on the hidden sentences is {has}; all points are for {asked} or less"
     if part == 1.0:
         return Outcome(status=Status.PASSED, share=1.0, instances=hidden.tokens)
     mistakes = ("the perplexity is above what is asked for",)

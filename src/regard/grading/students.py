@@ -20,6 +20,7 @@ from regard.errors import InputError
 from regard.files import read_file
 
 MOST_ID = 100
+MOST_EXTENSION = timedelta(days=3660)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +106,10 @@ def _extension(text: str, where: str) -> timedelta | datetime | None:
         return None
     duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(d|days?|h|hours?|min|minutes?)", text)
     if duration:
-        unit = {"d": "days", "h": "hours", "m": "minutes"}[duration[2][0]]
-        return timedelta(**{unit: float(duration[1])})
+        unit = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}[duration[2][0]]
+        if float(duration[1]) > MOST_EXTENSION / unit:
+            raise InputError(f"{where}, extension must be at most {MOST_EXTENSION.days} days; {text[:40]!r} is more.")
+        return float(duration[1]) * unit
     return moment(text, f"{where}, extension", also="2 days, 36 hours, or ")
 
 

@@ -3,7 +3,7 @@
 Nothing is unpacked onto the disk and no link is followed. Who a submission belongs to is said by the course system,
 in the name of the folder or file that it makes; what a student writes into a file cannot change it. Two submissions
 that claim to be the same student's are both put aside, and the teacher is told: none of them takes the other's
-place.
+place. So are the largest ones where all together are too large: a large one costs nobody else anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,15 +20,18 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.archives import MOST_OWN, READ, WEIGHTS, Entry, entries, hidden, most_of
+from regard.grading.archives import WEIGHTS, Entry, entries, hidden, most_of, offered
 from regard.grading.notebooks import Code, code_of, defined
 from regard.grading.students import Student, identity, moment, shown
 
 MOST_FILES = 200  # of one submission
+MOST_OWN = 100_000_000  # bytes of one submission
+MOST_TOTAL = 4_000_000_000  # of all of them
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.DOTALL)
 YOURS = "Your answer to "  # in a template: by this the words are found, in comments and in cells of text
 MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(file|onlinetext)_?$", re.DOTALL)
 GRADESCOPE = "submission_metadata.yml"
+ALL = "all files"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,11 +43,17 @@ class Submission:
     files: tuple[Entry, ...] = ()
     submitted: datetime | None = None
     problems: tuple[str, ...] = ()
+    unread: str = ""  # why its code could not be read
     refused: str = ""  # why nothing of it is graded
 
     @property
     def identity(self) -> str:
         return identity(self.student)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(len(entry.data) for entry in self.files)
 
     @cached_property
     def digest(self) -> str:
@@ -53,6 +63,10 @@ class Submission:
             for part in ("/".join(entry.parts).encode("utf-8", "surrogatepass"), entry.data):
                 digest.update(len(part).to_bytes(8) + part)
         return digest.hexdigest()[:24]
+
+    @cached_property
+    def _names(self) -> dict[bytes, frozenset[str]]:
+        return {}
 
     @cached_property
     def _codes(self) -> dict[str, tuple[str, bytes, Code | None] | None]:
@@ -78,13 +92,19 @@ class Submission:
                     continue
                 there, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
             else:
-                there, answer = function in defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
+                there, answer = function in self._defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
             if there:
                 return answer
             fallback = (
                 fallback or answer
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
+
+    def _defined(self, data: bytes) -> frozenset[str]:
+        """The names that a file defines; each is looked through once."""
+        if data not in self._names:
+            self._names[data] = frozenset(defined(data))
+        return self._names[data]
 
     def no_code(self) -> str:
         """Why there is nothing to run: what is wrong with its first notebook, if that is what there is."""
@@ -94,7 +114,8 @@ class Submission:
                     code_of(entry.data)
                 except InputError as error:
                     return f"{stem(entry.name)}.ipynb: {error}"
-        return "there is no Python file and no notebook in it that can be read"
+        why = f" ({self.unread})" if self.unread else ""
+        return f"there is no Python file and no notebook in it that can be read{why}"
 
     def weights(self, name: str) -> bytes | None:
         """The file of weights of this name, or the only one that there is; None without it."""
@@ -133,22 +154,49 @@ def stem(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name.rpartition(".")[0])[:60] or "answers"
 
 
-def read_submissions(paths: list[str], *, times_of_files: bool = False) -> list[Submission]:
-    """Every submission of these folders, archives and files, in the order of their IDs."""
-    submissions: list[Submission] = []
+def read_submissions(
+    paths: list[str], *, times_of_files: bool = False, students: Mapping[str, Student] | None = None
+) -> list[Submission]:
+    """Every submission of these folders, archives and files, in the order of their IDs.
+
+    ``students`` tells a single student's folder from one around all of them.
+    """
+    everybody = (students or {}).values()
+    listed = frozenset(identity(name) for one in everybody for name in (one.id, one.email, one.group) if name)
+    return apart(_bounded(_read(paths, listed, times_of_files=times_of_files)))
+
+
+def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> Iterator[Submission]:
     for path in map(Path, paths):
         if not path.exists():
             what = "leads nowhere" if path.is_symlink() else "does not exist"
             raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
         if path.is_dir():
-            submissions += gathered(list(_walked(path)), times=_times(path) if times_of_files else None)
+            yield from gathered(list(_walked(path)), listed, times=_times(path) if times_of_files else None)
         elif path.suffix.lower() == ".zip":
-            submissions += gathered(entries(str(path), said=str(path)))
+            with entries(str(path), said=str(path)) as handed_in:
+                yield from gathered(handed_in, listed)
         elif path.suffix.lower() in (".py", ".ipynb"):
-            submissions += gathered([_entry(path, (path.name,))], times=_times(path.parent) if times_of_files else None)
+            yield from gathered(
+                [_entry(path, (path.name,))], listed, times=_times(path.parent) if times_of_files else None
+            )
         else:
             raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
-    return apart(submissions)
+
+
+def _bounded(submissions: Iterator[Submission]) -> list[Submission]:
+    """As many as can be held at once: where it is too much, the largest are put aside, and the teacher is told."""
+    kept: list[Submission] = []
+    total = 0
+    for one in submissions:
+        kept.append(one)
+        total += one.size
+        while total > MOST_TOTAL:
+            at = max(range(len(kept)), key=lambda place: kept[place].size)
+            total -= kept[at].size
+            said = f"all submissions together have more than {MOST_TOTAL:,} bytes, and this one is among the largest"
+            kept[at] = replace(kept[at], files=(), refused=f"{said} ({kept[at].size:,}); grade it by itself.")
+    return kept
 
 
 def _walked(folder: Path) -> Iterator[Entry]:
@@ -162,17 +210,21 @@ def _walked(folder: Path) -> Iterator[Entry]:
                 continue
             if path.is_symlink():
                 yield Entry(parts=parts, problem="a link, which is not followed")
-            elif not name.lower().endswith(READ):
-                yield Entry(parts=parts, problem="not a file that is graded")
             else:
                 yield _entry(path, parts)
 
 
 def _entry(path: Path, parts: tuple[str, ...]) -> Entry:
+    def source() -> bytes:
+        try:
+            return read_file(path, most=most_of(path.name))
+        except InputError as error:  # the names of the teacher's folders are not for students
+            raise InputError(str(error).removeprefix(f"{path} ").partition(";")[0]) from None
+
     try:
-        return Entry(parts=parts, data=read_file(path, most=most_of(path.name)))
-    except (InputError, OSError) as error:
-        return Entry(parts=parts, problem=str(error).partition(";")[0][:120])
+        return offered(parts, path.lstat().st_size, source)
+    except OSError as error:
+        return Entry(parts=parts, problem=f"cannot be read ({error.strerror})")
 
 
 def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
@@ -182,9 +234,11 @@ def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
     }
 
 
-def gathered(handed_in: list[Entry], *, times: Mapping[tuple[str, ...], datetime] | None = None) -> list[Submission]:
-    """Files by student."""
-    while _one_wrapper(handed_in):
+def gathered(
+    handed_in: list[Entry], listed: frozenset[str], *, times: Mapping[tuple[str, ...], datetime] | None = None
+) -> Iterator[Submission]:
+    """Files by student; ``listed`` are the identities on the list of students."""
+    while _one_wrapper(handed_in, listed):
         handed_in = [replace(entry, parts=entry.parts[1:]) for entry in handed_in]
     said = _gradescope(handed_in)
     owners: dict[str, list[Entry]] = {}
@@ -197,13 +251,17 @@ def gathered(handed_in: list[Entry], *, times: Mapping[tuple[str, ...], datetime
         owner, name, parts = _owner(entry.parts)
         owners.setdefault(owner, []).append(replace(entry, parts=parts))
         names[owner] = name
-    return [_submission(owner, names[owner], files, said.get(owner), times) for owner, files in sorted(owners.items())]
+    for owner, files in sorted(owners.items()):
+        yield _submission(owner, names[owner], files, said.get(owner), times)
 
 
-def _one_wrapper(handed_in: list[Entry]) -> bool:
+def _one_wrapper(handed_in: list[Entry], listed: frozenset[str]) -> bool:
     """Whether one folder is around all of them, and is not one student's."""
     tops = {entry.parts[0] for entry in handed_in}
-    if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in) or MOODLE.match(next(iter(tops))):
+    if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in):
+        return False
+    (top,) = tops
+    if MOODLE.match(top) or identity(top) in listed:
         return False
     return any(len(entry.parts) > 2 or CANVAS.match(entry.parts[1]) for entry in handed_in)
 
@@ -226,19 +284,10 @@ def _submission(
     said: tuple[str, str, datetime | None] | None,
     times: Mapping[tuple[str, ...], datetime] | None,
 ) -> Submission:
-    opened, problems = [], []
-    for entry in files:
-        if entry.name.lower().endswith(".zip") and not entry.problem:
-            try:
-                opened += entries(entry.data, said=entry.name, most=MOST_OWN)
-            except InputError as error:
-                problems.append(str(error))
-        else:
-            opened.append(entry)
-    problems += [f"{shown('/'.join(one.parts))}: {one.problem}" for one in opened if one.problem][:20]
-    if len(opened) > MOST_FILES:
-        problems.append(f"of {len(opened):,} files the first {MOST_FILES} were read")
-    kept = tuple(one for one in opened[:MOST_FILES] if not one.problem)
+    opened = _opened(files)
+    kept = tuple(one for one in opened if not one.problem)
+    problems = [f"{shown('/'.join(one.parts))}: {one.problem}" for one in opened if one.problem]
+    unread = [one for one in opened if one.problem and one.name.lower().endswith((".py", ".ipynb", ".zip", ALL))]
     when = said[2] if said else None
     if times is not None and when is None:
         when = max(
@@ -249,13 +298,51 @@ def _submission(
         name=shown(said[1] if said else name),
         files=kept,
         submitted=when,
-        problems=tuple(problems),
+        problems=tuple(problems[:20]),
+        unread=next((f"{shown(one.name)}: {one.problem}" for one in unread), ""),
     )
+
+
+def _opened(files: list[Entry]) -> list[Entry]:
+    """The files of one student, read, and what is in archives among them; the first ones of very many."""
+    large = f"more than {MOST_OWN:,} bytes are too many for one submission, and nothing of it was read"
+    if sum(one.size for one in files) > MOST_OWN:
+        return [Entry(parts=(ALL,), problem=large)]
+    opened: list[Entry] = []
+    for entry in _first(files):
+        if entry.name.lower().endswith(".zip") and not entry.problem:
+            opened += _unpacked(entry.read(), most=MOST_OWN - sum(one.size for one in opened))
+        else:
+            opened.append(entry.read())
+    return _first(opened)
+
+
+def _unpacked(archive: Entry, *, most: int) -> list[Entry]:
+    """What a student packed; an archive in it is not opened."""
+    if archive.problem:
+        return [archive]
+    try:
+        with entries(archive.data, said=archive.name) as inner:
+            if sum(one.size for one in inner) > most:
+                return [replace(archive, problem=f"unpacks to more than {most:,} bytes, and nothing of it was graded")]
+            return [one.read() for one in _first(inner)]
+    except InputError as error:
+        return [replace(archive, problem=str(error).removeprefix(f"{archive.name} "))]
+
+
+def _first(files: list[Entry]) -> list[Entry]:
+    """As many as are read, and a note for the rest; what cannot be read anyway does not count."""
+    readable = [one for one in files if not one.problem]
+    if len(readable) <= MOST_FILES:
+        return files
+    many = Entry(parts=(ALL,), problem=f"of {len(readable):,} files the first {MOST_FILES} were read")
+    return [*readable[:MOST_FILES], many, *(one for one in files if one.problem)]
 
 
 def _gradescope(handed_in: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
     """Who handed in which folder, by the file that Gradescope adds to its export."""
-    text = next((entry.data.decode("utf-8", "replace") for entry in handed_in if entry.parts == (GRADESCOPE,)), "")
+    data = next((entry.read().data for entry in handed_in if entry.parts == (GRADESCOPE,)), b"")
+    text = data.decode("utf-8", "replace")
     said: dict[str, tuple[str, str, datetime | None]] = {}
     for block in re.split(r"(?m)^(?=submission_\d+:)", text):
         folder = re.match(r"(submission_\d+):", block)
@@ -288,7 +375,8 @@ def known(submissions: list[Submission], students: Mapping[str, Student]) -> lis
     """With the names and times of the list; who is not on it is noted, who handed in nothing is added."""
     if not students:
         return submissions
-    by_email = {identity(student.email): student for student in students.values() if student.email}
+    emails = Counter(identity(student.email) for student in students.values() if student.email)
+    by_email = {identity(one.email): one for one in students.values() if emails[identity(one.email)] == 1}
     groups = {identity(student.group) for student in students.values() if student.group}
     listed = []
     for one in submissions:

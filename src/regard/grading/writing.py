@@ -29,6 +29,8 @@ def write_marks(folder: Path, pile: Pile, marks: ClassMarks) -> ClassMarks:
         write_file(folder / name, table.encode("utf-8-sig"))
     if marks.changed:
         write_file(folder / "changed.txt", ("\n".join(marks.changed) + "\n").encode())
+    else:
+        (folder / "changed.txt").unlink(missing_ok=True)  # it was about the marks before
     write_file(folder / MARKS, (marks.to_json() + "\n").encode())
     return replace(marks, folder=str(folder))
 

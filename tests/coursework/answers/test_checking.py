@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -282,6 +283,25 @@ def test_a_right_answer_holds_so_far(name: str, monkeypatch) -> None:
     assert found.instances >= 20
     assert "holds so far (" in str(found)
     assert "That is no proof." in str(found)
+
+
+NEARLY = {
+    "weights-are-a-distribution": r"sum to (\S+), not to (\S+)",
+    "copying-condition": r"alpha_j = (\S+) is below 1/\(1\+eps\) = (\S+)",
+    "copying-output": r"= (\S+) is above your (\S+)",
+    "extract-from-sum": r"= (.+), and v_a = (.+)",
+    "one-head-swings": r"is (\S+); yours is (\S+)",
+    "singular-energy": r"is (\S+); yours is (\S+)",
+    "singular-tail": r"= (\S+), above your (\S+)",
+}
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_of_a_small_mistake_two_numbers_are_told_that_differ(name: str) -> None:
+    verdict = claims[name].check_answer(lambda *given: np.asarray(RIGHT[name](*given)) * (1 - 1e-8), limit=300)
+    said = re.search(NEARLY[name], verdict.counterexample.said)
+    assert said, verdict.counterexample.said
+    assert said[1] != said[2]
 
 
 @pytest.mark.parametrize(

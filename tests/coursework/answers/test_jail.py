@@ -385,10 +385,10 @@ def test_memory_groups_hold_and_go(tmp_path: Path) -> None:
     place = group.place
     code = "import sys; sys.stdin.readline(); x = bytearray(2**28); print(len(x))"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    group.take([process.pid])
+    group.take(process.pid)
     out, _ = process.communicate(b"go\n")
     assert (out, process.returncode) == (b"", -9)
-    assert group.exceeded()
+    assert group.ended() == 1
     group.removed()
     assert not place.exists()
 
@@ -470,10 +470,31 @@ def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
         pass
 
 
+def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its jail has 128 MB: the kernel ends the answer, not the keeper, and the next one is not told of it."""
+    probe = MemoryGroup(2**27)
+    held = probe.held
+    probe.removed()
+    if not held:
+        pytest.skip("no control group can be had here")
+    monkeypatch.setattr(keeper, "OWN_MEMORY", 2**27 - runner.MEMORY[tier])
+    greedy = b"def f(x):\n    return float(len(b'1' * 2**29))\n"
+    with warm():
+        with room(greedy, tier) as one:
+            first = one.process.keeper
+            with pytest.raises(InputError, match=r"took more memory than it may in one call of f, and was ended"):
+                one.call({"x": 1.0})
+        for _ in range(2):
+            with room(b"import os\n\n\ndef f(x):\n    os._exit(7)\n", tier) as one:
+                assert one.process.keeper is first
+                with pytest.raises(InputError, match="left the process with code 7"):
+                    one.call({"x": 1.0})
+
+
 def test_what_one_kind_of_answer_needs_is_not_loaded_for_another(tier: Tier) -> None:
     start = jail.started(tier, memory=2**30, seconds=60)
     with warm():
-        with_more, without = (keeper.kept(start, imports=names, seconds=60) for names in (("wave",), ()))
+        with_more, without = (keeper.kept(start, imports=names, memory=2**30, seconds=60) for names in (("wave",), ()))
         assert with_more.keeper is not without.keeper
         for one in (with_more, without):
             one.end()

@@ -1,7 +1,8 @@
-"""A bound on the memory of everything that an answer runs, where this system lets us have one (control groups).
+"""A bound on the memory of everything that runs in a jail, where this system lets us have one (control groups).
 
 The limit on addresses that each process has bounds one process; this bounds what it holds in the kernel too. It needs
-the right to make a group below one's own: root has it, as has a user to whom the system delegates.
+the right to make a group below one's own: root has it, as has a user to whom the system delegates. To move a process
+takes the kernel some 20 ms of waiting, so a jail moves in while it starts; what it makes later is in the group at once.
 """
 
 from __future__ import annotations
@@ -45,20 +46,23 @@ class MemoryGroup:
                 if (place / name).exists():
                     (place / name).write_text(str(value))
 
-    def take(self, processes: list[int]) -> None:
-        """Move processes into the group."""
-        if self.place is not None:
-            for pid in processes:
-                with contextlib.suppress(OSError):
-                    (self.place / "cgroup.procs").write_text(str(pid))
+    def take(self, process: int) -> None:
+        """Move a process into the group, and those below it: again, until none has come meanwhile."""
+        if self.place is None:
+            return
+        seen = set(map(int, (self.place / "cgroup.procs").read_text().split()))
+        while new := {process, *below(process)} - seen:
+            for pid in new:
+                _written(self.place / "cgroup.procs", str(pid))
+            seen |= new
 
-    def exceeded(self) -> bool:
-        """Whether the kernel has ended something in it for want of memory."""
+    def ended(self) -> int:
+        """How many processes of it the kernel has ended for want of memory."""
         for name in ("memory.events", "memory.oom_control"):
             if self.place is not None and (self.place / name).exists():
-                counts = [line.split() for line in (self.place / name).read_text().splitlines()]
-                return any(key == "oom_kill" and int(count) > 0 for key, count in counts)
-        return False
+                counts = dict(line.split() for line in (self.place / name).read_text().splitlines())
+                return int(counts.get("oom_kill", 0))
+        return 0
 
     def removed(self) -> None:
         """Take it away again, once its last process is gone."""
@@ -70,6 +74,16 @@ class MemoryGroup:
                 self.place = None
             except OSError:
                 time.sleep(0.02)
+
+
+def first_to_end(process: int) -> None:
+    """Where memory runs out, this process ends and not another of its group."""
+    _written(Path(f"/proc/{process}/oom_score_adj"), "1000")
+
+
+def _written(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):  # it has ended, or is not ours
+        path.write_text(text)
 
 
 def below(process: int) -> list[int]:

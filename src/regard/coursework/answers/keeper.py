@@ -3,7 +3,8 @@
 Starting Python and importing NumPy takes far longer than most answers. So a jail has a keeper: it starts once, imports,
 and then makes a copy of itself for each answer. The copy confines itself before it sees the file; the keeper never sees
 one, and talks to us over a socket that the copy has closed. Each copy is ended and waited for before the next is made,
-and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next.
+and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next. What bounds memory as
+a whole is the jail's.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from regard.coursework.answers import inside
-from regard.coursework.answers.cgroup import below
+from regard.coursework.answers.cgroup import MemoryGroup, below, first_to_end
 from regard.coursework.answers.jail import Start
 from regard.coursework.answers.lines import clean
 
 ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
+OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
 
 
 class KeeperFailed(Exception):  # noqa: N818 - of this machine, never of an answer
@@ -40,6 +42,8 @@ def popen(start: Start, **pipes: Any) -> subprocess.Popen[bytes]:
 
 class Plain:
     """A process of its own, with our rights; its guard ends what it has started."""
+
+    memory_held = False
 
     def __init__(self, start: Start) -> None:
         self.process = popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -78,6 +82,10 @@ class Plain:
             os.killpg(self.process.pid, signal.SIGKILL)  # its number is still taken: it has not been waited for
         self.process.wait()
 
+    def out_of_memory(self) -> bool:
+        """Nobody bounds it."""
+        return False
+
     def close(self) -> None:
         """Nothing is kept."""
 
@@ -85,16 +93,20 @@ class Plain:
 class Keeper:
     """A process in a jail that makes one process after the other."""
 
-    def __init__(self, start: Start, *, seconds: float) -> None:
+    def __init__(self, start: Start, *, memory: int, seconds: float) -> None:
         self.said = ""
+        self.group = MemoryGroup(memory + OWN_MEMORY)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
                 self.process = popen(start, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except OSError as error:
             self.control.close()
+            self.group.removed()
             raise KeeperFailed(str(error)) from None
+        self.group.take(self.process.pid)  # while it starts, which takes longer
         self.asked(None, seconds=seconds)
+        self.group.take(self.process.pid)
         self.own = (self.process.pid, *below(self.process.pid))
 
     def asked(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
@@ -130,6 +142,7 @@ class Keeper:
             said = self.process.stderr.read(2000)  # it has ended, so this does
             self.said = clean(said.decode("utf-8", errors="replace")).strip()
             self.process.stderr.close()
+        self.group.removed()
 
 
 class Kept:
@@ -139,12 +152,15 @@ class Kept:
         self.keeper, self.alone = keeper, alone
         self.code: int | None = None
         self.ended = False
+        self.memory_held, self.before = keeper.group.held, keeper.group.ended()
         questions, replies, prints = os.pipe(), os.pipe(), os.pipe()
         theirs = (questions[0], replies[1], prints[1])
         ours = ((questions[1], "wb"), (replies[0], "rb"), (prints[0], "rb"))
         self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
         try:
             keeper.asked({"imports": [*imports]}, seconds=seconds, ends=theirs)
+            for pid in self.processes:
+                first_to_end(pid)
         except KeeperFailed:
             for pipe in self.pipes:
                 pipe.close()
@@ -165,6 +181,10 @@ class Kept:
             with contextlib.suppress(KeeperFailed):  # then its jail is gone, and it with it
                 self.code = self.keeper.asked({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
         return self.code is not None
+
+    def out_of_memory(self) -> bool:
+        """Whether it was ended for want of memory."""
+        return self.keeper.group.ended() > self.before
 
     def end(self) -> None:
         """End it; it may have ended already."""
@@ -192,17 +212,20 @@ def warm() -> Iterator[None]:
         _warm = before
 
 
-def kept(start: Start, *, imports: Sequence[str], seconds: float) -> Kept:
-    """A process in the jail of this start: of a keeper that is there already, or of a new one."""
+def kept(start: Start, *, imports: Sequence[str], memory: int, seconds: float) -> Kept:
+    """A process in the jail of this start: of a keeper that is there already, or of a new one.
+
+    ``memory``: bytes for all that an answer holds, where the system bounds that.
+    """
     if _warm is None:
-        return _of(Keeper(start, seconds=seconds), imports, seconds, alone=True)
-    key = (*start.command, *imports)  # how the jail is built, with which users, and what is loaded in it
+        return _of(Keeper(start, memory=memory, seconds=seconds), imports, seconds, alone=True)
+    key = (*start.command, *imports, str(memory))  # how the jail is built, with which users, and what is loaded in it
     if key in _warm:
         with contextlib.suppress(KeeperFailed):
             if _warm[key].process.poll() is None:  # what is left of an ended jail may still answer, and die with it
                 return _of(_warm[key], imports, seconds, alone=False)
         _warm[key].close()
-    _warm[key] = Keeper(start, seconds=seconds)
+    _warm[key] = Keeper(start, memory=memory, seconds=seconds)
     return _of(_warm[key], imports, seconds, alone=False)
 
 

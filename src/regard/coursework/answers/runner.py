@@ -18,7 +18,6 @@ from typing import Any, Self
 import numpy as np
 
 from regard.coursework.answers import inside
-from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock, Stalled
 from regard.coursework.answers.jail import Start, Tier, chosen, started
 from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
@@ -89,8 +88,6 @@ class Runner:
         except KeeperFailed as error:
             raise NotStarted(f"Python could not be started {self.confined}: {error}.") from None
         self.lines = Lines(self.process.pipes)
-        held = MEMORY[self.tier] if self.tool is None else self.tool.memory
-        self.group = MemoryGroup(held) if self.tier is not Tier.NONE else None
         try:
             self._begun(start)
         except BaseException:
@@ -108,14 +105,14 @@ class Runner:
     def _process(self, start: Start) -> Plain | Kept:
         if self.tier is Tier.NONE:
             return Plain(start)
-        imports, more = ((), 0) if self.tool is None else (self.tool.imports, self.tool.starts_within)
-        return kept(start, imports=imports, seconds=STARTED_WITHIN + more)
+        if self.tool is None:
+            return kept(start, imports=(), memory=MEMORY[self.tier], seconds=STARTED_WITHIN)
+        seconds = STARTED_WITHIN + self.tool.starts_within
+        return kept(start, imports=self.tool.imports, memory=self.tool.memory, seconds=seconds)
 
     def _begun(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
         self._reply(b"", doing="starting", seconds=STARTED_WITHIN)
-        if self.group is not None:
-            self.group.take(self.process.processes)
         plain = self.tier is Tier.NONE
         task = {
             "guarded": plain,
@@ -135,7 +132,7 @@ class Runner:
             why = confined.get("unconfined", "it did not say why")
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
         self.stalled = self.clock.stalled = Stalled(self.process.processes)
-        memory = ["a limit on all memory"] if self.group is not None and self.group.held else []
+        memory = ["a limit on all memory"] if self.process.memory_held else []
         self.held = (*confined["confined"], *memory)
         with self.clock.running():
             first = self._reply(b"", doing="importing it", seconds=self.clock.left())
@@ -148,8 +145,6 @@ class Runner:
         self.process.close()
         if isinstance(self.stalled, Stalled):
             self.stalled.close()
-        if self.group is not None:
-            self.group.removed()
 
     def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> dict[str, Any]:
         """What the function returned for these arguments, as :func:`inside.encoded` packs it.
@@ -220,11 +215,13 @@ class Runner:
     def _gone(self, doing: str) -> InputError:
         """Why there was no reply."""
         ended = self.process.ends_within(2.0)
-        exceeded = self.group is not None and self.group.exceeded()
+        exceeded = self.process.out_of_memory()
         self._kill()
         self.lines.drain()
         if self.lines.total > FLOOD:
             return self._flood()
+        if exceeded:
+            return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
         if not ended:  # it closed the pipe, and lived on
             return self._meddled()
         code = self.process.code or 0
@@ -232,8 +229,6 @@ class Runner:
             return NotStarted(
                 f"Python could not be started {self.confined}: {self.printed or f'it left with code {code}'}."
             )
-        if exceeded:
-            return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
         how = f"was killed by signal {-code}" if code < 0 else f"left the process with code {code}"
         return InputError(f"{self.name} {how} in {doing}; it must return its answer and let the process live.")
 

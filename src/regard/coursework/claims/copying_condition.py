@@ -11,7 +11,7 @@ from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size
+from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
@@ -141,10 +141,11 @@ def always_enough(instance: Instance, margin: float) -> Ruling:
         known = total.is_finite()  # a margin of -1e300 overflows even a ball
         room = balls.above(1 + balls.ball(SLACK) - total / balls.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
+    has, needs = told_apart(weight, 1 / (1 + eps))
     return Ruling(
         room=room,
-        said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, alpha_j = {weight:.6g} is below "
-        f"1/(1+eps) = {1 / (1 + eps):.6g}",
+        said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, alpha_j = {has} is below "
+        f"1/(1+eps) = {needs}",
     )
 
 

@@ -10,7 +10,7 @@ from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, explained, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
@@ -37,8 +37,9 @@ def _worst(n: int, eps: float, diameter: float) -> float:
 def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
     bound, worst = factor * eps / (1 + eps) * diameter, _worst(n, eps, diameter)
     if worst > bound * (1 + 1e-9):
+        away, stated = told_apart(worst, bound)
         return refuted(
-            f"Found ||c - v_j|| = {worst:.6g}, above {bound:.6g}.",
+            f"Found ||c - v_j|| = {away}, above {stated}.",
             counterexample=f"n = 2, alpha_j = 1/(1+{eps:g}), v_i at distance {diameter:g} from v_j",
             region="for factors of 1 and more",
             correction="||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||: see the proof.",
@@ -122,11 +123,12 @@ def _farthest(instance: Instance) -> float:
 
 def above_all(instance: Instance, bound: float) -> Ruling:
     farthest = _farthest(instance)
+    away, yours = told_apart(farthest, bound)
     return bounded(
         farthest / max(bound, 1e-300),
         1.0,
         f"with two keys, alpha_j = 1/(1+eps), the other value {instance.given['distance']:g} away: ||c - v_j|| = "
-        f"{farthest:.6g} is above your {bound:.6g}",
+        f"{away} is above your {yours}",
     )
 
 

@@ -131,9 +131,9 @@ def recovers(instance: Instance, M: Any) -> Ruling:
     v_a, v_b = instance.hidden["v_a"], instance.hidden["v_b"]
     again = M @ (v_a + v_b)
     off = float(np.linalg.norm(again - v_a) / np.linalg.norm(v_a + v_b))
-    return Ruling(
-        room=1e-9 - off, said=f"M (v_a + v_b) = {literal(again, digits=4)}, and v_a = {literal(v_a, digits=4)}"
-    )
+    digits = next((k for k in range(4, 17) if literal(again, digits=k) != literal(v_a, digits=k)), 17)
+    shown = (literal(vector, digits=digits) for vector in (again, v_a))
+    return Ruling(room=1e-9 - off, said="M (v_a + v_b) = {}, and v_a = {}".format(*shown))
 
 
 QUESTION = Question(

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, worst
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
@@ -108,13 +108,12 @@ def near_enough(instance: Instance, B: Any) -> Ruling:
     A, k = instance.given["A"], instance.given["k"]
     norm, sigma = float(np.linalg.norm(A)), np.linalg.svd(B, compute_uv=False)
     beyond, error = float(sigma[k - 1]), float(np.linalg.norm(A - B, 2))
+    has, most = told_apart(error, norm / np.sqrt(k))
     return worst(
         bounded(
             beyond, 1e-9 * max(norm, 1e-300), f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}"
         ),
-        bounded(
-            error, norm / np.sqrt(k), f"||A - B|| = {error:.6g} is above ||A||_F/sqrt(k) = {norm / np.sqrt(k):.6g}"
-        ),
+        bounded(error, norm / np.sqrt(k), f"||A - B|| = {has} is above ||A||_F/sqrt(k) = {most}"),
     )
 
 

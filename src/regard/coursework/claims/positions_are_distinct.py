@@ -9,7 +9,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Instance, Question, Ruling, sized, worst
+from regard.coursework.question import Instance, Question, Ruling, sized, told_apart, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
@@ -146,10 +146,8 @@ def by_the_formula(rows: Any) -> Ruling:
     if (over <= 0).all():
         return Ruling(room=1.0, said="")
     t, column = (int(at) for at in np.unravel_index(int((over > 0).argmax()), over.shape))
-    said = (
-        f"at position {t}, column {column} (counted from 0) the formula has {right[t, column]:.6g}; yours has "
-        f"{rows[t, column]:.6g}"
-    )
+    ours, yours = told_apart(right[t, column], rows[t, column])
+    said = f"at position {t}, column {column} (counted from 0) the formula has {ours}; yours has {yours}"
     return Ruling(room=-float(over.max()), said=f"{said}{_named(rows, slack)}")
 
 

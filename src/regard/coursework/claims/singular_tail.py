@@ -9,7 +9,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
@@ -97,12 +97,13 @@ def norm_and_index(latent: Any, *, k: int, norm: float) -> Instance:
 
 def never_passed(instance: Instance, bound: float) -> Ruling:
     norm, k = instance.given["norm"], instance.given["k"]
-    value = norm / np.sqrt(k)
+    value = float(norm / np.sqrt(k))
+    sigma, yours = told_apart(value, bound)
     return bounded(
         value / max(bound, 1e-300),
         1.0,
-        f"{value:.6g} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {value:.6g}, "
-        f"above your {bound:.6g}",
+        f"{sigma} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {sigma}, "
+        f"above your {yours}",
     )
 
 

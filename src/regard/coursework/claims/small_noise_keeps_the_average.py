@@ -18,7 +18,7 @@ from regard.coursework.averaging import (
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, Ruling, sized
+from regard.coursework.question import Best, Instance, Question, Ruling, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, explained, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
@@ -40,7 +40,7 @@ def vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) ->
         closest = max(closest, (value - accuracy) / bound)
         if value - accuracy > bound:
             return refuted(
-                f"The error is {value:.6g}, above {bound:.6g}.",
+                "The error is {}, above {}.".format(*told_apart(value, bound)),
                 counterexample=f"n = {n}, a = {a:g}, T = {T:g}",
                 region="for factors of 1 and more",
                 correction=CONDITION,

@@ -11,7 +11,7 @@ from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, smal
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, Ruling, sized
+from regard.coursework.question import Best, Instance, Question, Ruling, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
@@ -27,7 +27,7 @@ def close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> 
         bound = factor * two_heads_bound(n, iso=a, scale=T)
         if value - accuracy > bound:
             return refuted(
-                f"The error is {value:.6g}, above {bound:.6g}.",
+                "The error is {}, above {}.".format(*told_apart(value, bound)),
                 counterexample=f"n = {n}, a = {a:g}, T = {T:g}",
                 region="for factors of 1 and more",
                 correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",

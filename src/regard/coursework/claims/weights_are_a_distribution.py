@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys
-from regard.coursework.question import Instance, Question, Ruling, Size, sized
+from regard.coursework.question import Instance, Question, Ruling, Size, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
 from regard.pictures import BLUE, VERMILION, axes
@@ -150,10 +150,11 @@ def distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruling:
         return Ruling(room=-math.inf, said=f"a weight is not a number: {weights[:4].tolist()}; something overflows")
     ours, total = _floats(instance.given["scores"]), float(weights.sum())
     if abs(total - 1) > 1e-9:
-        return Ruling(room=-abs(total - 1), said=f"the weights sum to {total:.6g}, not to 1")
+        return Ruling(room=-abs(total - 1), said=f"the weights sum to {told_apart(total, 1.0)[0]}, not to 1")
     off = np.abs(weights - ours) / (ours + 1e-290)
     i = int(np.argmax(off))
-    return Ruling(room=1e-9 - float(off[i]), said=f"weight {i} is {weights[i]:.6g}, and softmax has {ours[i]:.6g}")
+    yours, right = told_apart(weights[i], ours[i])
+    return Ruling(room=1e-9 - float(off[i]), said=f"weight {i} is {yours}, and softmax has {right}")
 
 
 QUESTION = Question(

@@ -14,14 +14,21 @@ from regard.notation import MEANINGS
 FONT = Path(__file__).parent.parent / "src" / "regard" / "lab" / "static" / "math.woff2"
 
 SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
-INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', flags=re.DOTALL)
+INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([.,;:!?)]*)', flags=re.DOTALL)
 DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', flags=re.DOTALL)
 
 
 def on_page_content(content: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     content = DISPLAY.sub(lambda found: explained(mathml(html.unescape(found[1]).strip()), "div"), content)
-    return INLINE.sub(lambda found: explained(mathml(html.unescape(found[1]), inline=True)), content)
+    return INLINE.sub(
+        lambda found: together(explained(mathml(html.unescape(found[1]), inline=True)), found[2]), content
+    )
+
+
+def together(formula: str, mark: str) -> str:
+    """A formula and the mark behind it, which no line may begin with."""
+    return f'<span class="together">{formula}{mark}</span>' if mark else formula
 
 
 def explained(formula: str, element: str = "span") -> str:

@@ -260,7 +260,8 @@ PAGE = """<!doctype html>
  th:first-child, td:first-child { text-align: left }
  dl { display: grid; grid-template-columns: minmax(14rem, 1fr) 2fr; gap: .5rem 1.2rem; align-items: center }
  dd, dd pre { margin: 0 } dd pre { padding: .5rem .8rem }
- @media (max-width: 45rem) { dl { grid-template-columns: 1fr } }
+ @media (max-width: 45rem) { dl { grid-template-columns: 1fr } th, td { padding-right: .6rem }
+  table { display: block; overflow-x: auto; font-size: .85rem } }
  @media (prefers-color-scheme: dark) {
   body { background: #16181b; color: #e6e6e6 } pre { background: #22262b } a { color: #6bbcf0 }
   caption { color: #aaa } th, td { border-color: #3a4046 }

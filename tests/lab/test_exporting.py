@@ -93,6 +93,42 @@ def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
     assert sheet.locator("canvas.heat").count() == 3
 
 
+def test_an_arrow_key_goes_on_to_the_next_state_that_is_held(small, sheet, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.lab.grids.SPREADS", ("0", "0.5", "0.8", "2"))
+    monkeypatch.setattr("regard.lab.grids.SCALES", ("20", "40"))
+    export(tmp_path / "out", pages=["copy", "noise"])
+    sheet.goto((tmp_path / "out" / "noise.html").as_uri())
+    settled(sheet)
+    for key, spread in (
+        ("Right", "0.8"),
+        ("Right", "2"),
+        ("Right", "2"),
+        ("Left", "0.8"),
+        ("Left", "0.5"),
+        ("Left", "0"),
+    ):
+        sheet.press("input[name=spread]", f"Arrow{key}")
+        settled(sheet)
+        assert f"spread={spread}&" in sheet.url
+        assert sheet.input_value("input[name=spread]") == spread
+    for _ in range(8):  # faster than the answers come
+        sheet.keyboard.press("ArrowRight", delay=0)
+    settled(sheet)
+    assert "spread=2&" in sheet.url
+    sheet.press("input[name=scale]", "ArrowRight")
+    settled(sheet)
+    assert "scale=40" in sheet.url
+    sheet.go_back()
+    settled(sheet)
+    assert "scale=20" in sheet.url
+    sheet.goto((tmp_path / "out" / "copy.html").as_uri())
+    settled(sheet)
+    for norm in (6, 6):
+        sheet.press("input[name=norm]", "ArrowRight")
+        settled(sheet)
+        assert number(sheet, "own-norm") == pytest.approx(norm, abs=0.01)
+
+
 def test_what_is_not_held_is_refused_in_one_sentence(small, sheet, tmp_path):
     export(tmp_path / "out", pages=["rank"])
     sheet.goto((tmp_path / "out" / "rank.html").as_uri())

@@ -410,12 +410,16 @@ def test_a_run_called_example_in_the_folder_comes_before_the_packages(tmp_path, 
     assert not only.packaged
 
 
-def test_without_torch_the_page_says_what_to_install(tmp_path, monkeypatch):
+def test_without_torch_the_page_says_what_to_install_for_runs_of_your_own(tmp_path, runs, monkeypatch):
     monkeypatch.setattr(translator, "find_spec", lambda name: None)
+    needs = "Translating needs torch, which is not installed: pip install 'regard[translator]'."
     page = translator.PAGE
-    said = page.answer(State({}, start=page.start, runs=tmp_path))
-    assert said.state["text"] == ""
-    assert "Translating needs torch, which is not installed: pip install 'regard[translator]'." in said.say
+    own = page.answer(State({"run": "toy"}, start=page.start, runs=runs))
+    assert own.state["text"] == ""
+    assert needs in own.say
+    packaged = page.answer(State({}, start=page.start, runs=tmp_path))
+    assert packaged.picture["said"]["target"] == "the brother listened to karl yesterday evening."
+    assert needs not in packaged.say
 
 
 def test_an_errand_that_fails_is_said_and_over(tab, lab, monkeypatch):

@@ -81,8 +81,14 @@ def test_the_translators_card_wants_a_sentence_and_its_translation(lab):
     from regard.lab.tour import done_tasks
 
     card = card_named("translator")
-    said = Answer(picture={"said": {"target": ["a", "dog"]}}, python="", shell="")
-    for answer, text, done in ((said, "ein Hund", [0]), (said, "", []), (replace(said, picture={}), "ein Hund", [])):
+    said = Answer(picture={"said": {"target": ["a", "dog"]}, "examples": ["der Hund"]}, python="", shell="")
+    untold = replace(said, picture={})
+    for answer, text, done in (
+        (said, "ein Hund", [0]),
+        (said, "", []),
+        (said, "der Hund", []),
+        (untold, "ein Hund", []),
+    ):
         assert done_tasks([card], answer, words={"text": text}) == {"translator": done}
 
 

@@ -70,7 +70,7 @@ def lab(
         return
     import contextlib
 
-    _import_torch_early()
+    _import_torch_early(Path(runs))
     from regard.lab import Lab
     from regard.lab.embedding import checked_origins
 
@@ -83,14 +83,18 @@ def lab(
     typer.echo("\nStopped.")
 
 
-def _import_torch_early() -> None:
-    """Importing torch takes longest: the process that will translate begins with it before the lab itself begins."""
+def _import_torch_early(runs: Path) -> None:
+    """Importing torch takes longest: the process that will translate begins with it before the lab itself begins.
+
+    Where there is no run, the package's own translates, which needs no torch.
+    """
     from importlib.util import find_spec
 
     from regard.lab.background import start_early
+    from regard.lab.runs import has_runs
 
     own = "regard.lab.pages.translator"
-    if find_spec("torch") is not None:
+    if has_runs(runs) and find_spec("torch") is not None:
         start_early(own, imports=["torch", "regard.translator.models.run", own])
 
 

@@ -124,7 +124,8 @@ class Progress:
         if elapsed < 2 or (now - self.shown < pause and done < total) or self.ended == (done, total):
             return
         self.shown, self.ended = now, (done, total) if done >= total else None
-        left = f", about {elapsed * (total - done) / done:.0f} s left" if 0 < done < total else ""
+        known = total <= 100 * done < 100 * total  # the first of many, with all imports in it, foretells nothing
+        left = f", about {elapsed * (total - done) / done:.0f} s left" if known else ""
         end = "\r" if terminal and done < total else "\n"
         print(
             f"{self.what}: {done:,} of {total:,}{left} ",

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from html import escape
 from itertools import cycle
 from typing import Any
 
@@ -17,6 +18,7 @@ BAR = re.compile(r"<mo[^>]*>&#x02016;</mo>")
 NUMBER = re.compile(r"(?<![_^.\w])\d+(?:\.\d+)?(?![.\d])")  # one that stands by itself: k_0 and \tfrac12 keep theirs
 PLACE = re.compile(r"9(\d{5})7")  # where one stood
 AFTER_ROOT = re.compile(r"</msqrt>(?=<mi>(?:ln|max|min|exp|sin|cos)</mi>)")  # no browser leaves room there by itself
+WORDS = re.compile(r"\\text\{[^{}]*\}")
 NO_LETTER = re.compile(r"<mi>(&#x0223C;|[~:;])</mi>")  # signs that the converter takes for letters
 
 
@@ -137,6 +139,8 @@ def mathml(formula: str, *, inline: bool = False) -> str:
     True
     >>> mathml("a = 0.25") == mathml("a = 7").replace("7", "0.25")
     True
+    >>> "<mtext>&lt;sos&gt;</mtext>" in mathml(r"w = \\text{<sos>}")
+    True
     """
     numbers: list[str] = []
 
@@ -152,6 +156,7 @@ def mathml(formula: str, *, inline: bool = False) -> str:
 def _converted(formula: str, inline: bool) -> str:
     from latex2mathml.converter import convert
 
+    formula = WORDS.sub(lambda match: escape(match[0], quote=False), formula)  # the converter copies them as they are
     return with_both_bars(str(convert(formula, display="inline" if inline else "block")))
 
 

@@ -75,15 +75,23 @@ def seen(folder: Path) -> list[Seen]:
 
 def looked(folder: Path) -> tuple[list[Seen], list[str]]:
     """The runs in a folder, and one sentence about each that cannot be read: it must not hide the others."""
-    there = {path for pattern in WHERE for path in folder.glob(pattern)}
     runs, damaged = [], []
-    for path in sorted(there, key=lambda path: (-stamp(path), str(path)))[:MOST]:
+    for path in sorted(_there(folder), key=lambda path: (-stamp(path), str(path)))[:MOST]:
         try:
             check_name(path.parent)
             runs.append(_seen(path.parent, path.parent.relative_to(folder).as_posix()))
         except InputError as error:
             damaged.append(str(error))
     return runs, damaged
+
+
+def has_runs(folder: Path) -> bool:
+    """Whether there is any run in a folder, readable or not."""
+    return bool(_there(folder))
+
+
+def _there(folder: Path) -> set[Path]:
+    return {path for pattern in WHERE for path in folder.glob(pattern)}
 
 
 def with_example(folder: Path) -> tuple[list[Seen], list[str]]:

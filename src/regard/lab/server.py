@@ -172,18 +172,17 @@ class Lab(ThreadingHTTPServer):
     def warm_up(self) -> None:
         """Ask every page for its start, so that the first visitor need not wait for imports.
 
-        The translator's sentence is sent for first, because torch takes longest, then the first page is asked, which
-        most people open. The others wait until the sentence has come, and for what runs in a process of its own before
-        the next is asked: what imports at the same time is late at the same time.
+        The first page comes first, which most people open, then the translator's sentence. Before the next is asked,
+        what runs in a process of its own is waited for, since what imports at the same time is late at the same time,
+        and whoever has come meanwhile has a turn.
         """
-        with contextlib.suppress(Exception):  # a page that fails says so when it is visited
-            self.answer("translator", {})
         for name in dict.fromkeys([next(iter(self.pages)), "translator", *self.pages]):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # a page that fails says so when it is visited
                 for _ in range(LOOKS):
-                    if not self.answer(name, {})["picture"].get("running"):
-                        break
+                    running = self.answer(name, {})["picture"].get("running")
                     time.sleep(PAUSE)
+                    if not running:
+                        break
 
     def frame(self, name: str) -> bytes:
         """The HTML that a page begins with: the frame, which script the page has, and what pages there are."""

@@ -37,6 +37,12 @@ def _another_pair_shares(scene: Scene) -> bool:
     return len(pair) == 2 and scene.changed("to") and "shortest-norm" in scene.numbers
 
 
+def _own_sentence(scene: Scene) -> bool:
+    """A translation, and not of a sentence that the page itself offers: it begins with one."""
+    offered = scene.picture.get("examples", [])
+    return bool(scene.picture.get("said")) and scene.changed("text") and scene.words["text"] not in offered
+
+
 CARDS = (
     Card(
         name="one-key",
@@ -270,10 +276,8 @@ CARDS = (
         title="All of it at once: a translator",
         tasks=(
             Task(
-                do="Type a German sentence of your own, and see which words each written word read. (Where there is "
-                "no run "
-                "yet, the page says how to train one.)",
-                did=lambda scene: bool(scene.picture.get("said")) and scene.changed("text"),
+                do="Type a German sentence of your own, and see which words each written word read.",
+                did=_own_sentence,
                 shown={"text": "ein Kind sieht den Hund"},
             ),
         ),

@@ -69,8 +69,8 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
 
 def _worded(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
     """The ids of a sentence, and as the target what the run itself writes for it; the words of both."""
+    from regard.translator.data.sentences import encode_sources
     from regard.translator.data.vocabulary import PAD, SOS
-    from regard.translator.decoding.greedy import encode_sources
 
     if run is None:
         raise InputError(f"{label} came without its words; give its run folder, or leave the text out.")

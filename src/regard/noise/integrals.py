@@ -15,6 +15,7 @@ y = pi/(2 sd) and the step in standard deviations, plus the Gaussian mass beyond
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,9 +55,14 @@ class HeadMoments:
 
 def kernel(z: Real, order: int) -> Real:
     """exp(order z - e^z), safely for every z."""
+    return kernels(z, (order,))[0]
+
+
+def kernels(z: Real, orders: Sequence[int]) -> list[Real]:
+    """The kernels of several orders."""
     z = np.minimum(z, 60.0)
-    out: Real = np.exp(order * z - np.exp(z))
-    return out
+    inner = np.exp(z)
+    return [np.asarray(np.exp(order * z - inner)) for order in orders]
 
 
 def gaussian_nodes(sd: float, rule: Rule) -> tuple[Real, Real]:
@@ -115,19 +121,16 @@ def smoothed(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], rule: Rul
         offsets = rule.step * np.arange(-reach, reach + 1)
         weights = rule.step / sd * np.exp(-((offsets / sd) ** 2) / 2) / np.sqrt(2 * np.pi)
         line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
-        rows = [
-            sum(
-                chance * _correlate(kernel(line + mean, order), weights)
-                for chance, mean in zip(law.chances, law.means[:, head], strict=True)
-            )
-            for order in orders
+        parts = [
+            chance * np.stack([_correlate(values, weights) for values in kernels(line + mean, orders)])
+            for chance, mean in zip(law.chances, law.means[:, head], strict=True)
         ]
-        return np.stack(rows)
+        return np.asarray(sum(parts))
     x, weights = gaussian_nodes(sd, rule)
     points = (law.means[:, head, None] + sd * x).ravel()
     weights = (law.chances[:, None] * weights).ravel()
     z = t[:, None] + points
-    return np.stack([kernel(z, order) @ weights for order in orders])
+    return np.stack([values @ weights for values in kernels(z, orders)])
 
 
 def _correlate(values: Real, weights: Real) -> Real:

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 
 from regard.array_types import Real
 from regard.noise.law_transform import Transform, TransformLaw
-from regard.noise.values import Value, logit
+from regard.noise.values import Value, logit, logits
 
 FAINT = 16.0  # e^-16 of a picture is nothing
 
@@ -35,25 +35,27 @@ class TwoHeadsLaw:
 
     def value_above(self, share: float) -> float:
         """The same value without its accuracy, in half the time: while a hand drags."""
-        alone = self.first.above(2 * share).value if share < 0.5 else 0.0
+        alone = self.first.value_above(2 * share) if share < 0.5 else 0.0
         return float(np.clip(alone + self._integral(share, False, density=False), 0, 1))
 
     def sketch(self, shares: Real) -> Real:
-        """P(mean weight > share) for many shares at once by the coarse rule, with straight lines between the points of
-        its tables and no error estimate: for pictures."""
-        A, B = self.first.coarse, self.second.coarse
-        step = min(0.5, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1])
+        """P(mean weight > share) for many shares at once by large steps, with straight lines between the points of
+        the tables and no error estimate: for pictures."""
+        A, B = self.first.fine, self.second.fine
+        step = min(0.5, 1.8 / A.frequencies[-1], 1.8 / B.frequencies[-1])
         edges = [abs(logit(abs(2 * share - 1))) for share in shares.tolist() if share != 0.5]
         low = min(-FAINT, A.low) if 0.5 in shares else -FAINT
         v = np.arange(low, max(A.high, -A.low, 0.0) + max(edges, default=0.0) + FAINT, step)
         near = np.maximum(v, -300.0)  # farther out only one half has anything
-        rows = [_partner(share, v if share == 0.5 else near) for share in shares.tolist()]
-        x, log_b, log_rest, jacobian = (np.stack(part) for part in zip(*rows, strict=True))
-        density = np.interp(x, *A.density_points, left=0.0, right=0.0)
-        above = np.interp(log_b - log_rest, *B.above_points, left=1.0, right=0.0)
-        alone = np.zeros_like(shares)
-        alone[shares < 0.5] = self.first.sketch(2 * shares[shares < 0.5])
-        return np.asarray(np.clip(alone + step * np.sum(density * above * jacobian, axis=1), 0, 1))
+        total = np.zeros_like(shares)
+        total[shares < 0.5] = self.first.sketch(2 * shares[shares < 0.5])
+        for side in (shares < 0.5, shares > 0.5, shares == 0.5):
+            if side.any():
+                x, log_b, log_rest, jacobian = _partner(shares[side, None], v if shares[side][0] == 0.5 else near)
+                density = np.interp(x, *A.density_points, left=0.0, right=0.0)
+                above = np.interp(log_b - log_rest, *B.above_points, left=1.0, right=0.0)
+                total[side] += step * np.sum(density * above * jacobian, axis=-1)
+        return np.asarray(np.clip(total, 0, 1))
 
     def density(self, share: float) -> Value:
         """The density of the mean weight."""
@@ -89,18 +91,21 @@ def _within(law: Transform, y: Real, *, density: bool) -> Real:
     return np.where(y == clipped, np.clip(law.above_table(clipped), 0.0, 1.0), (y < clipped).astype(float))
 
 
-def _partner(share: float, v: Real) -> tuple[Real, Real, Real, Real]:
-    """x over the logits of A, ln b and ln(1-b) of b = 2 share - sigmoid(x) in (0, 1), and dx/dv."""
-    if share == 0.5:
+def _partner(shares: float | Real, v: Real) -> tuple[Real, Real, Real, Real]:
+    """x over the logits of A, ln b and ln(1-b) of b = 2 share - sigmoid(x) in (0, 1), and dx/dv.
+
+    For one share, or for a column of them that all lie on one side of one half.
+    """
+    if np.all(shares == 0.5):
         return v, log_expit(-v), log_expit(v), np.ones_like(v)
     soft = np.logaddexp(0.0, v)
-    if share < 0.5:
-        edge = logit(2 * share)
+    if np.all(shares < 0.5):
+        edge = logits(2 * shares)
         x = edge - soft
         # sigmoid(edge) - sigmoid(x) = sigmoid(edge) (1 - sigmoid(x)) (1 - e^{x - edge})
         log_b = log_expit(edge) + log_expit(-x) + np.log(-np.expm1(-soft))
         return x, log_b, np.log1p(-np.exp(log_b)), expit(v)
-    edge = logit(2 * share - 1)
+    edge = logits(2 * shares - 1)
     x = edge + soft
     log_rest = log_expit(x) + log_expit(-edge) + np.log(-np.expm1(-soft))
     return x, np.log1p(-np.exp(log_rest)), log_rest, expit(v)

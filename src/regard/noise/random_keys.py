@@ -188,7 +188,7 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
 def expected_error(moments: WeightMoments, values: Real, target: Sequence[int]) -> tuple[float, float]:
     """E||c - target||^2 as (bias^2, variance)."""
     mean, goal = moments.mean @ values, values[list(target)].mean(axis=0)
-    variance = float(np.einsum("im,ij,jm->", values, moments.covariance, values, optimize=True))
+    variance = float(np.sum(values * (moments.covariance @ values)))
     return float(np.sum((mean - goal) ** 2)), max(variance, 0.0)  # rounding may leave -1e-16
 
 

@@ -165,20 +165,17 @@ def _joint(model: NoiseModel, Q: Real) -> Real | None:
 
 def grouped(laws: list[KeyLaw], joint: Real | None = None) -> Scores:
     """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
-    scale = max(max(float(np.abs(v.means).max()), float(np.sqrt(np.abs(v.covariance).max()))) for v in laws) or 1.0
-    groups: dict[bytes, int] = {}
-    known: dict[int, int] = {}  # by the law itself: most keys share one
-    which: list[int] = []
-    distinct: list[KeyLaw] = []
-    for law in laws:
-        if id(law) in known:
-            which.append(known[id(law)])
-            continue
+    exact: dict[bytes, KeyLaw] = {}  # equal in every bit, as most keys are, which is quickly seen
+    bits = [b"|".join(part.tobytes() for part in (law.chances, law.means, law.covariance)) for law in laws]
+    for pattern, law in zip(bits, laws, strict=True):
+        exact.setdefault(pattern, law)
+    sizes = [(np.abs(law.means).max(), np.sqrt(np.abs(law.covariance).max())) for law in exact.values()]
+    scale = float(np.max(sizes)) or 1.0
+    distinct: dict[bytes, KeyLaw] = {}
+    rounded: dict[bytes, bytes] = {}
+    for pattern, law in exact.items():
         parts = (law.chances, law.means / scale, law.covariance / scale**2)
-        key = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
-        if key not in groups:
-            groups[key] = len(distinct)
-            distinct.append(law)
-        known[id(law)] = groups[key]
-        which.append(groups[key])
-    return Scores(tuple(distinct), np.array(which), joint)
+        rounded[pattern] = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
+        distinct.setdefault(rounded[pattern], law)
+    place = {key: number for number, key in enumerate(distinct)}
+    return Scores(tuple(distinct.values()), np.array([place[rounded[pattern]] for pattern in bits]), joint)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from regard.array_types import Real
 
 ROUNDING = 1e-12
 
@@ -38,4 +41,9 @@ def logit(share: float) -> float:
     >>> logit(0.5)
     0.0
     """
-    return float(np.log(share) - np.log1p(-share))
+    return float(logits(share))
+
+
+def logits(shares: ArrayLike) -> Real:
+    """The same for many."""
+    return np.asarray(np.log(shares) - np.log1p(-np.asarray(shares)))

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from regard.errors import CouldNotFindOut, InputError
-from regard.translator.models.run import load_run, read_vocabularies
+from regard.translator.data.sentences import read_vocabularies
+from regard.translator.models.run import load_run
 from regard.translator.runs.files import locked, read_json
 from regard.translator.runs.log import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings

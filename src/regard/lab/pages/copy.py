@@ -88,10 +88,12 @@ def _picture(
     bench: Bench, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
 ) -> dict[str, Any]:
     places, behind = bench.scene.place(bench.keys)
+    degrees = "°" if bench.space == "sphere" else ""
     rows = [
         {
             "key": i,
-            "place": ", ".join(shortest_text(x) for x in bench.rows[i]) + ("°" if bench.space == "sphere" else ""),
+            "place": ", ".join(shortest_text(round(x, 4)) for x in bench.rows[i]) + degrees,
+            "exactly": ", ".join(shortest_text(x) for x in bench.rows[i]) + degrees,
             "x": places[i, 0],
             "y": places[i, 1],
             "behind": behind[i],

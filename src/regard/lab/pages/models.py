@@ -120,7 +120,7 @@ def looked(model: str, text: str) -> dict[str, Any]:
         "heads": page.heads,
         "tokens": max(page.queries, page.keys),
         "worst_weight": page.worst_weight,
-        "say": [*given.assumed, *page.notes][:6],
+        "say": [*(f"Assumed: {one}." for one in given.assumed), *(f"Note: {one}." for one in page.notes)][:6],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,17 +125,22 @@ def _bins(law: WeightLaw) -> Real:
 
 def _chance_above(law: WeightLaw) -> float:
     """The probability of more than SHARE; the error estimate, half of the work, is not shown here."""
+    from regard.noise.law_transform import TransformLaw
     from regard.noise.law_two_heads import TwoHeadsLaw
 
-    return law.value_above(SHARE) if isinstance(law, TwoHeadsLaw) else law.above(SHARE).value
+    return law.value_above(SHARE) if isinstance(law, TransformLaw | TwoHeadsLaw) else law.above(SHARE).value
 
 
 def _draws(setting: Setting) -> Real:
     """Realisations of all keys, draws x n x d, from a fixed seed: for the eye, no number depends on them."""
     model = setting.model
     roots = np.linalg.cholesky(np.stack([model.covariance(key) for key in range(model.keys)]))
-    standard = np.random.default_rng(0).standard_normal((DRAWS, *model.means.shape))
-    return np.asarray(model.means + np.einsum("kij,nkj->nki", roots, standard))
+    return np.asarray(model.means + np.einsum("kij,nkj->nki", roots, _standard(*model.means.shape)))
+
+
+@lru_cache(maxsize=32)
+def _standard(keys: int, dimension: int) -> Real:
+    return np.random.default_rng(0).standard_normal((DRAWS, keys, dimension))
 
 
 def _output(heads: Heads, draws: Real) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Translator: a sentence through a run and what it read, runs as they train, and runs side by side.
 
-Where the lab's folder has no run, the one that comes with the package is there. Opening a model takes torch and some
-seconds, so that is an errand; what a run has written about itself is read here.
+Where the lab's folder has no run, the one that comes with the package is there, and its sentences are computed here and
+at once, in NumPy. Opening any other model takes torch and some seconds, so that is an errand; what a run has written
+about itself is read here.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from regard.lab.background import Errands
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.runs import Seen, known_words, looked, numbered, seen, stamp, with_example
 from regard.lab.state import State
+from regard.translator.runs.example import is_packaged
 from regard.translator.runs.files import BEST
 
 if TYPE_CHECKING:
+    from regard.translator.decoding.in_numpy import NumpyRun
     from regard.translator.models.run import Run
 
 __all__ = ["PAGE", "looked", "seen"]
@@ -44,8 +47,7 @@ def answer(state: State) -> Answer:
     run = _chosen(state.text("run"), runs)
     drawn = _drawn(state.text("with"), runs, run)
     text = _sentence(state.text("text"), run)
-    asked = {"folder": str(run.folder), "text": text, "stamp": stamp(run.folder / BEST)}
-    said = errands.ask("translated", **asked) if text else None
+    said = _said(run, text) if text else None
     layer, head = _head(state, said)
     numbers = numbered(runs)
     return Answer(
@@ -103,7 +105,7 @@ def _sentence(typed: str, run: Seen) -> str:
     if len(text) > WORDS:
         raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
     if not text:
-        return first_sentence(run.folder) if run.opens and find_spec("torch") else ""
+        return first_sentence(run.folder) if run.opens and (run.packaged or find_spec("torch")) else ""
     return f"{text}." if text[-1].isalpha() and examples(run.folder) else text
 
 
@@ -117,6 +119,14 @@ def _drawn(names: str, runs: list[Seen], run: Seen) -> list[Seen]:
     wanted = [one for one in runs if (one.name in names.split(",") if names else not one.packaged)]
     others = [one for one in wanted if one is not run]
     return [run, *others[: DRAWN - 1]]
+
+
+def _said(run: Seen, text: str) -> dict[str, Any] | None:
+    """What the run makes of the text; None while another process works on it."""
+    when = stamp(run.folder / BEST)
+    if run.packaged:
+        return translated(str(run.folder), text, when)
+    return errands.ask("translated", folder=str(run.folder), text=text, stamp=when)
 
 
 def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
@@ -190,7 +200,7 @@ def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, A
     loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""
     own = [one for one in runs if not one.packaged]
     more = [f"{len(own)} run{'s' * (len(own) != 1)} in {folder}."] if own else [_NO_OWN.format(folder=folder)]
-    if not text and run.opens and not find_spec("torch"):
+    if not text and run.opens and not run.packaged and not find_spec("torch"):
         more.append("Translating needs torch, which is not installed: pip install 'regard[translator]'.")
     if text and said is None:
         more.append("Opening the model (the first time takes some seconds) …")
@@ -246,9 +256,10 @@ def _train(folder: Path) -> str:
     return f"regard translator train --out {shlex.quote(str(folder / 'first'))}"
 
 
-# an errand, in a process of its own ----------------------------------------------------------------------------------
+# an errand, in a process of its own, unless the run is the package's --------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
     """A sentence's translation, what each written word read, and which words the run does not know."""
     from regard.translator.data.vocabulary import MARKERS, UNK
@@ -265,7 +276,11 @@ def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str, stamp: float) -> Run:
+def _opened(folder: str, stamp: float) -> Run | NumpyRun:
+    if is_packaged(Path(folder)):
+        from regard.translator.decoding.in_numpy import load_numpy_run
+
+        return load_numpy_run(Path(folder))
     from regard.translator import load_run
 
     return load_run(folder)

@@ -102,13 +102,19 @@ function settle(words) {
   since = {};
 }
 
-/** Put the state into the address. */
+let entries = []; // of the history, not yet made: that takes a browser as long as drawing, so the picture comes first
+
+/** Put the state into the address, as soon as its picture is on the screen. */
 function keepInAddress({ lasting, arriving = false }) {
-  const place = address(lab.state);
-  if (location.protocol !== "about:" && place !== (stored ? location.hash : location.pathname + location.search)) {
-    history[moving || arriving ? "replaceState" : "pushState"](null, "", place);
-  }
+  entries.push([moving || arriving ? "replaceState" : "pushState", address(lab.state)]);
   moving = !lasting;
+}
+
+function makeEntries() {
+  for (const [how, place] of entries.splice(0)) {
+    const here = stored ? location.hash : location.pathname + location.search;
+    if (location.protocol !== "about:" && place !== here) history[how](null, "", place);
+  }
 }
 
 // One question is under way at most; while it is, what the hand does waits and goes along with the next one: a drag stays
@@ -175,8 +181,9 @@ async function exchange(options) {
   const fresh = !Object.keys(since).length && !deeds.length;
   settle(answer.state);
   answered = fresh ? address(lab.state) : "";
-  show(answer, await drawn);
+  const draw = await drawn;
   keepInAddress({ ...options, lasting: options.lasting && fresh });
+  show(answer, draw);
 }
 
 /** A link that cannot be read shows the page as it begins, under the sentence that says why; a deed that failed is over. */
@@ -227,6 +234,7 @@ let written = ""; // the formulas that are on the page
 
 function showRest(answer) {
   later = false;
+  makeEntries();
   const said = answer.say.map((sentence) => element("p", {}, sentence));
   if (find("say").textContent !== answer.say.join("")) fill(find("say"), said); // a page that polls is not read out anew
   if (written !== answer.formulas.join("")) fill(find("formulas"), answer.formulas.map(formula));
@@ -370,6 +378,7 @@ dress();
 
 addEventListener("popstate", () => {
   deeds = [];
+  entries = [];
   since = {};
   visit += 1;
   lab.state = fromAddress();

@@ -31,9 +31,27 @@ export function formula(mathml) {
   return document.importNode(new DOMParser().parseFromString(mathml, "text/xml").documentElement, true);
 }
 
-/** A text with its formulas set, where Python has set any: `typeset` has the parts of a text, each with whether it is MathML. */
+/**
+ * A text with its formulas set, where Python has set any: `typeset` has the parts of a text, each with whether it is MathML.
+ * A bracket before a formula and a mark behind it stay on its line.
+ */
 export function prose(text, typeset) {
-  return (typeset[text] ?? [[text, false]]).map(([part, isFormula]) => (isFormula ? formula(part) : part));
+  const parts = typeset[text] ?? [[text, false]];
+  const shown = [];
+  let [before, kept] = ["", 0]; // what of this text goes along with the formula behind it, and with the one before it
+  for (const [i, [part, isFormula]] of parts.entries()) {
+    const [next, nextIsFormula] = parts[i + 1] ?? ["", false];
+    if (isFormula) {
+      const mark = nextIsFormula ? "" : next.match(/^[.,;:!?)\]]*/)[0];
+      shown.push(before || mark ? element("span", { class: "together" }, before, formula(part), mark) : formula(part));
+      [before, kept] = ["", mark.length];
+    } else {
+      before = nextIsFormula ? part.slice(kept).match(/[([]*$/)[0] : "";
+      shown.push(part.slice(kept, part.length - before.length));
+      kept = 0;
+    }
+  }
+  return shown;
 }
 
 /** Numbers beside the picture, those with a column as a table, the others as a list; every digit is in data-value. */

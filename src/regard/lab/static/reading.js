@@ -25,6 +25,8 @@ export function reading(chosen) {
   };
   const remake = () => {
     small = said.heads.flatMap((heads, layer) => heads.map((weights, head) => thumbnail({ layer, head }, { look: draw, away: () => draw(said.layer, said.head), chosen })));
+    const heads = said.heads[0].length;
+    thumbs.style.setProperty("--heads", Math.ceil(heads / Math.ceil(heads / 8))); // in a row of a telephone's
     fill(thumbs, small.map((one) => one.whole));
   };
   return {

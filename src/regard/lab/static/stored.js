@@ -12,10 +12,26 @@
   const numbers = (word) => word.split(/[,;]/).map(Number);
   const apart = (a, b) => (a.length === b.length ? Math.hypot(...a.map((x, i) => x - b[i])) : NaN);
 
-  /** The place of a word on an axis: itself, or the nearest number; -1 where there is neither. */
-  function placed(values, word) {
+  let pressed = 0; // the direction of an arrow key on a slider: it goes on to the next state that is held; 0 while a hand drags
+  const ARROWS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+  addEventListener("keydown", (event) => (pressed = (event.target.type === "range" && ARROWS[event.key]) || 0), true);
+  for (const other of ["pointerdown", "popstate"]) addEventListener(other, () => (pressed = 0), true);
+
+  /** The place of a word on an axis: itself, or the nearest number; -1 where there is neither. `last`: where it was. */
+  function placed(values, word, last) {
+    const [places, wanted] = [values.map(numbers), numbers(word)];
+    if (last !== undefined && last !== word) {
+      const further = ahead(places, numbers(last), wanted);
+      if (further >= 0) return further;
+    }
     const exact = values.indexOf(word);
-    return exact >= 0 ? exact : nearest(values.map(numbers), numbers(word));
+    return exact >= 0 ? exact : nearest(places, wanted);
+  }
+
+  /** Of single numbers, the nearest one that lies where an arrow key points from the last one; -1 without either. */
+  function ahead(places, last, wanted) {
+    const beyond = (place) => place.length === 1 && pressed * (place[0] - last[0]) > 0;
+    return last.length === 1 && pressed ? nearest(places.map((place) => (beyond(place) ? place : [])), wanted) : -1;
   }
 
   function nearest(places, wanted) {
@@ -36,7 +52,8 @@
     if (how.any) return { ...words, [how.word]: values[said[0] % values.length] };
     const same = how.like?.[placed(values, words[how.word])]; // of queries, those in the same direction
     const allowed = how.numbers.map((one, i) => (same === undefined || how.like[i] === same ? one : []));
-    const place = nearest(allowed, said);
+    const onwards = ahead(allowed, how.numbers[placed(values, words[how.word])] ?? [], said);
+    const place = onwards >= 0 ? onwards : nearest(allowed, said);
     return place < 0 ? null : { ...words, [how.word]: values[place] };
   }
 
@@ -97,7 +114,7 @@
       let place = 0;
       const state = { ...grid.fixed };
       for (const { word, values } of grid.axes) {
-        const at = Math.max(0, placed(values, wanted[word]));
+        const at = Math.max(0, placed(values, wanted[word], before?.[word]));
         place = place * values.length + at;
         state[word] = values[at];
       }

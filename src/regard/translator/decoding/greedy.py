@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
 from regard.translator.data.batches import Batch, Encoded, table
-from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, BPEVocabulary, Vocabulary
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 
 
 class TranslationModel(nn.Module):
@@ -83,43 +82,6 @@ class Translations(Result):
 
     def __str__(self) -> str:
         return "\n".join(self.target)
-
-
-def encode_sources(
-    sentences: Sequence[str], vocabulary: Vocabulary, *, longest: int, cut: bool
-) -> tuple[list[list[int]], list[int]]:
-    """Ids with markers of every sentence, and which were cut."""
-    encoded, shortened = [], []
-    for number, sentence in enumerate(sentences):
-        ids = vocabulary.encode(sentence)
-        if not ids:
-            raise InputError(f"Sentence {number + 1} is empty; give at least one word, or remove the line.")
-        if len(ids) > longest and not cut:
-            raise InputError(
-                f"Sentence {number + 1} has {len(ids)} tokens and this run reads at most {longest}; "
-                "shorten it, or pass --cut to translate its beginning."
-            )
-        if len(ids) > longest:
-            shortened.append(number)
-        encoded.append([SOS, *ids[:longest], EOS])
-    return encoded, shortened
-
-
-def without_unknown(sentences: Sequence[str], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Sentences without the characters that pieces cannot spell, and what was left out of which.
-
-    A sentence of which nothing would be left stays as it is. Unknown words of a vocabulary of words stay: its models
-    have learnt what <unk> is.
-    """
-    if not isinstance(vocabulary, BPEVocabulary):
-        return list(sentences), []
-    kept, said = [], []
-    for number, sentence in enumerate(sentences, 1):
-        text, unknown = vocabulary.without_unknown(sentence)
-        if text and unknown:
-            said.append(f"Not in the training text, and so left out of sentence {number}: {' '.join(unknown)}")
-        kept.append(text if text and unknown else sentence)
-    return kept, said
 
 
 def translate_ids(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from regard.results import Result
 from regard.translator.data.vocabulary import Vocabulary
-from regard.translator.decoding.greedy import TranslationModel
+
+if TYPE_CHECKING:
+    from regard.translator.decoding.greedy import TranslationModel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +49,8 @@ def sentence_attention(
 
     ``words`` are the source's and the target's vocabulary.
     """
+    import torch
+
     source = torch.tensor([ids])
     model.eval()
     with torch.no_grad():

@@ -16,15 +16,10 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.progress import Progress
-from regard.translator.data.vocabulary import Vocabulary, vocabulary_from_dict
+from regard.translator.data.sentences import encode_sources, read_vocabularies, without_unknown
+from regard.translator.data.vocabulary import Vocabulary
 from regard.translator.decoding.doubts import doubts
-from regard.translator.decoding.greedy import (
-    TranslationModel,
-    Translations,
-    encode_sources,
-    translate_ids,
-    without_unknown,
-)
+from regard.translator.decoding.greedy import TranslationModel, Translations, translate_ids
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
@@ -32,7 +27,7 @@ from regard.translator.models.own import KIND, OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import unchecked
 from regard.translator.runs.example import run_folder
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file, read_json
+from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file
 from regard.translator.runs.records import check_name, is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import averaged
@@ -204,17 +199,6 @@ def _code_of(folder: Path, about: Mapping[str, Any], own: OwnCode | None, notes:
     if own.digest != trained.get("sha256"):
         notes.append(f"{own.path} has changed since {folder} was trained; its weights still fit.")
     return own
-
-
-def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    """The source's and the target's vocabulary of a run."""
-    saved = read_json(folder / VOCABULARY)
-    if not isinstance(saved, dict) or not {"source", "target"} <= saved.keys():
-        raise InputError(f"{folder / VOCABULARY} needs a source and a target vocabulary; restore it from a copy.")
-    try:
-        return vocabulary_from_dict(saved["source"]), vocabulary_from_dict(saved["target"])
-    except InputError as error:
-        raise InputError(f"{folder / VOCABULARY} is damaged: {error} Restore it from a copy.") from None
 
 
 def holds_unfinished(

@@ -8,10 +8,11 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.translator.data.batches import Encoded, encode
 from regard.translator.data.corpus import Corpus
+from regard.translator.data.sentences import read_vocabularies
 from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
 from regard.translator.data.vocabulary import Vocabulary
 from regard.translator.models.own import KIND, OwnCode, build_own
-from regard.translator.models.run import Run, read_vocabularies
+from regard.translator.models.run import Run
 from regard.translator.runs.example import run_folder
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.preparation import load_data, prepare

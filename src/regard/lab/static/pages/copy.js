@@ -224,7 +224,7 @@ function table(lab, picture) {
     choose.addEventListener("change", () => lab.do("choose " + key.key));
     const cells = [
       element("th", { scope: "row" }, element("label", {}, choose, " " + key.key)),
-      element("td", {}, key.place),
+      element("td", { title: key.exactly }, key.place),
       element("td", {}, key.score.toFixed(2)),
       element("td", { "data-weight": key.key, "data-value": String(key.weight) }, key.weight.toFixed(4)),
       element("td", { class: "bars" }, bar),

@@ -25,7 +25,7 @@ function makeTools(lab, picture) {
   const text = element("input", { type: "text", id: "text", name: "text", spellcheck: "false", autocomplete: "off" });
   text.addEventListener("change", () => lab.set({ text: text.value, order: "" }));
   const said = element("div", { class: "field needs-python" }, element("label", { for: "text" }, "Sentence"), text);
-  const start = choice({ name: "sentence", label: "or", groups: { "start from": picture.sentences }, first: "start from …" }, (word) => word && lab.set({ text: word, order: "" }));
+  const start = choice({ name: "sentence", label: window.regardStored ? "Sentence" : "or", groups: { "start from": picture.sentences }, first: "start from …" }, (word) => word && lab.set({ text: word, order: "" }));
   const positions = element("input", { type: "checkbox", id: "positions" });
   positions.addEventListener("change", () => lab.set({ positions: positions.checked ? "on" : "off" }));
   const row = element(

@@ -24,7 +24,7 @@ function makeTools(lab, picture) {
   });
   const field = element("div", { class: "field needs-python" }, element("label", { for: "matrix" }, "Matrix"), matrix);
   const names = { "example:": picture.examples };
-  const start = choice({ name: "example", label: "or", groups: names, first: "start from …" }, (name) => name && lab.set({ matrix: "example:" + name }));
+  const start = choice({ name: "example", label: window.regardStored ? "Matrix" : "or", groups: names, first: "start from …" }, (name) => name && lab.set({ matrix: "example:" + name }));
   const rank = { name: "rank", label: "rank", least: 1, most: picture.most, step: 1 };
   const cut = slider(rank, (word, lasting) => lab.set({ rank: word }, { lasting }));
   const input = cut.whole.querySelector("input");

@@ -45,8 +45,10 @@ export function makeControls(store, { set, act }) {
     kinds.length > 2 ? kind.whole : null,
     scale.whole,
     element("label", { class: "look-field" }, element("span", {}, "Hide below"), least, below),
-    element("span", { class: "look-field look-window" }, element("span", {}, "Queries"), range[0], "–", range[1], element("span", {}, "Keys"), range[2], "–", range[3]),
-    element("span", { class: "look-pair" }, step("+", "zoom in", () => act.zoom(0.6)), step("−", "zoom out", () => act.zoom(1 / 0.6)), step("All", "all words", () => act.zoom(0))),
+    element("span", { class: "look-window" },
+      element("span", { class: "look-field" }, element("span", {}, "Queries"), range[0], "–", range[1]),
+      element("span", { class: "look-field" }, element("span", {}, "Keys"), range[2], "–", range[3]),
+      element("span", { class: "look-pair" }, step("+", "zoom in", () => act.zoom(0.6)), step("−", "zoom out", () => act.zoom(1 / 0.6)), step("All", "all words", () => act.zoom(0)))),
   );
   const why = store.facts.remarks.find((remark) => remark.startsWith("influence")) ?? "not known for this layer";
 

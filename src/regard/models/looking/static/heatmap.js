@@ -56,7 +56,9 @@ export function drawMap(pen, at, { head, measure, tone, queries, keys, pinned, t
   drawWords(pen, at, queries, keys, pinned, theme);
   pen.text("keys: what is read", at.x, 10, { size: 11, fill: theme.soft });
   pen.text("queries", at.x - 8, at.y - 9, { size: 11, align: "right", fill: theme.soft });
-  drawScale(pen, at.x, at.y + at.h + 14, Math.max(150, Math.min(300, at.w)), tone, measure, theme);
+  const label = measure === "influence" ? "influence |α v W_O|" : "weight α";
+  const room = at.width - at.x - widthOf(label, 11) - 14; // the label stands behind the bar
+  drawScale(pen, at.x, at.y + at.h + 14, Math.max(120, Math.min(300, Math.max(150, at.w), room)), tone, label, theme);
 }
 
 function drawGridLines(pen, at, theme) {
@@ -89,7 +91,7 @@ export function clipped(word, size) {
   return signs.join("") + "…";
 }
 
-export function drawScale(pen, x, y, width, tone, measure, theme) {
+function drawScale(pen, x, y, width, tone, label, theme) {
   pen.image(paintRamp(tone.ramp), [0, 0, 256, 1], [x, y, width, 9]);
   pen.frame(x - 0.5, y - 0.5, width + 1, 10, theme.line);
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
@@ -98,5 +100,5 @@ export function drawScale(pen, x, y, width, tone, measure, theme) {
   }
   const cut = tone.least * tone.top;
   if (cut > 0) pen.lines([[x + Math.sqrt(tone.least) * (tone.curve === "root" ? 1 : Math.sqrt(tone.least)) * width, y - 3, x + Math.sqrt(tone.least) * (tone.curve === "root" ? 1 : Math.sqrt(tone.least)) * width, y + 11]], theme.accent, 1, 2);
-  pen.text(measure === "influence" ? "influence |α v W_O|" : "weight α", x + width + 10, y + 4.5, { size: 11, fill: theme.soft });
+  pen.text(label, x + width + 10, y + 4.5, { size: 11, fill: theme.soft });
 }

@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     after_base = [_answers(subject, other) for other in others]
     apart = _apart(first, _answers(subject, base))
     words = "The same question gets another answer after a question in between"
-    if not apart and not subject.is_long:
+    if not apart:
         subject.renew()
         apart = _apart(_answers(subject, others[0]), after_base[0])
         words = "A question gets another answer after one of the same size than as the first"
@@ -47,8 +47,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _between(subject: Subject) -> list[Question]:
     """Other questions, several: what a model keeps may be the largest that it saw. The first hides its last tokens."""
-    draws = range(4, 5 if subject.is_long else 10)
-    questions = [subject.make(lengths=subject.short(), draw=draw) for draw in draws]
+    questions = [subject.make(lengths=subject.short(), draw=draw) for draw in range(4, 10)]
     for i, (stream, rows) in enumerate(zip(subject.streams, questions[0].rows, strict=True)):
         if stream.masks:
             keep = rows.keep.clone()

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
-from regard.models.auditing.experiment import Experiment, View
+from regard.models.auditing.experiment import Experiment, View, measure
 from regard.models.auditing.finding import Culprit
 from regard.models.auditing.subject import Subject
 from regard.models.given import call, original
@@ -138,11 +138,14 @@ def recorded(
     return recorder.records
 
 
-def blame(subject: Subject, experiment: Experiment) -> Culprit | None:
-    """The submodule that broke the experiment."""
+def blame(subject: Subject, experiment: Experiment, brief: Callable[[], Experiment]) -> Culprit | None:
+    """The submodule that broke the experiment; by a short one like it, where that breaks too."""
+    if subject.is_long:
+        short = brief()
+        experiment = short if measure(subject, short).broken else experiment
     base_inputs = subject.inputs(experiment.base)
     base = recorded(subject, base_inputs, experiment.base_view)
-    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(2)]
+    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)]
     other = recorded(subject, subject.inputs(experiment.other), experiment.other_view)
     return first_to_part(base, other, noise, subject)
 

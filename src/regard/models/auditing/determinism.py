@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -23,12 +24,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Ask twice; then ask something else and the same a third time."""
     base = subject.make(lengths=subject.short())
     first = _answers(subject, base)
-    apart = _apart(first, _answers(subject, base))
+    inputs = subject.inputs(base, wide=False)
+    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    apart = _apart(first, _answers(subject, base, inputs))
     if apart:
         yield _failed(subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers")
         return
     yield _passed("twice", "The same question, asked twice, gets the same answer, bit for bit.")
-    if written := _written(subject, base):
+    if written := next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None):
         sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
         yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     others = _between(subject)
@@ -56,20 +59,11 @@ def _between(subject: Subject) -> list[Question]:
     return questions
 
 
-def _answers(subject: Subject, question: Question) -> dict[str, torch.Tensor]:
+def _answers(subject: Subject, question: Question, inputs: dict[str, Any] | None = None) -> dict[str, torch.Tensor]:
     """Asked anew each time, in the model's own type."""
     with torch.no_grad(), subject.running(wide=False):
-        made = call(subject.native, subject.inputs(question, wide=False))
+        made = call(subject.native, inputs or subject.inputs(question, wide=False))
     return {o.name: o.values.clone() for o in subject.outputs(made, question)}
-
-
-def _written(subject: Subject, question: Question) -> str | None:
-    """The name of an input that a call changes."""
-    inputs = subject.inputs(question, wide=False)
-    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-    with torch.no_grad(), subject.running(wide=False):
-        call(subject.native, inputs)
-    return next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None)
 
 
 def _apart(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:

@@ -61,11 +61,10 @@ def real_length(subject: Subject, i: int) -> int:
 def _side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
     suffix = f" of {subject.streams[i].name}" if len(subject.streams) > 1 else ""
     if subject.streams[i].masks:
-        # Where the amount is asked of a long text, what leaks from its left is seen there as well.
-        experiment = _contents(subject, i, side, _brief(subject, i) if side == "left" else real)
+        make = partial(_contents, subject, i, side, _brief(subject, i))  # of long texts the amount speaks
+        experiment = make()
         gap, name = measure(subject, experiment), f"content on the {side}{suffix}"
-        brief = partial(_contents, subject, i, side, _brief(subject, i))
-        yield _finding(subject, name, experiment, gap, "with other tokens in the padding", brief)
+        yield _finding(subject, name, experiment, gap, "with other tokens in the padding", make)
     yield _amount(subject, i, side, real, f"amount on the {side}{suffix}")
 
 

@@ -23,7 +23,8 @@ def main() -> None:
     from regard.models import audit
 
     torch.set_num_threads(2)
-    for words, model in (("healthy", bert()), ("three faults", faulty(bert()))):
+    for words, spoil in (("healthy", lambda model: model), ("three faults", faulty)):
+        model = spoil(bert())
         ids = torch.randint(1, 30522, (3, 128), generator=torch.Generator().manual_seed(0))
         forward = seconds(lambda m=model, i=ids: m(i))
         start = time.perf_counter()
@@ -55,7 +56,7 @@ def faulty(model):
     import torch
 
     def leaks(plain, self, x):
-        return plain(self, x) + 1e-9 * x.mean()
+        return plain(self, x) + 1e-9 * x[..., 0].mean()  # the mean of all is 0 behind a norm
 
     def reads_padding(plain, self, x, mask=None, *rest, **more):
         return plain(self, x, None, *rest, **more)

@@ -15,6 +15,7 @@ Face models, off their configuration (:mod:`regard.models.huggingface`). Whateve
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,7 +143,8 @@ def load(
 def refuse_nan(given: Given) -> None:
     """Weights that are no numbers make every answer NaN: nothing can be learned from such a model."""
     for name, value in given.module.state_dict().items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()) and not _is_mask(value):
+        spoilt = value.is_floating_point() and not math.isfinite(float(value.sum(dtype=torch.float64)))
+        if spoilt and not _is_mask(value):
             raise InputError(f"{given.name}: the weight {name} holds NaN or infinity; load or train it anew.")
 
 

@@ -240,6 +240,14 @@ def test_a_model_that_runs_at_one_length_only() -> None:
     assert "Order matters" in found.of("order")[0].sentence
 
 
+def test_statistics_of_a_model_in_training_stay() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(9)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    audit(model, X)
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_a_model_that_writes_into_its_input() -> None:
     class Writes(Affine):
         def forward(self, x):

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from models.healthy import table as healthy  # noqa: E402
+from models.healthy import tiny  # noqa: E402
 from models.mutants import table as mutants  # noqa: E402
 from regard.models import audit  # noqa: E402
 from tiers import sampled  # noqa: E402
@@ -59,6 +60,37 @@ def test_a_healthy_model_is_not_accused(case):
     # Nor is it close: what rounding did stays far below what rounding is allowed.
     close = [f for f in found.findings if f.rounding and f.size is not None and f.property in ("batch", "causality")]
     assert all(f.size <= 0.5 * f.rounding for f in close if f.status == "pass"), str(found)
+
+
+LONG = 67  # above it fewer questions are asked, and culprits are looked for in short ones
+
+
+@pytest.fixture
+def long_texts(monkeypatch):
+    """The small models with places enough, and an example that long."""
+    monkeypatch.setattr(tiny, "PLACES", 79)
+    return (tiny.ids(length=75),)
+
+
+def in_long_texts(cases):
+    tiny_ones = [case for case in cases if case.inputs is mutants.IDS and "in long texts" not in case.name]
+    return sampled(tiny_ones, every=9, name=lambda case: case.name)
+
+
+@pytest.mark.parametrize("mutant", in_long_texts(mutants.OBSERVABLE))
+def test_a_bug_is_caught_in_long_texts(mutant, long_texts):
+    found = audit(mutant.build(), long_texts, length=LONG, properties=[mutant.property], **mutant.claims)
+    failures = [f for f in found.failures if f.property == mutant.property]
+    assert failures, str(found)
+    assert failures[0].culprit is not None, str(found)
+    assert failures[0].culprit.module in mutant.culprits, str(found)
+
+
+@pytest.mark.parametrize("case", sampled([*healthy.BY_HAND, *healthy.FRESH], every=9, name=lambda case: case.name))
+def test_a_healthy_model_is_not_accused_in_long_texts(case, long_texts):
+    given = {"ids": long_texts[0], "attention_mask": torch.ones_like(long_texts[0])}
+    found = audit(case.build(), given if isinstance(case.inputs, dict) else long_texts, length=LONG, **case.claims)
+    assert found.answer, str(found)
 
 
 def test_there_are_enough():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import nn
 from regard.errors import InputError
 from regard.models.auditing import batch, cache, causality, determinism, gradients, order, padding, precision, weights
 from regard.models.auditing.finding import Culprit, Finding, Status
-from regard.models.auditing.subject import Subject
+from regard.models.auditing.subject import Subject, eval_copy
 from regard.models.given import Given, give, refuse_nan
 from regard.results import Result
 
@@ -112,7 +112,7 @@ def audit(
     given = model if isinstance(model, Given) else give(model, inputs, causal=causal, masks=masks)
     chosen = _chosen(properties)
     refuse_nan(given)
-    given.run()
+    replace(given, module=eval_copy(given.module)).run()  # a call may leave something behind
     subject = Subject(given, length=length, seed=seed)
     assumed = list(given.assumed)
     if subject.was_training:

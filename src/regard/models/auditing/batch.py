@@ -7,8 +7,9 @@ asked alone, and all of them in another order (a table of positions cut by the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from regard.models.auditing.subject import Question, Rows, Subject
 from regard.models.auditing.trace import blame
 
 NAME = "batch"
+Make = Callable[[Subject, Question], Experiment]
 _CAUSE = "an operation over the batch axis: a softmax or a norm over axis 0, a view that mixes batch and length, "
 _CAUSE += "BatchNorm in train(), a capacity that examples share, a mask made of one example for all."
 _CURE = "Name the axis that is meant, and reshape by (batch, length, heads, width) before it is transposed."
@@ -33,22 +35,35 @@ def check(subject: Subject) -> Iterator[Finding]:
         sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
         yield Finding(property=NAME, check="first example", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
-    last = base.batch - 1
-    for name, kept in (("first example", 0), ("last example", last)):
-        other = _other_neighbours(subject, base, kept)
-        experiment = Experiment(
-            base=base, base_view=view(base, rows=[kept]), other=other, other_view=view(other, rows=[kept])
-        )
-        yield _finding(subject, name, experiment, f"Example {kept}, with its neighbours exchanged")
-    alone = rows_of(base, [0])
-    experiment = Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
-    yield _finding(subject, "alone", experiment, "Example 0, asked alone")
-    order = [*range(1, base.batch), 0]  # nobody stays where it was, nor comes where an even place was even again
-    turned = rows_of(base, order)
-    experiment = Experiment(base=base, base_view=view(base, rows=order), other=turned, other_view=view(turned))
-    yield _finding(subject, "order", experiment, "Each example, asked in another order")
+    brief, last = subject.make(lengths=subject.short()), base.batch - 1
+    tests: list[tuple[str, Make, Question, str]] = [
+        ("first example", partial(_exchanged, kept=0), base, "Example 0, with its neighbours exchanged"),
+        ("last example", partial(_exchanged, kept=last), base, f"Example {last}, with its neighbours exchanged"),
+        ("alone", _alone, base, "Example 0, asked alone"),
+        ("order", _turned, brief, "Each example, asked in another order"),
+    ]
     if any(stream.masks for stream in subject.streams):
-        yield _finding(subject, "short example", _beside_longer(subject, base), "Example 0, short, beside shorter ones")
+        tests.append(("short example", _beside_longer, brief, "Example 0, short, beside shorter ones"))
+    for name, make, question, what in tests:
+        yield _finding(subject, name, make(subject, question), what, partial(make, subject, brief))
+
+
+def _exchanged(subject: Subject, base: Question, *, kept: int) -> Experiment:
+    """One example stays, its neighbours are others."""
+    other = _other_neighbours(subject, base, kept)
+    return Experiment(base=base, base_view=view(base, rows=[kept]), other=other, other_view=view(other, rows=[kept]))
+
+
+def _alone(subject: Subject, base: Question) -> Experiment:
+    alone = subject.first_of(base)
+    return Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
+
+
+def _turned(subject: Subject, base: Question) -> Experiment:
+    """Nobody stays where it was, nor comes where an even place was even again."""
+    order = [*range(1, base.batch), 0]
+    turned = rows_of(base, order)
+    return Experiment(base=base, base_view=view(base, rows=order), other=turned, other_view=view(turned))
 
 
 def rows_of(question: Question, chosen: list[int]) -> Question:
@@ -67,7 +82,7 @@ def rows_of(question: Question, chosen: list[int]) -> Question:
 
 
 def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
-    other = subject.make(draw=1)
+    other = subject.make(lengths=tuple(r.length for r in base.rows), draw=1)
     if not base.rows:
         return _other_signals(base, kept)
     for i, (mine, theirs) in enumerate(zip(base.rows, other.rows, strict=True)):
@@ -110,7 +125,9 @@ def _other_signals(base: Question, kept: int) -> Question:
     return Question(rows=(), others=changed)
 
 
-def _finding(subject: Subject, name: str, experiment: Experiment, what: str) -> Finding:
+def _finding(
+    subject: Subject, name: str, experiment: Experiment, what: str, brief: Callable[[], Experiment]
+) -> Finding:
     gap = measure(subject, experiment)
     if gap.name == "nothing":
         sentence = f"{what}, gets an answer of another shape, so there is nothing to compare."
@@ -132,7 +149,7 @@ def _finding(subject: Subject, name: str, experiment: Experiment, what: str) -> 
         size=gap.size,
         rounding=gap.rounding,
         example=_example(subject, experiment, gap),
-        culprit=blame(subject, experiment),
+        culprit=blame(subject, experiment, brief),
         cause=_CAUSE,
         cure=_CURE,
     )

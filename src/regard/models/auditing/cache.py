@@ -216,7 +216,7 @@ def _blame(
     full_inputs = subject.inputs(base)
     full = recorded(subject, full_inputs, seen)
     unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
-    noise = [recorded(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(2)]
+    noise = [recorded(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(subject.jitters)]
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     step_view = View(batch=part.batch, places={**others, step: None})
     stepped = recorded(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)

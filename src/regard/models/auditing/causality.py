@@ -66,19 +66,14 @@ def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
 
 def _shorter(subject: Subject, base: Question) -> Iterator[Finding]:
     """The beginning of a text alone: what its tokens get must not hang on how many follow."""
-    last, rows = len(base.rows) - 1, base.rows[-1]
-    cut = rows.length - 2
-    positions = None if rows.positions is None else rows.positions[:, :cut]
-    other = base.with_rows(last, Rows(values=rows.values[:, :cut], keep=rows.keep[:, :cut], positions=positions))
-    places = {last: torch.arange(cut)}
-    views = {"base_view": view(base, places=places), "other_view": view(other, places=places)}
-    experiment = Experiment(base=base, other=other, stream=last, **views)
+    experiment = _beginning(base)
     try:
         gap = measure(subject, experiment)
     except Exception:  # it takes one length only
         return
     if gap.broken:
-        words = f"the first {cut} of {rows.length} tokens"
+        length, cut = base.rows[-1].length, experiment.other.rows[-1].length
+        words = f"the first {cut} of {length} tokens"
         yield Finding(
             property=NAME,
             check="length",
@@ -86,11 +81,25 @@ def _shorter(subject: Subject, base: Question) -> Iterator[Finding]:
             sentence=f"Asked alone, {words} get something else: {gap.words()}.",
             size=gap.size,
             rounding=gap.rounding,
-            example={"tokens": cut, "of": rows.length, "words": words},
-            culprit=blame(subject, experiment),
+            example={"tokens": cut, "of": length, "words": words},
+            culprit=blame(subject, experiment, lambda: _beginning(_brief(subject))),
             cause="a scale, a mean or a position that is counted by the length of the whole text.",
             cure="Count by the token's own place, so that a text may grow without changing its beginning.",
         )
+
+
+def _beginning(base: Question) -> Experiment:
+    """A text, and the same without its last two tokens."""
+    last, rows = len(base.rows) - 1, base.rows[-1]
+    cut = rows.length - 2
+    other = base.with_rows(last, Rows(values=rows.values[:, :cut], keep=rows.keep[:, :cut]))
+    places = {last: torch.arange(cut)}
+    views = {"base_view": view(base, places=places), "other_view": view(other, places=places)}
+    return Experiment(base=base, other=other, stream=last, **views)
+
+
+def _brief(subject: Subject) -> Question:
+    return subject.make(lengths=subject.short())
 
 
 def changed_after(subject: Subject, base: Question, place: int) -> Experiment:
@@ -136,7 +145,7 @@ def _finding(subject: Subject, experiment: Experiment, gap: Gap) -> Finding:
         status=Status.FAILED,
         sentence=f"Tokens before a change get something else: {gap.words()}.",
         example=_smallest(subject, experiment),
-        culprit=blame(subject, experiment),
+        culprit=blame(subject, experiment, lambda: changed_after(subject, _brief(subject), subject.short()[-1] // 2)),
         cause=_CAUSE,
         cure=_CURE,
         **common,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -23,19 +24,21 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Ask twice; then ask something else and the same a third time."""
     base = subject.make(lengths=subject.short())
     first = _answers(subject, base)
-    apart = _apart(first, _answers(subject, base))
+    inputs = subject.inputs(base, wide=False)
+    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    apart = _apart(first, _answers(subject, base, inputs))
     if apart:
         yield _failed(subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers")
         return
     yield _passed("twice", "The same question, asked twice, gets the same answer, bit for bit.")
-    if written := _written(subject, base):
+    if written := next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None):
         sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
         yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
     others = _between(subject)
     after_base = [_answers(subject, other) for other in others]
     apart = _apart(first, _answers(subject, base))
     words = "The same question gets another answer after a question in between"
-    if not apart and not subject.is_long:
+    if not apart:
         subject.renew()
         apart = _apart(_answers(subject, others[0]), after_base[0])
         words = "A question gets another answer after one of the same size than as the first"
@@ -47,8 +50,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _between(subject: Subject) -> list[Question]:
     """Other questions, several: what a model keeps may be the largest that it saw. The first hides its last tokens."""
-    draws = range(4, 5 if subject.is_long else 10)
-    questions = [subject.make(lengths=subject.short(), draw=draw) for draw in draws]
+    questions = [subject.make(lengths=subject.short(), draw=draw) for draw in range(4, 10)]
     for i, (stream, rows) in enumerate(zip(subject.streams, questions[0].rows, strict=True)):
         if stream.masks:
             keep = rows.keep.clone()
@@ -57,20 +59,11 @@ def _between(subject: Subject) -> list[Question]:
     return questions
 
 
-def _answers(subject: Subject, question: Question) -> dict[str, torch.Tensor]:
+def _answers(subject: Subject, question: Question, inputs: dict[str, Any] | None = None) -> dict[str, torch.Tensor]:
     """Asked anew each time, in the model's own type."""
     with torch.no_grad(), subject.running(wide=False):
-        made = call(subject.native, subject.inputs(question, wide=False))
+        made = call(subject.native, inputs or subject.inputs(question, wide=False))
     return {o.name: o.values.clone() for o in subject.outputs(made, question)}
-
-
-def _written(subject: Subject, question: Question) -> str | None:
-    """The name of an input that a call changes."""
-    inputs = subject.inputs(question, wide=False)
-    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-    with torch.no_grad(), subject.running(wide=False):
-        call(subject.native, inputs)
-    return next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None)
 
 
 def _apart(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:

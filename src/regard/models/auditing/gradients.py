@@ -7,6 +7,7 @@ backward pass written wrongly, breaks that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,7 +50,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
         if wide:
-            yield _promise(subject, base, list(wanted.values()), grads)
+            yield _promise(subject, base, list(wanted.values()), grads, ran)
         reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
         del grads  # as large as the model in float64
         yield from _in_training(subject, base, reached)
@@ -216,7 +217,8 @@ def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: 
     except Exception as error:
         yield _finding("padding", Status.NOTE, f"Backward failed beside padding: {said(error)}.")
         return
-    bad = [n for n, g in zip(wanted, grads, strict=True) if g is not None and not bool(torch.isfinite(g).all())]
+    sums = {n: float(g.sum(dtype=torch.float64)) for n, g in zip(wanted, grads, strict=True) if g is not None}
+    bad = [n for n, total in sums.items() if not math.isfinite(total)]  # one NaN or infinity is enough to spoil a sum
     if not bad:
         yield _finding("padding", Status.PASSED, "Beside padding on the left all gradients are numbers.")
         return
@@ -235,77 +237,96 @@ def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: 
     )
 
 
-def _promise(subject: Subject, base: Question, wanted: list[nn.Parameter], grads: list[Tensor | None]) -> Finding:
+def _promise(
+    subject: Subject, base: Question, wanted: list[nn.Parameter], grads: list[Tensor | None], ran: dict[int, int]
+) -> Finding:
     """(loss(w + h d) - loss(w - h d)) / 2h against <gradient, d>, with d along the gradient of each weight."""
     pairs = [(p, g) for p, g in zip(wanted, grads, strict=True) if g is not None]
-    size = sum(float((g.double() ** 2).sum()) for _, g in pairs) ** 0.5
-    if not size or not torch.isfinite(torch.tensor(size)):
+    sizes = [float(g.norm()) for _, g in pairs]
+    if not any(sizes) or not all(map(math.isfinite, sizes)):
         return _finding("step", Status.NOT_APPLICABLE, "All gradients are 0 or not finite.")
-    steps, promised = _each_weight_alike(pairs)
-    measured = min((_slope(subject, base, steps, 1.0, h) for h in _STEPS), key=lambda s: abs(s - promised))
-    off = abs(measured - promised) / promised
-    numbers: dict[str, Any] = {"size": off, "rounding": _PROMISE}
-    if off <= _PROMISE:
-        sentence = f"A small step changes the loss by what the gradient promises (ratio {measured / promised:.6f})."
+    ratio = _kept(subject, base, pairs)
+    numbers: dict[str, Any] = {"size": abs(ratio - 1), "rounding": _PROMISE}
+    if abs(ratio - 1) <= _PROMISE:
+        sentence = f"A small step changes the loss by what the gradient promises (ratio {ratio:.6f})."
         return _finding("step", Status.PASSED, sentence, **numbers)
-    sentence = f"A small step changes the loss by {measured / promised:.3g} times what the gradient promises."
+    sentence = f"A small step changes the loss by {ratio:.3g} times what the gradient promises."
     if subject.hangs_on_ties():
         return _finding("step", Status.NOTE, f"{sentence} Its choices hang on ties, which a step decides.", **numbers)
-    guilty = _most_wrong(subject, base, pairs)
     return _finding(
         "step",
         Status.FAILED,
         sentence,
-        culprit=None if guilty is None else culprit(guilty, subject),
+        culprit=culprit(_last_wrong(subject, base, pairs, ran), subject),
         cause="a backward pass written by hand, a straight-through estimate, or a copy of a weight made too early.",
         cure="Compare the backward pass with torch.autograd.gradcheck, and read weights anew in every forward.",
         **numbers,
     )
 
 
-def _each_weight_alike(
-    pairs: list[tuple[nn.Parameter, Tensor]],
-) -> tuple[list[tuple[nn.Parameter, Tensor]], float]:
-    """A step of length 1 to which each weight's gradient promises about the same share, and what all promise together.
+def _kept(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> float:
+    """What a small step changes the loss by, in units of what the gradients promise: of several steps, the best."""
+    shares, promised = _each_weight_alike([float(g.norm()) for _, g in pairs])
+    best = math.inf
+    for h in _STEPS:
+        best = min(best, _slope(subject, base, pairs, shares, h) / promised, key=lambda ratio: abs(ratio - 1))
+        if abs(best - 1) <= _PROMISE:
+            break
+    return best
+
+
+def _each_weight_alike(sizes: list[float]) -> tuple[list[float], float]:
+    """By what to multiply each weight's gradient for a step of length 1 to which each promises about the same share,
+    and what all promise together.
 
     Along the gradient itself the largest ones, mostly those of the last layer, would drown what is wrong before them.
     """
-    sizes = [float(g.double().norm()) for _, g in pairs]
     least = _SHARE * max(sizes)
-    steps = [g / (n * max(n, least)) if n else g for (_, g), n in zip(pairs, sizes, strict=True)]
-    long = sum(float((d.double() ** 2).sum()) for d in steps) ** 0.5
-    promised = sum(float((g.double() * d).sum()) for (_, g), d in zip(pairs, steps, strict=True)) / long
-    return [(p, d / long) for (p, _), d in zip(pairs, steps, strict=True)], promised
+    shares = [1 / (n * max(n, least)) if n else 0.0 for n in sizes]
+    long = math.hypot(*(n * share for n, share in zip(sizes, shares, strict=True)))
+    promised = sum(n * n * share for n, share in zip(sizes, shares, strict=True)) / long
+    return [share / long for share in shares], promised
 
 
-def _slope(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]], size: float, h: float) -> float:
+def _slope(
+    subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]], shares: list[float], h: float
+) -> float:
+    """How fast the loss rises along the gradients, each times its share. No step is ever stored: it would be as large
+    as the model."""
     losses = []
     for sign in (1.0, -2.0):
-        _move(pairs, sign * h / size)
+        _move(pairs, shares, sign * h)
         with torch.no_grad(), subject.running():
             losses.append(float(_loss(subject, base)))
-    _move(pairs, h / size)
+    _move(pairs, shares, h)
     return (losses[0] - losses[1]) / (2 * h)
 
 
-def _move(pairs: list[tuple[nn.Parameter, Tensor]], amount: float) -> None:
+def _move(pairs: list[tuple[nn.Parameter, Tensor]], shares: list[float], amount: float) -> None:
     with torch.no_grad():
-        for parameter, grad in pairs:
-            parameter.add_(grad, alpha=amount)
+        for (parameter, grad), share in zip(pairs, shares, strict=True):
+            parameter.add_(grad, alpha=amount * share)
 
 
-def _most_wrong(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> nn.Module | None:
-    """The module whose own weights keep their promise least."""
-    root = original(subject.module)
-    worst: tuple[float, nn.Module | None] = (0.0, None)
-    for _, module in root.named_modules():
+def _last_wrong(
+    subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]], ran: dict[int, int]
+) -> nn.Module:
+    """The last module to end whose own weights break their promise, by halving.
+
+    A wrong backward pass spoils the gradients of all that ran before it, so the last is the next to it.
+    """
+    parts = sorted(original(subject.module).modules(), key=lambda module: ran.get(id(module), -1))
+    owned: list[tuple[nn.Module, list[tuple[nn.Parameter, Tensor]]]] = []
+    for module in parts:
         own = {id(p) for p in module.parameters(recurse=False)}
-        mine = [(p, g) for p, g in pairs if id(p) in own]
-        size = sum(float((g.double() ** 2).sum()) for _, g in mine) ** 0.5
-        if size:
-            off = abs(_slope(subject, base, mine, size, _STEP) - size) / size
-            worst = max(worst, (off, module), key=lambda pair: pair[0])
-    return worst[1]
+        mine = [(p, g) for p, g in pairs if id(p) in own and bool(g.any())]
+        owned += [(module, mine)] if mine else []
+    wrong, right = 0, len(owned)  # from the first of them on something is wrong, from the second on nothing
+    while right - wrong > 1:
+        middle = (wrong + right) // 2
+        off = abs(_kept(subject, base, [pair for _, mine in owned[middle:] for pair in mine]) - 1)
+        wrong, right = (wrong, middle) if off <= _PROMISE else (middle, right)
+    return owned[wrong][0]
 
 
 def _finding(check: str, status: Status, sentence: str, **more: Any) -> Finding:

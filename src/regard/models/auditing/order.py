@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from regard.models.auditing.experiment import Experiment, View, largest, measure, view
 from regard.models.auditing.finding import Culprit, Finding, Status
-from regard.models.auditing.subject import BATCH, Question, Subject, takes
-from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
+from regard.models.auditing.subject import Question, Subject, takes
+from regard.models.auditing.trace import Record, culprit, first_to_part, recorded, recorded_in
 from regard.models.given import original
 
 NAME = "order"
@@ -115,10 +115,9 @@ def _enters(
 def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Culprit | None]:
     base_inputs, other_inputs = subject.inputs(experiment.base), subject.inputs(experiment.other)
     plain = View(batch=experiment.base.batch, places={r.length: None for r in experiment.base.rows})
-    base = recorded(subject, base_inputs, experiment.base_view)
-    still = recorded(subject, base_inputs, plain)
+    base, still = recorded_in(subject, base_inputs, [experiment.base_view, plain])
     other = recorded(subject, other_inputs, plain)
-    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(2)]
+    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)]
     return _first_to_ignore(base, still, other), first_to_part(base, other, noise, subject, promote=False)
 
 
@@ -142,10 +141,11 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
         return
     length = subject.lengths[0]
     # The last places first: ids that are clamped or run out of their table share a position there.
-    neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)][: 16 if length <= 32 else BATCH]
+    neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)]
+    # Of a long text the last two and the first two places: where all at the end share a position, those do not.
+    neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
     pairs = [*neighbours, *(pair for pair in _alike(subject) if pair not in neighbours)]
-    first = subject.make(1)
-    tokens = first.rows[0].values
+    tokens = subject.first_of(subject.make()).rows[0].values
     values = tokens.repeat(len(pairs), *[1] * (tokens.ndim - 1)).clone()
     for example, (one, other) in enumerate(pairs):
         values[example, [one, other]] = values[example, [other, one]]
@@ -173,7 +173,7 @@ def _alike(subject: Subject) -> list[tuple[int, int]]:
 
     Two places with one position do. So do all places where positions are relative.
     """
-    base = subject.make(1)
+    base = subject.first_of(subject.make())
     rows = base.rows[0]
     same = base.with_rows(0, replace(rows, values=rows.values[:, :1].expand_as(rows.values).clone()))
     answer = next((o.values for o in subject.ask(same) if o.stream == 0), None)
@@ -215,7 +215,7 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
 
 
 def _unseen(subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    question, base = subject.make(len(pairs)), subject.make(1)
+    question, base = subject.make(len(pairs)), subject.first_of(subject.make())
     other = question.with_rows(0, replace(question.rows[0], values=values))
     unseen = []
     for example, (i, j) in enumerate(pairs):

@@ -8,8 +8,9 @@ gets a note instead of a fault.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,16 +60,25 @@ def real_length(subject: Subject, i: int) -> int:
 
 def _side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
     suffix = f" of {subject.streams[i].name}" if len(subject.streams) > 1 else ""
-    stream = i if side == "left" else None  # pooled outputs may read a fixed place
     if subject.streams[i].masks:
-        pair = [padded(subject, i, side, real, fill=fill, told=side == "left") for fill in (0, 1)]
-        views = [view(q, places={i: _places(side, real)}) for q in pair]
-        experiment = Experiment(
-            base=pair[0], base_view=views[0], other=pair[1], other_view=views[1], stream=_seen(subject, i, stream)
-        )
-        gap = measure(subject, experiment)
-        yield _finding(subject, f"content on the {side}{suffix}", experiment, gap, "with other tokens in the padding")
+        make = partial(_contents, subject, i, side, _brief(subject, i))  # of long texts the amount speaks
+        experiment = make()
+        gap, name = measure(subject, experiment), f"content on the {side}{suffix}"
+        yield _finding(subject, name, experiment, gap, "with other tokens in the padding", make)
     yield _amount(subject, i, side, real, f"amount on the {side}{suffix}")
+
+
+def _contents(subject: Subject, i: int, side: str, real: int) -> Experiment:
+    """The same tokens beside other padding."""
+    pair = [padded(subject, i, side, real, fill=fill, told=side == "left") for fill in (0, 1)]
+    views = [view(q, places={i: _places(side, real)}) for q in pair]
+    stream = _seen(subject, side)
+    return Experiment(base=pair[0], base_view=views[0], other=pair[1], other_view=views[1], stream=stream)
+
+
+def _brief(subject: Subject, i: int) -> int:
+    """How many real tokens a short question has."""
+    return min(real_length(subject, i), subject.short()[i])
 
 
 def _fused(subject: Subject, i: int, real: int) -> Finding:
@@ -102,14 +112,14 @@ def _fused(subject: Subject, i: int, real: int) -> Finding:
 def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Finding:
     """Compare with the same tokens without padding; on the left, told the positions and not."""
     tells = subject.streams[i].positions is not None and side == "left"
-    tried = []
+    tried: list[tuple[Gap, Experiment, bool]] = []
     for told in (True, False) if tells else (False,):
         experiment = _amounts(subject, i, side, real, told=told)
         gap = measure(subject, experiment)
-        tried.append((gap, experiment))
+        tried.append((gap, experiment, told))
         if not gap.broken:
             break
-    gap, experiment = min(tried, key=lambda pair: pair[0].excess)
+    gap, experiment, told = min(tried, key=lambda one: one[0].excess)
     if gap.broken and side == "left" and not tells:
         return Finding(
             property=NAME,
@@ -120,24 +130,28 @@ def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Findin
             size=gap.size,
             rounding=gap.rounding,
         )
-    return _finding(subject, name, experiment, gap, f"with {PAD} tokens of padding more")
+    brief = partial(_amounts, subject, i, side, _brief(subject, i), told=told)
+    return _finding(subject, name, experiment, gap, f"with {PAD} tokens of padding more", brief)
 
 
 def _amounts(subject: Subject, i: int, side: str, real: int, *, told: bool) -> Experiment:
     long = padded(subject, i, side, real, fill=0, told=told)
     short = padded(subject, i, side, real, fill=0, told=told, amount=0)
+    rows = None
+    if subject.is_long:  # one example says it as well as two
+        short, rows = subject.first_of(short), [0]
     return Experiment(
         base=short,
         base_view=view(short),
         other=long,
-        other_view=view(long, places={i: _places(side, real)}),
-        stream=_seen(subject, i, i if side == "left" else None),
+        other_view=view(long, rows=rows, places={i: _places(side, real)}),
+        stream=_seen(subject, side),
     )
 
 
-def _seen(subject: Subject, i: int, stream: int | None) -> int | None:
-    """Which outputs count: those that follow the padded stream, or the last where the first was padded."""
-    return None if stream is None else len(subject.streams) - 1
+def _seen(subject: Subject, side: str) -> int | None:
+    """Which outputs count: on the left those that follow the last stream, for pooled ones may read a fixed place."""
+    return len(subject.streams) - 1 if side == "left" else None
 
 
 def padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int = PAD) -> Question:
@@ -183,14 +197,16 @@ def _places(side: str, real: int) -> Tensor:
     return torch.arange(real) if side == "right" else torch.arange(PAD, PAD + real)
 
 
-def _finding(subject: Subject, name: str, experiment: Experiment, gap: Gap, what: str) -> Finding:
+def _finding(
+    subject: Subject, name: str, experiment: Experiment, gap: Gap, what: str, brief: Callable[[], Experiment]
+) -> Finding:
     common: dict[str, Any] = {"property": NAME, "check": name, "size": gap.size, "rounding": gap.rounding}
     if gap.name == "nothing":
         sentence = "No output follows the padded tokens, so there is nothing to compare."
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
     if not gap.broken:
         return Finding(status=Status.PASSED, sentence=f"Real tokens get the same {what} ({gap.words()}).", **common)
-    guilty = blame(subject, experiment)
+    guilty = blame(subject, experiment, brief)
     if "content on the left" in name and guilty is not None and re.search("pos", guilty.module, re.IGNORECASE):
         sentence = f"Other tokens in the padding on the left change what real tokens get ({gap.words()}): "
         sentence += f"{guilty.module} counts places by the id of padding, not by the mask. Fill padding with that id."

@@ -121,7 +121,7 @@ def _blame(subject: Subject, base: Question) -> Culprit | None:
     """Native against float64: the first module that is handed good numbers and returns bad ones."""
     seen, inputs = view(base), subject.inputs(base)
     wide = recorded(subject, inputs, seen)
-    noise = [recorded(subject, inputs, seen, jitter=jitter, unit=subject.coarsest) for jitter in range(2)]
+    noise = [recorded(subject, inputs, seen, jitter=jitter, unit=subject.coarsest) for jitter in range(subject.jitters)]
     native = recorded(subject, subject.inputs(base, wide=False), seen, wide=False)
     return first_to_part(wide, native, noise, subject, promote=False, floor=torch.finfo(subject.coarsest).eps)
 

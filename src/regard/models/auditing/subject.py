@@ -83,11 +83,12 @@ class Subject:
         self.device = first_device(original(given.module))
         self.coarsest = _coarsest(given.module)
         self.was_training = given.module.training
-        self.native = _eval_copy(given.module)
+        self.native = eval_copy(given.module)
         self.module = self.native
         self.wide, self.why_not_wide = False, ""
         self._answers: dict[tuple[int, int | None, bool], tuple[Question, list[Output]]] = {}
         self._questions: dict[tuple[int, tuple[int, ...], int], Question] = {}
+        self._firsts: dict[int, tuple[Question, Question]] = {}
         self._noise: dict[str, float] | None = None
         self.padded_questions: dict[Any, Question] = {}  # made by the tests of padding, asked again by others
         self._usual = self._sizes(None)
@@ -95,8 +96,11 @@ class Subject:
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
         self.names = _names(self.native)
-        self._check_runs()
-        self._widen()
+        if not self._widens():
+            before = self.lengths
+            self._check_runs()
+            if self.lengths != before:
+                self._widens()
 
     @property
     def arithmetic(self) -> str:
@@ -129,6 +133,18 @@ class Subject:
         made = Question(rows=tuple(rows), others=self._others(batch, lengths))
         self._questions[batch, lengths, draw] = made
         return made
+
+    def first_of(self, question: Question) -> Question:
+        """The first example of a question, by itself; asked for again, the same one."""
+        if id(question) not in self._firsts:
+            lengths = tuple(r.length for r in question.rows)
+            rows = tuple(
+                Rows(values=r.values[:1], keep=r.keep[:1], positions=None if r.positions is None else r.positions[:1])
+                for r in question.rows
+            )
+            alone = Question(rows=rows, others=self._others(1, lengths))
+            self._firsts[id(question)] = (question, alone)  # held, so that its id stays its own
+        return self._firsts[id(question)][1]
 
     def tokens(self, stream: Stream, batch: int, length: int, generator: torch.Generator) -> Tensor:
         """Tokens of a stream, drawn."""
@@ -217,9 +233,12 @@ class Subject:
         return None if self.is_long or not sizes else (*self.lengths[:-1], sizes[0])
 
     def rounding_noise(self) -> dict[str, float]:
-        """How far rounding moves each output: the first question again, with every rounding disturbed."""
+        """How far rounding moves each output: the first question again, with every rounding disturbed.
+
+        Of a long one the first example: it has numbers enough.
+        """
         if self._noise is None:
-            question = self.make()
+            question = self.first_of(self.make()) if self.is_long else self.make()
             base = {o.name: o.values for o in self.ask(question)}
             self._noise = dict.fromkeys(base, 0.0)
             for jitter in range(self.jitters):
@@ -278,7 +297,7 @@ class Subject:
     def _check_runs(self) -> None:
         """A model that runs at the length of its example only is asked at that length."""
         try:
-            self.ask(self.make())
+            self.ask(self.make(), wide=False)
         except InputError:
             raise
         except Exception as error:
@@ -292,24 +311,24 @@ class Subject:
             self.lengths = self._usual = own
             self._check_runs()
 
-    def _widen(self) -> None:
-        if self.dtype is torch.float64:
-            self.module, self.wide = self.native, True
-            return
+    def _widens(self) -> bool:
+        """Whether a float64 copy answers the first question; if so, that is what is tested."""
         try:
-            self.module = copied(self.native).to(torch.float64)
+            if self.dtype is not torch.float64:
+                self.module = copied(self.native).to(torch.float64)
             self.wide = True
             answers = self.ask(self.make())
-            if not all(o.values.dtype is torch.float64 for o in answers):
+            if self.module is not self.native and not all(o.values.dtype is torch.float64 for o in answers):
                 raise InputError("its answers are narrower all the same")
             self.names |= _names(self.module)
         except Exception as error:  # whatever stops it, the model itself can still be tested
             self.module, self.wide, self.why_not_wide = self.native, False, said(error)
+        return self.wide
 
     def renew(self) -> None:
         """The copy in the model's own type anew, without what earlier calls left behind in it."""
         alone = self.module is self.native
-        self.native = _eval_copy(self.given.module)
+        self.native = eval_copy(self.given.module)
         self.module = self.native if alone else self.module
         self.names = _names(self.native) | _names(self.module)
 
@@ -351,7 +370,7 @@ def _coarsest(module: nn.Module) -> torch.dtype:
     return max(types, key=lambda d: torch.finfo(d).eps, default=torch.float32)
 
 
-def _eval_copy(module: nn.Module) -> nn.Module:
+def eval_copy(module: nn.Module) -> nn.Module:
     """A copy in eval() mode, so that the model that was given is left as it was."""
     try:
         return copied(module).eval()

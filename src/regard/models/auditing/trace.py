@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
-from regard.models.auditing.experiment import Experiment, View
+from regard.models.auditing.experiment import Experiment, View, measure
 from regard.models.auditing.finding import Culprit
 from regard.models.auditing.subject import Subject
 from regard.models.given import call, original
@@ -128,21 +128,40 @@ def recorded(
     unit: torch.dtype | None = None,
 ) -> list[Record]:
     """Run the model on inputs and record every call, in the order of ending."""
+    return recorded_in(subject, inputs, [seen], wide=wide, jitter=jitter, unit=unit)[0]
+
+
+def recorded_in(
+    subject: Subject,
+    inputs: dict[str, Any],
+    views: Sequence[View],
+    *,
+    wide: bool | None = None,
+    jitter: int | None = None,
+    unit: torch.dtype | None = None,
+) -> list[list[Record]]:
+    """The same for several views of one run."""
     wide = subject.wide if wide is None else wide
-    recorder = Recorder(subject.names, seen)
+    recorders = [Recorder(subject.names, seen) for seen in views]
     module = subject.module if wide else subject.native
     # What watches a compiled model would be compiled with it, again and again.
     plain = contextlib.nullcontext() if original(module) is module else torch.compiler.set_stance("force_eager")
-    with plain, torch.no_grad(), recorder.watching(), subject.running(wide=wide, jitter=jitter, unit=unit):
-        call(module, inputs)
-    return recorder.records
+    with contextlib.ExitStack() as watching, plain, torch.no_grad():
+        for recorder in recorders:
+            watching.enter_context(recorder.watching())
+        with subject.running(wide=wide, jitter=jitter, unit=unit):
+            call(module, inputs)
+    return [recorder.records for recorder in recorders]
 
 
-def blame(subject: Subject, experiment: Experiment) -> Culprit | None:
-    """The submodule that broke the experiment."""
+def blame(subject: Subject, experiment: Experiment, brief: Callable[[], Experiment]) -> Culprit | None:
+    """The submodule that broke the experiment; by a short one like it, where that breaks too."""
+    if subject.is_long:
+        short = brief()
+        experiment = short if measure(subject, short).broken else experiment
     base_inputs = subject.inputs(experiment.base)
     base = recorded(subject, base_inputs, experiment.base_view)
-    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(2)]
+    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)]
     other = recorded(subject, subject.inputs(experiment.other), experiment.other_view)
     return first_to_part(base, other, noise, subject)
 

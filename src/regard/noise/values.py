@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+# a few thousand roundings of numbers near 1, added to what a method says of its own accuracy
 ROUNDING = 1e-12
 
 

@@ -93,6 +93,7 @@ class Runner:
         self.group = MemoryGroup(held) if self.tier is not Tier.NONE else None
         try:
             self._begun(start)
+        # also when a person interrupts: nothing of theirs is left running
         except BaseException:
             self.__exit__()
             raise
@@ -156,6 +157,7 @@ class Runner:
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
         """
+        # what lies in the pipe before a question was asked is not an answer to it
         if self.lines.early():
             self._kill()
             raise self._meddled()
@@ -171,6 +173,7 @@ class Runner:
             raise self._meddled()
         with self.clock.running():
             line, allowed = _line({**question, "most": most}), self.clock.left()
+            # base64 makes four bytes out of three
             reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
         if "raised" in reply:
             raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")

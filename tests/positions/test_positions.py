@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from fractions import Fraction
 from itertools import pairwise
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from places import DOCS
 from regard.errors import CouldNotFindOut, InputError
 from regard.positions import (
     convergents,
@@ -30,8 +28,6 @@ from regard.positions import nearest as nearest_module
 from regard.positions.nearest import offsets_within
 from regard.positions.rotary import rotation_identity, score_bound
 from regard.positions.turns import ABSOLUTE, RELATIVE, exact_frequency, sine_cosine, turns
-
-PAGE = DOCS / "positions.md"
 
 
 def slow_distances(dim: int, last: int, base: float = 10000) -> np.ndarray:
@@ -267,10 +263,6 @@ def test_a_nearest_pair_without_a_name_says_why() -> None:
     said = str(positions(dim=64, length=1000, format="float64"))
     assert "The nearest two are at distance 1.47184805, known to " in said
     assert "is not named: it is one of those 1 apart, which are all equally far in real arithmetic" in said
-
-
-def test_page() -> None:
-    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
 
 
 def test_the_tree_finds_the_same_nearest_rows_as_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import sys
 from itertools import combinations, permutations
@@ -13,14 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from places import DOCS
 from regard.errors import InputError
 from regard.positions import sinusoidal
 from regard.symmetry import dog_and_man, equal_positions, lemmas, load_map, random_layer, symmetry
 from regard.symmetry.rounding import row_noise
 from regard.symmetry.swaps import best_swap, involution, rounds
 
-PAGE = DOCS / "symmetry.md"
 RNG = np.random.default_rng(11)
 WEIGHTS = {name: RNG.standard_normal((24, 24)) / math.sqrt(24) for name in "qkvo"}
 
@@ -324,7 +321,3 @@ def test_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             load_map(spec)
-
-
-def test_page() -> None:
-    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0

@@ -1,11 +1,13 @@
-"""What holds for every test: the same examples each time, and in CI no test that quietly did not run."""
+"""What holds for every test: the same examples each time, a command as a person types it, no quiet skip in CI."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -59,3 +61,22 @@ def honest(report: Any) -> Any:
             report.outcome = "failed"
             report.longrepr = f"skipped in CI, where everything is installed: {reason}"
     return report
+
+
+@pytest.fixture
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command line; gives the exit code, standard output and standard error, in which no traceback ever is."""
+
+    def run(*words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
+        from regard.cli import main  # not above: some tests watch what a first import of the package loads
+
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(left.value.code or 0), out, err
+
+    return run

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import json
 import math
 import re
 from fractions import Fraction
-from pathlib import Path
 
 import flint
 import numpy as np
@@ -18,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from places import DOCS
 from regard.attention import UNIT, attend, averaged_heads, rounding_bound
 from regard.errors import InputError
 from regard.layers import block, feed_forward, multi_head, self_attention
@@ -368,11 +365,3 @@ def test_bad_input(call, message: str) -> None:
 
 
 b_1 = np.zeros(2)
-
-
-def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = DOCS / "attention.md"
-    monkeypatch.chdir(tmp_path)
-    outcome = doctest.testfile(str(guide), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert outcome.attempted > 5
-    assert outcome.failed == 0

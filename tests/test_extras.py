@@ -49,16 +49,13 @@ def test_packages_of_two_extras_are_installed_by_one_line():
     ("words", "package", "extra"),
     [(["translator", "score", "x"], "torch", "translator"), (["symmetry", "x"], "torch", "torch")],
 )
-def test_an_import_that_fails_on_the_command_line_is_one_sentence(words, package, extra, monkeypatch, capsys):
+def test_an_import_that_fails_on_the_command_line_is_one_sentence(words, package, extra, monkeypatch, regard):
     def fails(**_):
         raise ModuleNotFoundError(f"No module named '{package}'", name=package)
 
     monkeypatch.setattr("regard.cli.app", fails)
-    monkeypatch.setattr(sys, "argv", ["regard", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 2
-    said = capsys.readouterr().err
+    code, _, said = regard(*words)
+    assert code == 2
     assert said == f"regard: This command needs {package}, which is not installed: pip install 'regard[{extra}]'.\n"
 
 

@@ -166,6 +166,23 @@ def test_the_tests_are_where_the_source_is():
         assert folder.as_posix() in SHARED or (HOME / folder).is_dir(), f"{folder} is no folder of src/regard"
 
 
+TESTED_FROM_ABOVE = {"grading/solutions", "lab/pages", "models/kernels", "models/rewrites"}  # in their parents' folders
+
+
+def test_every_folder_of_the_source_has_its_tests():
+    rooms = {path.parent.relative_to(HOME).as_posix() for path in FILES if path.stem != "__init__"}
+    untested = {room for room in rooms if not list((ROOT / "tests" / room).glob("test_*.py"))}
+    assert untested == TESTED_FROM_ABOVE
+
+
+def test_what_is_typed_is_tested_in_cli():
+    """The tests of an idea call it from Python, so that a change of the command line leaves them alone."""
+    for room in sorted(IDEAS):
+        for path in (ROOT / "tests" / room).rglob("*.py"):
+            typed = [name for name in imports(path, everywhere=True) if name.startswith("regard.cli")]
+            assert not typed, f"{path}: what imports {typed} belongs in tests/cli"
+
+
 ALIASES = ("float64", "float32", "bool_", "floating[Any]")
 
 

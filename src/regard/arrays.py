@@ -104,6 +104,7 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
     _refuse_types(given.dtype, what)
     given = _shaped(given, what, ndim)
     _refuse_nonfinite(given, what)
+    # ascontiguousarray makes one dimension out of none: a single number gets its shape back
     return np.ascontiguousarray(given, dtype=np.float64).reshape(given.shape)
 
 
@@ -162,6 +163,7 @@ def _refuse_types(dtype: np.dtype[Any], thing: str) -> None:
 def _refuse_nonfinite(array: npt.NDArray[Any], thing: str) -> None:
     if array.dtype.kind != "f":
         return
+    # a million numbers at a time, in whole rows
     step = max(1, (1 << 20) // max(1, array[:1].size)) if array.ndim else 1
     blocks = range(0, len(array), step) if array.ndim else range(1)
     for start in blocks:  # in blocks, so that a memory-mapped giant is not copied

@@ -49,7 +49,7 @@ class Attention(Result):
 class Heads(Result):
     """Several heads: their common output, and what each head did."""
 
-    output: Float
+    output: Float  # (..., v) averaged, or (..., m, width of W_O) joined and projected
     heads: Attention
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ def rounding_bound(
     allowed: npt.ArrayLike | None = None,
     scale: float = 1.0,
 ) -> Float:
-    """How far rounding can move the weights: a bound on sum_i |computed - exact| for every query.
+    """How far rounding can move the weights: a bound on sum_i |computed - exact| for every query, (...) or (..., m).
 
         2 tanh(delta / 2) + (2 ln n + 2 n + 24) u,   delta = gamma_(d+4) max_i |scale| sum_j |q_j| |k_ij|
 

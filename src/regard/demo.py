@@ -82,7 +82,7 @@ TOUR = (
     ),
     Stop(
         "One head or two?",
-        "With noisy keys one head swings between two values; two heads, one a value, stay near the middle.",
+        "With noisy keys one head swings between two values; two heads, one for each value, stay near the middle.",
         "regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20 --plot noise.svg",
         "noise.svg",
     ),

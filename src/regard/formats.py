@@ -135,7 +135,9 @@ def eight_bit_floats(kind: str) -> npt.NDArray[np.float32]:
         return (np.arange(256, dtype=np.uint16) << 8).view(np.float16).astype(np.float32)
     code = np.arange(256)
     exponent, digits = (code >> 3) & 15, code & 7
+    # four bits of exponent with bias 7, three of digits: subnormals in steps of 2^-9
     size = np.where(exponent == 0, digits * 2.0**-9, (8 + digits) * 2.0 ** (exponent - 10.0))
+    # all bits set but the sign: E4M3 spends one code on NaN and none on infinity
     size[(code & 127) == 127] = np.nan
     return np.where(code < 128, size, -size).astype(np.float32)
 
@@ -259,6 +261,7 @@ def from_text(data: bytes, suffix: str, thing: str, notes: list[str]) -> Float:
     first = next(lines, None)
     if first is None:
         raise InputError(f"{thing} has no numbers in it; it needs at least one row.")
+    # a header is believed only where numbers follow: two lines of words are a mistake, not a header
     if not any(_is_number(field) for field in first[1]):
         second = next(lines, None)
         if second is None or not _is_number(second[1][0]):

@@ -26,6 +26,7 @@ SIGNS = {
     "%": r"\%",
 }
 INSIDE = r"\((?P<{}>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)"  # with three more pairs inside
+# the order counts: what is tried first wins, so longer signs come before their beginnings
 TOKEN = re.compile(
     r"(?P<sign><=>|=>|<=|>=|!=|>>|->|\|\||\.\.\.|[~*%])"
     rf"|(?P<script>[_^])(?:{INSIDE.format('group')}|(?P<body>-?[A-Za-z0-9]+(?:\.\d+|_\w)?'?|\|[^|]*\|))"
@@ -88,6 +89,7 @@ def _word(word: str) -> tuple[str, bool]:
         return f"\\{word} ", False
     if word in NAMES:
         return rf"\operatorname{{{word}}}", False
+    # "aT" and "PX" are two letters multiplied, not words
     return word, len(word) > 1 and not word[1].isupper() and "'" not in word
 
 

@@ -23,7 +23,7 @@ from regard.results import Result
 class Block(Result):
     """A self-attention layer and its feed-forward network: ``output`` is the coursework's Z."""
 
-    output: Float
+    output: Float  # (..., n, width of W_2)
     attention: Attention
 
     def __str__(self) -> str:
@@ -47,8 +47,10 @@ def multi_head(
 
         output = [head_1 ... head_H] W_O,  head_h = attend(Q W_Q^h, K W_K^h, V W_V^h)
 
-    W^h is the h-th block of columns, d its width, and the scale is 1/sqrt(d). ``biases`` are those of Q, K, V
-    and the output; ``allowed`` broadcasts to (..., heads, m, n), as in torch's scaled_dot_product_attention.
+    W^h is the h-th block of columns, d its width, and the scale is 1/sqrt(d). ``queries`` is (..., m, width), ``keys``
+    and ``values`` (..., n, width); W_Q and W_K have heads * d columns, W_O as many rows as W_V has columns. ``biases``
+    are those of Q, K, V and the output; ``allowed`` broadcasts to (..., heads, m, n), as in torch's
+    scaled_dot_product_attention.
 
     >>> x = np.eye(2)
     >>> multi_head(x, x, x, 9 * x, 9 * x, x, x, heads=2).output.round(3).tolist()
@@ -78,6 +80,8 @@ def self_attention(
 
         Q = X W_Q,  K = X W_K,  V = X W_V,  H = softmax(Q K^T / sqrt(d)) V,  d the width of Q
 
+    X is (..., n, width), W_Q and W_K are width x d, W_V is width x v; ``allowed`` broadcasts to (..., n, n).
+
     >>> self_attention([[0.0], [4.0]], [[0.0]], [[1.0]], [[1.0]]).output.tolist()  # equal scores: the average
     [[2.0], [2.0]]
     """
@@ -89,6 +93,8 @@ def feed_forward(
     H: npt.ArrayLike, W_1: npt.ArrayLike, b_1: npt.ArrayLike, W_2: npt.ArrayLike, b_2: npt.ArrayLike
 ) -> Float:
     """The coursework's feed-forward network, on each row alone: Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2.
+
+    H is (..., n, v), W_1 v x m, b_1 has m numbers, W_2 is m x d and b_2 has d.
 
     >>> feed_forward([[-1.0], [2.0]], [[1.0]], [0.0], [[3.0]], [1.0]).tolist()
     [[1.0], [7.0]]
@@ -109,6 +115,8 @@ def block(
     allowed: npt.ArrayLike | None = None,
 ) -> Block:
     """The coursework's whole layer: self-attention, then the feed-forward network; ``output`` is its Z.
+
+    Shapes as in :func:`self_attention` and :func:`feed_forward`; the usual layer has v = d = the width of X.
 
     >>> one = [[1.0]]
     >>> block([[0.0], [4.0]], [[0.0]], one, one, one, [-1.0], [[2.0]], [5.0]).output.tolist()

@@ -157,6 +157,7 @@ def readable(text: str) -> str:
 
 
 def _changed(text: str) -> str:
+    # signs before letters and indices, which are told by the signs beside them
     text = _SIGN.sub(lambda match: SIGNS[match[0]], text)
     text = _ROOT.sub(lambda match: f"√{match[1] or match[2] or ''}", text)
     text = _LETTER.sub(lambda match: LETTERS[match[1]], text)
@@ -210,8 +211,10 @@ def _parted(text: str) -> list[Piece]:
     for word, kind in zip([*words, ""], [*_kinds([word.rstrip() for word in words]), ""], strict=True):
         if kind:
             run += word
+            # numbers alone are prose; beside a sign or a letter they belong to its formula
             is_formula |= kind != "number"
         ends = _ENDING.search(word.rstrip())
+        # inside an open bracket a comma parts arguments; elsewhere it ends the formula
         goes_on = kind and (ends is None or (ends[0] == "," and _opened(run) > 0))
         if run and not goes_on:
             parts += _closed(run) if is_formula else [Piece(run, False)]
@@ -265,6 +268,7 @@ def _kind(word: str) -> str:
         return "number"
     if re.fullmatch(r"[\d()\[\]/.,+*|^-]+", bare):
         return "strong" if re.search(r"[|^]", bare) else "number"
+    # without indices and exponents, whose letters may be words; PAP^T is a product of three
     letters = _WORD.findall(_SCRIPT.sub(" ", bare.replace("PAP", "P A P")))
     if re.search(r"[\"`%]|[a-z]{2,}-[a-z]", bare) or not all(map(_is_of_a_formula, letters)):
         return ""

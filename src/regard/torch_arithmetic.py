@@ -77,6 +77,7 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """As many disturbances as the value has numbers, 0 or -eps each: a window, put at random, of a long row."""
         count = value.numel()
         row = self.noise.get(value.dtype)
+        # drawing random numbers for every operation would cost more than the operation
         if row is None or len(row) < 2 * count:
             signs = torch.randint(0, 2, (max(2 * count, 4096),), generator=self.generator, dtype=torch.int8)
             row = signs.to(value.dtype).mul_(-torch.finfo(self.unit or value.dtype).eps).to(value.device)

@@ -3,118 +3,109 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.cli import main
-
 
 @pytest.fixture
-def regard(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["regard", "claims", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        printed = capsys.readouterr()
-        return int(left.value.code or 0), printed.out, printed.err
-
-    return run
+def claims(regard):
+    return partial(regard, "claims")
 
 
-def test_the_list(regard) -> None:
-    code, out, _ = regard()
+def test_the_list(claims) -> None:
+    code, out, _ = claims()
     lines = [line for line in out.splitlines() if line.startswith("  ")]
     assert (code, len(lines)) == (0, 27)
     assert all(len(line) <= 100 for line in lines)
-    code, out, _ = regard("--json")
+    code, out, _ = claims("--json")
     assert (code, len(json.loads(out)["claims"])) == (0, 27)
 
 
-def test_one_claim(regard) -> None:
-    code, out, _ = regard("average-within-budget")
+def test_one_claim(claims) -> None:
+    code, out, _ = claims("average-within-budget")
     assert code == 0
     assert "attention-position-svd, Attention (b)" in out
     assert "eps = 0.01: how much the rest may get" in out
-    assert json.loads(regard("average-within-budget", "--json")[1])["sources"][0]["set"] == "attention-position-svd"
+    assert json.loads(claims("average-within-budget", "--json")[1])["sources"][0]["set"] == "attention-position-svd"
 
 
-def test_verdicts_and_exit_codes(regard) -> None:
-    code, out, _ = regard("average-within-budget", "--check", "--set", "n=1000", "--set", "eps=0.01")
+def test_verdicts_and_exit_codes(claims) -> None:
+    code, out, _ = claims("average-within-budget", "--check", "--set", "n=1000", "--set", "eps=0.01")
     assert code == 0
     assert "average-within-budget: HOLDS (with n = 1000, eps = 0.01" in out
-    code, out, _ = regard("the-bisector", "--check")
+    code, out, _ = claims("the-bisector", "--check")
     assert code == 1
     assert "Corrected: " in out
-    code, out, _ = regard("the-bisector", "--check", "--json")
+    code, out, _ = claims("the-bisector", "--check", "--json")
     assert code == 1
     assert json.loads(out)["status"] == "REFUTED"
-    assert regard("heads-summary", "--check")[0] == 0
-    assert regard("two-heads-two-point-noise", "--check")[0] == 1
-    assert regard("two-heads-two-point-noise", "--check", "--set", "eps=0.001")[0] == 0
+    assert claims("heads-summary", "--check")[0] == 0
+    assert claims("two-heads-two-point-noise", "--check")[0] == 1
+    assert claims("two-heads-two-point-noise", "--check", "--set", "eps=0.001")[0] == 0
 
 
-def test_proof(regard) -> None:
-    code, out, _ = regard("average-within-budget", "--proof", "--set", "n=50")
+def test_proof(claims) -> None:
+    code, out, _ = claims("average-within-budget", "--proof", "--set", "n=50")
     assert code == 0
     assert "n = 50, ε = 0.01: the budget is 24.0903" in out
-    assert "proof" in json.loads(regard("the-bisector", "--check", "--proof", "--json")[1])
-    code, out, _ = regard("the-bisector", "--check", "--proof")
+    assert "proof" in json.loads(claims("the-bisector", "--check", "--proof", "--json")[1])
+    code, out, _ = claims("the-bisector", "--check", "--proof")
     assert code == 1
     assert "the-bisector, proof" in out
 
 
-def test_everything_checked(regard) -> None:
-    code, out, _ = regard("--check")
+def test_everything_checked(claims) -> None:
+    code, out, _ = claims("--check")
     assert code == 0
     assert "27 claims, each by its first reading: 21 HOLDS, 3 REFUTED, 1 EXPLAINED, 2 MEASURED." in out
 
 
-def test_by_problem_set(regard, tmp_path: Path) -> None:
-    code, out, _ = regard("cse151b-hw4")
+def test_by_problem_set(claims, tmp_path: Path) -> None:
+    code, out, _ = claims("cse151b-hw4")
     assert code == 0
     assert out.startswith("cse151b-hw4: UCSD CSE 151B/251B, Homework 4 (June 2025)\n  1A.i ")
-    code, out, _ = regard("cse151b-hw4", "1B.ii")
+    code, out, _ = claims("cse151b-hw4", "1B.ii")
     assert code == 0
     assert "\n\none-head-swings\n" in out
     assert out.count("[ ]") == 4
-    said = json.loads(regard("cs224n", "1-4", "--json")[1])
+    said = json.loads(claims("cs224n", "1-4", "--json")[1])
     assert (said["set"], said["term"]) == ("cs224n-w25-a4", "winter 2025")
     assert [one["label"] for one in said["questions"]] == ["1-4i", "1-4ii"]
     assert set(said["questions"][0]["checklist"][0]) == {"text", "points"}  # keys come with --proof
-    assert regard("attention", "svd", "a")[1].startswith("attention-position-svd, SVD (a): ")
+    assert claims("attention", "svd", "a")[1].startswith("attention-position-svd, SVD (a): ")
 
 
-def test_the_exit_code_is_that_of_the_set(regard) -> None:
-    assert regard("cs224n-w25-a4", "1-4ii", "--check")[0] == 1
-    code, out, _ = regard("self-attention-written", "d.ii", "--check")
+def test_the_exit_code_is_that_of_the_set(claims) -> None:
+    assert claims("cs224n-w25-a4", "1-4ii", "--check")[0] == 1
+    code, out, _ = claims("self-attention-written", "d.ii", "--check")
     assert code == 0
     assert "two-heads-steady: HOLDS for self-attention-written" in out
-    code, out, _ = regard("cs224n", "1-4ii", "--check", "--json")
+    code, out, _ = claims("cs224n", "1-4ii", "--check", "--json")
     assert code == 1
     assert json.loads(out)["questions"][0]["claims"][0]["asked"] == "cs224n-w25-a4"
-    code, out, _ = regard("cs224n", "1-4ii", "--check", "--proof")
+    code, out, _ = claims("cs224n", "1-4ii", "--check", "--proof")
     assert code == 1
     assert "two-heads-steady, proof" in out
     assert "k_a.μ_a < 0 in 7.9 % of the draws at every T" in out
-    assert regard("sequence", "figure", "--check", "--set", "d=2")[0] == 1
+    assert claims("sequence", "figure", "--check", "--set", "d=2")[0] == 1
 
 
-def test_a_question_of_a_set_has_a_template_and_a_picture(regard, tmp_path: Path, monkeypatch) -> None:
+def test_a_question_of_a_set_has_a_template_and_a_picture(claims, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, _ = regard("cse151b-hw4", "1A.ii", "--template", "mine.py")
+    code, out, _ = claims("cse151b-hw4", "1A.ii", "--template", "mine.py")
     assert code == 0
     assert "regard claims copying-condition --answer mine.py:margin" in out
-    assert regard("cse151b-hw4", "1A.ii", "--template")[0] == 0
+    assert claims("cse151b-hw4", "1A.ii", "--template")[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copying_condition.py", "mine.py"]
-    assert regard("cse151b-hw4", "1A.ii", "--plot", "x.svg")[0] == 0
+    assert claims("cse151b-hw4", "1A.ii", "--plot", "x.svg")[0] == 0
     assert (tmp_path / "x.svg").exists()
 
 
-def test_picture(regard, tmp_path: Path) -> None:
+def test_picture(claims, tmp_path: Path) -> None:
     picture = tmp_path / "bisector.png"
-    assert regard("the-bisector", "--plot", str(picture))[0] == 0
+    assert claims("the-bisector", "--plot", str(picture))[0] == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -140,22 +131,22 @@ def test_picture(regard, tmp_path: Path) -> None:
         (["the-bisector", "--plot", "nowhere/x.svg"], "there is no directory 'nowhere'"),
     ],
 )
-def test_what_cannot_be_asked(regard, words: list[str], message: str) -> None:
-    code, out, err = regard(*words)
+def test_what_cannot_be_asked(claims, words: list[str], message: str) -> None:
+    code, out, err = claims(*words)
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
 
 
-def test_bad_parameters_write_no_picture(regard, tmp_path: Path) -> None:
-    assert regard("the-bisector", "--plot", str(tmp_path / "x.svg"), "--set", "eps=2")[0] == 2
+def test_bad_parameters_write_no_picture(claims, tmp_path: Path) -> None:
+    assert claims("the-bisector", "--plot", str(tmp_path / "x.svg"), "--set", "eps=2")[0] == 2
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("value", ["1_0", "9" * 400, "1e400", "ten"])
-def test_what_is_no_number_is_refused_shortly(regard, value: str) -> None:
+def test_what_is_no_number_is_refused_shortly(claims, value: str) -> None:
     """Python reads 1_0 as ten; nobody who writes it means that for sure."""
-    code, _, err = regard("average-within-budget", "--check", "--set", f"n={value}")
+    code, _, err = claims("average-within-budget", "--check", "--set", f"n={value}")
     assert code == 2
     assert "must be a whole number with 2 <= n" in err
     assert len(err) < 250

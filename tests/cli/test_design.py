@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -17,23 +16,6 @@ from regard.errors import CouldNotFindOut
 from regard.examples import example
 
 SQUARE = "1,1; -1,1; -1,-1; 1,-1; 0,0"
-
-
-@pytest.fixture
-def regard(monkeypatch, capsys):
-    """Run a command line; gives the exit code, standard output and standard error."""
-
-    def run(*words, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return left.value.code or 0, out, err
-
-    return run
 
 
 def same(printed, found):

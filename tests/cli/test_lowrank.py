@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 from regard import lowrank
-from regard.cli import main
 
 A = np.random.default_rng(0).standard_normal((13, 5))
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(regard, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["regard", "lowrank", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        got = capsys.readouterr()
-        return left.value.code, got.out, got.err
-
-    return call
+    return partial(regard, "lowrank")
 
 
 @pytest.fixture

@@ -5,59 +5,48 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from regard.cli import main
-
-
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["regard", "subspace", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    printed = capsys.readouterr()
-    return int(left.value.code or 0), printed.out, printed.err
-
 
 @pytest.fixture
-def regard(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    return lambda *words: run(capsys, monkeypatch, *words)
+def extract(regard):
+    return partial(regard, "subspace", "extract")
 
 
-def test_yes_writes_the_matrix(regard, tmp_path: Path) -> None:
-    code, out, err = regard(
-        "extract", "1; 0", "1; 1", "--out", str(tmp_path / "M.npy"), "--plot", str(tmp_path / "p.svg")
-    )
+def test_yes_writes_the_matrix(extract, tmp_path: Path) -> None:
+    code, out, err = extract("1; 0", "1; 1", "--out", str(tmp_path / "M.npy"), "--plot", str(tmp_path / "p.svg"))
     assert (code, err) == (0, "")
     assert "Yes: M recovers v_a" in out
     assert np.load(tmp_path / "M.npy").tolist() == [[1, -1], [0, 0]]
     assert (tmp_path / "p.svg").exists()
 
 
-def test_rows_and_json(regard) -> None:
-    code, out, _ = regard("extract", "--rows", "1,0", "1,1", "--json")
+def test_rows_and_json(extract) -> None:
+    code, out, _ = extract("--rows", "1,0", "1,1", "--json")
     assert code == 0
     assert json.loads(out)["matrix"] == [[1, -1], [0, 0]]
 
 
-def test_one_row_is_one_vector_unless_it_is_said_otherwise(regard) -> None:
-    code, out, err = regard("extract", "1,0,0", "0,1,0")
+def test_one_row_is_one_vector_unless_it_is_said_otherwise(extract) -> None:
+    code, out, err = extract("1,0,0", "0,1,0")
     assert code == 0
     assert "read A as 1 vector of 3 numbers and B as 1 vector of 3 numbers, one per row (--columns if" in err
     assert out.startswith("Yes: M recovers v_a from v_a + v_b.")
-    code, out, err = regard("extract", "--columns", "1,0,0", "0,1,0")
+    code, out, err = extract("--columns", "1,0,0", "0,1,0")
     assert code == 1
     assert "A spans 1 and B spans 1 of 1 dimensions" in out
     assert err == ""
-    code, _, err = regard("extract", "1,0; 0,1", "0,1; 1,0")  # square: columns, as in the coursework
+    code, _, err = extract("1,0; 0,1", "0,1; 1,0")  # square: columns, as in the coursework
     assert code == 1
     assert "one per column" in err
 
 
-def test_no_is_exit_code_1_and_writes_nothing(regard, tmp_path: Path) -> None:
-    code, out, err = regard("extract", "1,0; 0,1", "1; 1", "--out", str(tmp_path / "M.npy"))
+def test_no_is_exit_code_1_and_writes_nothing(extract, tmp_path: Path) -> None:
+    code, out, err = extract("1,0; 0,1", "1; 1", "--out", str(tmp_path / "M.npy"))
     assert code == 1
     assert "No: the spans share 1 dimension(s)" in out
     assert err.endswith("note: the answer is no, so there is nothing to write or draw\n")
@@ -65,9 +54,9 @@ def test_no_is_exit_code_1_and_writes_nothing(regard, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_conversions_are_said(regard, tmp_path: Path) -> None:
+def test_conversions_are_said(extract, tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", np.array([[1], [0]], np.float16))
-    code, _, err = regard("extract", str(tmp_path / "A.npy"), "1; 1")
+    code, _, err = extract(str(tmp_path / "A.npy"), "1; 1")
     assert code == 0
     assert err == "note: A: float16 converted to float64\n"
 
@@ -84,8 +73,8 @@ def test_conversions_are_said(regard, tmp_path: Path) -> None:
         (["1; 0", "1; 1", "--out", "no/M.npy"], "Cannot write 'no/M.npy': there is no directory 'no'."),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(regard, words: list[str], message: str) -> None:
-    code, out, err = regard("extract", *words)
+def test_bad_input_is_one_sentence_and_exit_code_2(extract, words: list[str], message: str) -> None:
+    code, out, err = extract(*words)
     assert code == 2
     assert out == ""
     assert message in err
@@ -93,20 +82,20 @@ def test_bad_input_is_one_sentence_and_exit_code_2(regard, words: list[str], mes
     assert err.startswith("regard: ")
 
 
-def test_a_bad_picture_name_leaves_the_matrix_unwritten(regard, tmp_path: Path) -> None:
-    code, _, _ = regard("extract", "1; 0", "1; 1", "--out", str(tmp_path / "M.npy"), "--plot", str(tmp_path / "p.xyz"))
+def test_a_bad_picture_name_leaves_the_matrix_unwritten(extract, tmp_path: Path) -> None:
+    code, _, _ = extract("1; 0", "1; 1", "--out", str(tmp_path / "M.npy"), "--plot", str(tmp_path / "p.xyz"))
     assert code == 2
     assert not list(tmp_path.iterdir())
 
 
-def test_could_not_find_out_is_exit_code_3(regard) -> None:
-    code, _, err = regard("extract", "1; 0", "1; 5e-324")
+def test_could_not_find_out_is_exit_code_3(extract) -> None:
+    code, _, err = extract("1; 0", "1; 5e-324")
     assert code == 3
     assert "exceed the range of float64" in err
 
 
-def test_help_has_an_example_that_works(regard) -> None:
-    code, out, _ = regard("extract", "--help")
+def test_help_has_an_example_that_works(extract) -> None:
+    code, out, _ = extract("--help")
     assert code == 0
     assert 'regard subspace extract "1; 0" "1; 1" --out M.npy' in " ".join(out.split())
 

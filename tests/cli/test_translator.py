@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 
-from regard.cli import main
 from toy_translator import tiny, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
 
 
-def regard(monkeypatch, capsys, *words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
-    monkeypatch.setattr(sys, "argv", ["regard", "translator", *map(str, words)])
-    if stdin is not None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-    with pytest.raises(SystemExit) as left:
-        main()
-    out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
+@pytest.fixture
+def translator(regard):
+    return partial(regard, "translator")
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +37,10 @@ def run(place):
     return place / "run"
 
 
-def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, capsys):
+def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, translator):
     monkeypatch.chdir(place)
     command = ["train", "toy.toml", "--data", place / "toy", "--source", "de", "--target", "en", "--set", "seed=3"]
-    code, out, err = regard(monkeypatch, capsys, *command, "--json")
+    code, out, err = translator(*command, "--json")
     assert code == 0
     found = json.loads(out)
     assert found["folder"] == "runs/toy"
@@ -58,43 +51,43 @@ def test_train_writes_a_run_and_refuses_to_do_it_twice(place, monkeypatch, capsy
     assert json.loads((place / "runs/toy/run.json").read_text())["command"].startswith(
         "regard translator train toy.toml"
     )
-    code, out, err = regard(monkeypatch, capsys, *command)
+    code, out, err = translator(*command)
     assert (code, out) == (2, "")
     assert err == "regard: The run in runs/toy is finished; score it, or give another --out to train again.\n"
 
 
-def test_all_mistakes_in_one_go(place, monkeypatch, capsys):
-    code, _, err = regard(monkeypatch, capsys, "train", place / "toy.toml", "--set", "widht=3", "--set", "heads=0")
+def test_all_mistakes_in_one_go(place, translator):
+    code, _, err = translator("train", place / "toy.toml", "--set", "widht=3", "--set", "heads=0")
     assert code == 2
     assert (
         "has 2 mistakes:\n- model.heads must be 1 or more, not 0.\n- there is no setting 'widht'; did you mean" in err
     )
 
 
-def test_score(run, place, monkeypatch, capsys):
-    code, out, _ = regard(monkeypatch, capsys, "score", run)
+def test_score(run, place, translator):
+    code, out, _ = translator("score", run)
     assert code == 0
     assert "Perplexity" in out
     assert "tok:13a" in out
     files = place / "toy" / "val.de", place / "toy" / "val.en"
-    code, out, _ = regard(monkeypatch, capsys, "score", run, "--test", *files, "--weights", "last", "--json")
+    code, out, _ = translator("score", run, "--test", *files, "--weights", "last", "--json")
     assert code == 0
     assert json.loads(out)["all"]["pairs"] == 11
     assert json.loads(out)["literature"] is None
-    code, out, _ = regard(monkeypatch, capsys, "score", run, "--scoring", "literature")
+    code, out, _ = translator("score", run, "--scoring", "literature")
     assert code == 0
     assert "as in the literature (lower-cased, sacremoses" in out
 
 
-def test_translate_a_sentence_a_file_and_standard_input(run, place, monkeypatch, capsys):
-    code, one, _ = regard(monkeypatch, capsys, "translate", run, "ein hund sieht")
+def test_translate_a_sentence_a_file_and_standard_input(run, place, translator):
+    code, one, _ = translator("translate", run, "ein hund sieht")
     assert code == 0
     (place / "in.de").write_text("ein hund sieht\nder mann\n")
-    _, file, _ = regard(monkeypatch, capsys, "translate", run, place / "in.de")
+    _, file, _ = translator("translate", run, place / "in.de")
     assert file.splitlines()[0] == one.strip()
-    _, piped, _ = regard(monkeypatch, capsys, "translate", run, stdin=b"ein hund sieht\nder mann\n")
+    _, piped, _ = translator("translate", run, stdin=b"ein hund sieht\nder mann\n")
     assert piped == file
-    _, out, _ = regard(monkeypatch, capsys, "translate", run, "der mann", "--json")
+    _, out, _ = translator("translate", run, "der mann", "--json")
     assert json.loads(out)["source"] == ["der mann"]
     assert json.loads(out)["log_probability"][0] < 0
     assert json.loads(out)["doubts"] == []
@@ -116,10 +109,10 @@ def test_translate_a_sentence_a_file_and_standard_input(run, place, monkeypatch,
         (["train", "coursework", "--data", "nowhere"], None, "There is no corpus 'nowhere'"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, capsys, words, stdin, message):
+def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, translator, words, stdin, message):
     monkeypatch.chdir(tmp_path)
     words = [str(run) if w == "RUN" else w for w in words]
-    code, out, err = regard(monkeypatch, capsys, *words, stdin=stdin)
+    code, out, err = translator(*words, stdin=stdin)
     assert (code, out) == (2, "")
     assert err.startswith(f"regard: {message}")
     assert "Traceback" not in err
@@ -134,23 +127,23 @@ def test_bad_input_is_one_sentence_and_exit_code_2(run, tmp_path, monkeypatch, c
         (["good", "--with", "learned", "--beam", "3"], "A beam of 3 is for run folders; embeddings are compared"),
     ],
 )
-def test_options_of_compare_that_would_be_ignored_are_refused(run, monkeypatch, capsys, words, message):
+def test_options_of_compare_that_would_be_ignored_are_refused(run, translator, words, message):
     words = [run if word == "RUN" else word for word in words]
-    code, out, err = regard(monkeypatch, capsys, "compare", *words)
+    code, out, err = translator("compare", *words)
     assert (code, out) == (2, "")
     assert message in err
 
 
 @pytest.mark.parametrize("verb", ["train", "compare", "tune"])
-def test_help_names_the_deeper_models(monkeypatch, capsys, verb):
-    code, out, _ = regard(monkeypatch, capsys, verb, "--help")
+def test_help_names_the_deeper_models(translator, verb):
+    code, out, _ = translator(verb, "--help")
     assert code == 0
     assert "good" in out
     assert "ctc" in out
 
 
-def test_overlong_sentences_can_be_cut(run, monkeypatch, capsys):
-    code, out, err = regard(monkeypatch, capsys, "translate", run, "ein " * 7, "--cut")
+def test_overlong_sentences_can_be_cut(run, translator):
+    code, out, err = translator("translate", run, "ein " * 7, "--cut")
     assert code == 0
     assert out
     assert err == "note: 1 of 1 sentences were too long; their beginning was translated.\n"
@@ -185,39 +178,39 @@ def smaller(source_words, target_words):
 COURSE = ["--set", "minimum_frequency=1", "--set", "longest=6"]
 
 
-def test_a_model_of_ones_own_from_the_file_to_the_report(place, monkeypatch, capsys):
+def test_a_model_of_ones_own_from_the_file_to_the_report(place, monkeypatch, translator):
     monkeypatch.chdir(place)
     (place / "own.py").write_text(OWN)
     own = ["--model", "own.py:Own"]
-    code, out, _ = regard(monkeypatch, capsys, "train", "toy.toml", *own, "--out", "runs/own")
+    code, out, _ = translator("train", "toy.toml", *own, "--out", "runs/own")
     assert code == 0
     assert "try  regard translator score runs/own --model own.py:Own" in out
-    assert regard(monkeypatch, capsys, "score", "runs/own", *own, "--split", "validation")[0] == 0
-    assert regard(monkeypatch, capsys, "translate", "runs/own", "der hund", *own)[0] == 0
-    assert regard(monkeypatch, capsys, "report", "runs/own", *own, "--out", "own.html")[0] == 0
-    code, _, err = regard(monkeypatch, capsys, "score", "runs/own")
+    assert translator("score", "runs/own", *own, "--split", "validation")[0] == 0
+    assert translator("translate", "runs/own", "der hund", *own)[0] == 0
+    assert translator("report", "runs/own", *own, "--out", "own.html")[0] == 0
+    code, _, err = translator("score", "runs/own")
     assert code == 2
     assert "opening it runs their code: say --model own.py:Own if you trust that file" in err
 
 
-def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, capsys):
+def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, translator):
     monkeypatch.chdir(place)
     (place / "own.py").write_text(OWN)
     there = ["--data", place / "toy", *COURSE]
-    code, out, err = regard(monkeypatch, capsys, "score", "--model", "own.py:load", *there, "--json")
+    code, out, err = translator("score", "--model", "own.py:load", *there, "--json")
     assert code == 0
     assert json.loads(out)["perplexity"]["pairs"] == 13
     assert "own.py:load is scored on the test pairs of toy, with 11 source and 11 target words" in err
-    code, _, err = regard(monkeypatch, capsys, "score", "--model", "own.py:smaller", *there)
+    code, _, err = translator("score", "--model", "own.py:smaller", *there)
     assert code == 2
     assert "one for each of the 11 target words" in err
-    assert regard(monkeypatch, capsys, "tokens", *there, "--split", "test", "--out", "t.jsonl")[0] == 0
+    assert translator("tokens", *there, "--split", "test", "--out", "t.jsonl")[0] == 0
     rows = [json.loads(line) for line in (place / "t.jsonl").read_text().splitlines()][1:]
     for row in rows:
         row["log_probabilities"] = [-1] * len(row["target"])
     (place / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for where in (there, [place / "run"]):
-        code, out, _ = regard(monkeypatch, capsys, "score", *where, "--log-probabilities", "mine.jsonl")
+        code, out, _ = translator("score", *where, "--log-probabilities", "mine.jsonl")
         assert code == 0
         assert "Perplexity 2.72 counting <sos>, 2.72 without it" in out
 
@@ -240,9 +233,9 @@ def test_a_model_without_a_run_and_a_file_without_a_model(place, monkeypatch, ca
         (["compare", "toy.toml", "--with", "learned", "--model", "own.py:Own"], "--model is for run folders"),
     ],
 )
-def test_what_an_own_model_cannot_be_asked(run, place, monkeypatch, capsys, words, message):
+def test_what_an_own_model_cannot_be_asked(run, place, monkeypatch, translator, words, message):
     monkeypatch.chdir(place)
     (place / "own.py").write_text(OWN)
-    code, out, err = regard(monkeypatch, capsys, *words)
+    code, out, err = translator(*words)
     assert (code, out) == (2, "")
     assert message in err

@@ -10,14 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from typer.testing import CliRunner
 
 from regard import rigor
-from regard.cli.winnable import winnable as command
 from regard.design import hull, winnable_screen
 from regard.design.winnable_check import verify_winnable
 from regard.design.winnable_rows import winnable
@@ -263,45 +260,6 @@ def test_undecided_rows_are_said_and_never_guessed(rows, monkeypatch):
 def test_bad_rows_are_named(bad, message):
     with pytest.raises(InputError, match=message):
         winnable(bad, jobs=1)
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    app = typer.Typer()
-    app.command()(command)
-    return lambda *words: CliRunner().invoke(app, [*words, "--jobs", "1"] if "--help" not in words else list(words))
-
-
-def test_the_command_line_says_yes_no_and_writes_the_certificate(run, tmp_path):
-    assert run("0,0; 1,0; 0,1").exit_code == 0
-    no = run("0,0; 2,0; 2,2; 0,2; 1,1", "--out", "proof.json", "--json")
-    assert no.exit_code == 1
-    assert json.loads(no.stdout)["ways"][4] == "n"
-    assert run("0,0; 2,0; 2,2; 0,2; 1,1", "--verify", "proof.json").exit_code == 0
-    kept = json.loads((tmp_path / "proof.json").read_text())
-    kept["proofs"][0]["support"] = [0, 1]
-    (tmp_path / "proof.json").write_text(json.dumps(kept))
-    broken = run("0,0; 2,0; 2,2; 0,2; 1,1", "--verify", "proof.json")
-    assert broken.exit_code == 1
-    assert "the first is row 4" in broken.stdout
-
-
-def test_the_command_line_leaves_with_3_when_it_could_not_find_out(run, monkeypatch):
-    def refuse(*arguments, **options):
-        raise CouldNotFindOut("no time")
-
-    monkeypatch.setattr(hull, "decide", refuse)
-    outcome = run("0,0; 2,0; 2,2; 0,2; 1,1")
-    assert outcome.exit_code == 3
-    assert "Row 4 could not be decided" in outcome.stdout
-
-
-def test_the_command_line_refuses_a_bad_target_before_it_works(run):
-    outcome = run("0,0; 1,0", "--out", "proof.txt")
-    assert isinstance(outcome.exception, InputError)
-    assert "must end in .json" in str(outcome.exception)
-    assert "Example" in run("--help").stdout
 
 
 def test_a_tiny_query_cannot_pass_off_a_tie_as_a_win():

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from places import DOCS
 from regard import lowrank
 from regard.errors import CouldNotFindOut, InputError
 from regard.rigor.matrices import difference, gram
@@ -480,15 +479,6 @@ def test_a_sketch_too_small_for_the_error_says_so():
     a = with_spectrum((41, 23), np.ones(23))
     with pytest.raises(CouldNotFindOut, match="use a larger sketch"):
         lowrank.study_sketch(a, rank=2, seed=0, error=0.1, oversample=0)
-
-
-def test_the_page_runs():
-    import doctest
-
-    page = DOCS / "lowrank.md"
-    outcome = doctest.testfile(str(page), module_relative=False)
-    assert outcome.attempted > 15
-    assert outcome.failed == 0
 
 
 def test_a_product_that_cancels_in_floats_is_not_called_zero():

@@ -1,23 +1,17 @@
-"""Positions in real arithmetic, against slow obvious versions; the verb; the command line; the page."""
+"""Positions in real arithmetic, against slow obvious versions; the verb; the page."""
 
 from __future__ import annotations
 
-import doctest
-import json
 import math
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
 import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from places import DOCS
-from regard.cli import app
 from regard.errors import CouldNotFindOut, InputError
 from regard.positions import (
     convergents,
@@ -34,8 +28,6 @@ from regard.positions import nearest as nearest_module
 from regard.positions.nearest import offsets_within
 from regard.positions.rotary import rotation_identity, score_bound
 from regard.positions.turns import ABSOLUTE, RELATIVE, exact_frequency, sine_cosine, turns
-
-PAGE = DOCS / "positions.md"
 
 
 def slow_distances(dim: int, last: int, base: float = 10000) -> np.ndarray:
@@ -267,35 +259,10 @@ def test_what_cannot_be_found_out() -> None:
         positions(dim=20, length=10**13, format="bfloat16", effort=10**7)
 
 
-# the command line and the page
-
-
-def test_command_line(tmp_path: Path) -> None:
-    run = CliRunner().invoke(app, ["positions", "--dim", "2", "--length", "1000", "--format", "bfloat16", "--json"])
-    found = json.loads(run.stdout)
-    assert (run.exit_code, found["equal"], found["distinct"]) == (1, [1, 711], False)
-    picture = tmp_path / "p.svg"
-    run = CliRunner().invoke(app, ["positions", "--dim", "6", "--length", "9", "--plot", str(picture)])  # no collision
-    assert run.exit_code == 0, run.exception
-    run = CliRunner().invoke(app, ["positions", "--dim", "6", "--length", "300", "--plot", str(picture)])
-    assert (run.exit_code, "all distinct" in run.stdout) == (0, True)
-    assert picture.read_text().count("<svg") == 1
-    np.save(tmp_path / "t.npy", np.eye(7, 3))
-    run = CliRunner().invoke(app, ["positions", "--table", str(tmp_path / "t.npy"), "--plot", str(picture)])
-    assert (run.exit_code, "positions 3 and 4" in run.stdout) == (1, True)
-    run = CliRunner().invoke(app, ["positions", "--dim", "7", "--length", "9", "--plot", "p.nope"])
-    assert isinstance(run.exception, InputError)
-    assert "must end in .svg, .png or .pdf" in str(run.exception)  # before the odd dimension is looked at
-
-
 def test_a_nearest_pair_without_a_name_says_why() -> None:
     said = str(positions(dim=64, length=1000, format="float64"))
     assert "The nearest two are at distance 1.47184805, known to " in said
     assert "is not named: it is one of those 1 apart, which are all equally far in real arithmetic" in said
-
-
-def test_page() -> None:
-    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
 
 
 def test_the_tree_finds_the_same_nearest_rows_as_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

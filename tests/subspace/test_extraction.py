@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import json
 import math
 import re
@@ -16,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from places import DOCS
 from regard.errors import CouldNotFindOut, InputError
 from regard.rigor import exact as exact_module
 from regard.subspace import Extraction, check, extract
@@ -386,11 +384,3 @@ def test_picture_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InputError, match=re.escape("pip install 'regard[plots]'")):
         found.plot(tmp_path / "p.svg")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = DOCS / "subspace.md"
-    monkeypatch.chdir(tmp_path)
-    outcome = doctest.testfile(str(guide), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert outcome.attempted > 5
-    assert outcome.failed == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import json
 import math
 import sys
 from itertools import combinations, permutations
@@ -13,17 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from places import DOCS
-from regard.cli import app
 from regard.errors import InputError
 from regard.positions import sinusoidal
 from regard.symmetry import dog_and_man, equal_positions, lemmas, load_map, random_layer, symmetry
 from regard.symmetry.rounding import row_noise
 from regard.symmetry.swaps import best_swap, involution, rounds
 
-PAGE = DOCS / "symmetry.md"
 RNG = np.random.default_rng(11)
 WEIGHTS = {name: RNG.standard_normal((24, 24)) / math.sqrt(24) for name in "qkvo"}
 
@@ -327,15 +321,3 @@ def test_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             load_map(spec)
-    run = CliRunner().invoke(app, ["symmetry", f"{file}:good", "--length", "7", "--json"])
-    assert (run.exit_code, json.loads(run.stdout)["order_blind"]) == (0, True)
-    picture = tmp_path / "s.svg"
-    run = CliRunner().invoke(app, ["symmetry", f"{file}:bad", "--length", "7", "--plot", str(picture)])
-    assert (run.exit_code, "bad (7 x 16, float64, numpy) is not order-blind" in run.stdout) == (1, True)
-    assert "<svg" in picture.read_text()
-    run = CliRunner().invoke(app, ["symmetry", f"{file}:none", "--plot", "s.nope"])
-    assert "must end in .svg, .png or .pdf" in str(run.exception)  # before the map is looked for
-
-
-def test_page() -> None:
-    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0

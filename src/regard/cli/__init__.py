@@ -102,6 +102,7 @@ def main() -> None:
     except RegardError as error:
         _leave(str(error), error.exit_code)
     except BrokenPipeError:
+        # Python flushes standard output once more at its end, and would complain about the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:

@@ -20,6 +20,7 @@ def named_part(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     commands = [command for command in app.registered_commands if _name(command) == words[0]]
     if len(groups) + len(commands) != 1:
         return app
+    # a shallow copy: the app itself stays whole for whoever asks for help
     part = copy.copy(app)
     part.registered_commands = commands
     part.registered_groups = [_narrowed(group, words[1:]) for group in groups]

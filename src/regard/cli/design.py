@@ -180,7 +180,7 @@ def ceiling(
     everything = everything or every_row
     array, options, indices = _read(words, keys, scale, allowed, "ceiling", least=0 if everything else 1)
     if everything and indices:
-        raise typer.BadParameter("--all and --all-rows are every key; leave the numbers out, or leave them out.")
+        raise typer.BadParameter("--all and --all-rows are every key; leave the numbers out, or these options.")
     if everything or len(indices) > 1:
         _refuse_files(out, plot)
         chosen = None if everything else indices

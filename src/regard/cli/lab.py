@@ -112,6 +112,7 @@ def _serve(server: Lab, *, no_browser: bool) -> None:
         typer.echo(f"The lab is at {server.opening} (Ctrl-C stops it).")
         if server.embed:
             typer.echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
+        # while the browser opens: what the first page needs is then loaded
         Thread(target=server.warm_up, daemon=True).start()
         if not no_browser:
             webbrowser.open(link)

@@ -75,6 +75,7 @@ def _in_columns(before: str, after: str) -> str:
         olds, news = re.split(r"(\s{3,})", old), re.split(r"(\s{3,})", new)
         if len(olds) == len(news):
             shorter = [0, *(len(a) - len(b) for a, b in zip(olds, news, strict=True))]
+            # odd parts are the gaps between cells: each gets back what the cell before it has lost
             news = [part + " " * lost * (n % 2) for n, (part, lost) in enumerate(zip(news, shorter, strict=False))]
         lines.append("".join(news))
     return "\n".join(lines)
@@ -120,6 +121,7 @@ class Progress:
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
         elapsed, terminal = now - self.start, sys.stderr.isatty()
+        # a log file gets ever fewer lines; a terminal is written over
         pause = 0.2 if terminal else max(5.0, elapsed / 5)
         if elapsed < 2 or (now - self.shown < pause and done < total) or self.ended == (done, total):
             return

@@ -87,6 +87,7 @@ def plain_value(value: Any, param: Any) -> Any:
 def _number(value: Any, wanted: type, info: Any) -> int | float:
     """A plain number within the parameter's range."""
     form = _WHOLE if wanted is int else _REAL
+    # a default from our own code, which may be a whole number where a real one is wanted
     default = type(value) is wanted or (type(value) is int and abs(value) < 2**53)
     if not (default or (type(value) is str and form.fullmatch(value))):
         raise NotPlainError

@@ -51,4 +51,5 @@ class TrainingWatch:
         )
 
     def _say(self, line: str, end: str) -> None:
+        # padded, so that a shorter line leaves nothing of the one that it is written over
         print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)

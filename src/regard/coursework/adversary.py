@@ -46,6 +46,7 @@ def attack(
     names, limits = list(box), [tuple(np.log(ends)) for ends in box.values()]
 
     def place(x: Float) -> dict[str, float]:
+        # exp(log x) may miss the end of the box by rounding
         point = {name: float(np.clip(np.exp(v), *box[name])) for name, v in zip(names, x, strict=True)}
         return {name: round(value) if name in whole else value for name, value in point.items()}
 
@@ -113,7 +114,9 @@ def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random
         outcome = trial(latent, setting)
         if outcome is None:
             continue
+        # so written that a room which is no number counts as worse for the answer
         better = not outcome.ruling.room >= best.ruling.room
+        # longer after a success, shorter after a failure: the walk finds its own pace
         step, best = (step * 1.3, outcome) if better else (max(step * 0.9, 1e-3), best)
     return best
 

@@ -49,6 +49,7 @@ def mean_error(model: NoiseModel, queries: Real) -> tuple[float, float]:
     goal = np.zeros(laws.keys)
     goal[:2] = 0.5
     value = float(np.sum((moments.mean - goal) ** 2) + np.trace(moments.covariance))
+    # n second moments on the trace, and the two means that the goal is about
     return max(value, 0.0), moments.accuracy * (laws.keys + 2)  # a square: below 0 there is only rounding
 
 
@@ -67,6 +68,7 @@ def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
     lengths = np.linalg.norm(queries, axis=1)
     if lengths.max() > LONGEST:
         raise InputError(f"A query of norm {lengths.max():.3g} is too long to integrate; stay below {LONGEST:g}.")
+    # a query too short for float64 to square is as good as none
     value, accuracy = mean_error(model, np.where(lengths[:, None] > 1 / LONGEST, queries, 0.0))
     has, most = told_apart(value, error, digits=4)
     return bounded(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {has} is above {most}")

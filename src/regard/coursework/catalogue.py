@@ -121,6 +121,7 @@ class Claims(Mapping[str, Claim]):
         return f"did you mean {near[0]}?" if near else "regard claims lists them all."
 
     def _modules(self) -> dict[str, str]:
+        # by the files' names alone: nothing is imported to answer whether a claim exists
         modules = iter_modules(import_module(PACKAGE).__path__)
         return {module.name.replace("_", "-"): module.name for module in modules}
 

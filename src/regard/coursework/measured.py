@@ -210,6 +210,7 @@ def _study(content: Any) -> Tuning | None:
     if best not in range(len(trials)) or (start is not None and start not in range(len(trials))):
         raise InputError(f"trial {best} or {start} is none of the {len(trials)}")
     complete = [t.perplexity for t in trials if t.state == "complete" and t.perplexity is not None]
+    # nan differs from everything, so a study without a complete trial is refused too
     if trials[best].perplexity != min(complete, default=math.nan):
         raise InputError(f"trial {best} is not the best complete one")
     return Tuning(

@@ -34,6 +34,7 @@ def orthonormal(latent: Float, n: int, extra: int) -> Float:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     q, r = np.linalg.qr(latent[: n + extra, :n])
+    # QR leaves the signs open and libraries differ: a positive diagonal makes it unique; + 0.0 turns -0.0 into 0.0
     return np.asarray((q * np.where(np.diag(r) < 0, -1.0, 1.0)).T) + 0.0
 
 
@@ -49,6 +50,7 @@ def sharp(n: int, eps: float) -> Any:
     ...     bool(flint.arb(1) + flint.arb(1e-200) ** 2 / 100 > 1)
     True
     """
+    # twice the bits that tell 1 from 1 + (eps/n)^2, and some to spare
     return flint.ctx.workprec(256 + math.ceil(4 * math.log2(max(n, 2) / eps)))
 
 
@@ -70,6 +72,7 @@ def shares(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, wher
         for i in chosen:
             total = balls.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
             spare = _spare(total, len(chosen), eps)
+            # so written that a spare that is no number is the worst
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
     aim = 1 / (len(chosen) + eps)
@@ -82,6 +85,7 @@ def _spare(total: Any, count: int, eps: float) -> float:
     if not total.is_finite():
         return -math.inf
     ball = balls.ball
+    # the upper end of the ball: what an enclosure leaves open is decided for the answer
     return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 

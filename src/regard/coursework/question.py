@@ -50,6 +50,7 @@ class Size:
         (0.01, 2.0)
         """
         low, high, rule = min(self.ladder), max(self.ladder), self.parameter
+        # a ladder of one value was fixed by whoever asked: nothing beyond it
         if len(self.ladder) > 1:
             low = low if rule.least is None else rule.least
             high = high if rule.most is None else rule.most
@@ -62,6 +63,7 @@ class Size:
         low, high = self.reach or self.ends
         if not low < high:
             return low
+        # a whole number may be 0, which has no logarithm: one half stands for it, and rounds to it
         return self._near(float(np.exp(rng.uniform(np.log(max(low, 0.5) if self.whole else low), np.log(high)))))
 
     def moved(self, value: float, rng: np.random.Generator, step: float) -> float:
@@ -225,6 +227,7 @@ def _at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:
 
 def side(setting: Setting) -> int:
     """How large a latent must be for the instances of this setting."""
+    # 8 more than any size: instances take blocks from along the diagonal
     return max([8, *(int(value) for value in setting.values() if isinstance(value, int) and value <= LARGEST)]) + 8
 
 

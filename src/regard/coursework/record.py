@@ -48,6 +48,7 @@ def main(words: Sequence[str]) -> None:
 def text(made: measured.Figures) -> str:
     """The record as JSON, which reads back as the same record."""
     content = measured.to_json(made)
+    # a record that could not be read back must not be written
     measured.read(content, made.name)
     return content
 

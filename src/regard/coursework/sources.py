@@ -91,6 +91,7 @@ def parts(label: str) -> tuple[str, ...]:
 def _begins(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     """Whether the asked parts begin the label; a word (not a letter or a numeral) may be cut short."""
     return len(asked) <= len(label) and all(
+        # "att" for attention, but never "1" for 12 or i for ii
         mine == theirs or (len(theirs) > 4 and len(mine) > 1 and theirs.startswith(mine))
         for mine, theirs in zip(asked, label, strict=False)
     )

@@ -32,6 +32,7 @@ Numbers = Float | Exact
 FORMAT = "regard-certificate/1"
 LARGEST = 1 << 28  # bytes of a file of certificates
 MOST_DIGITS = 20_000  # of one rational: what a proof needs has hundreds, and reading more could take minutes
+# a denominator of zeros alone is no number
 RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
 
 
@@ -303,6 +304,7 @@ def _refuse_others(given: Mapping[str, Any], used: Sequence[str], whose: str) ->
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
+    # JSON's whole numbers have no end, and float() of a longer one would raise
     return math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
 
 
@@ -353,6 +355,7 @@ def _weights(value: Any, name: str, length: int) -> Numbers:
 
 
 def _indices(value: Any, count: int) -> tuple[int, ...]:
+    # type, not isinstance: JSON's true would pass for 1
     good = isinstance(value, list) and all(type(i) is int for i in value)
     if not good or not value or min(value) < 0 or max(value) >= count or len(set(value)) < len(value):
         raise InputError(f"The certificate's list of keys must be distinct whole numbers from 0 to {count - 1}.")

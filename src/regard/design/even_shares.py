@@ -54,6 +54,7 @@ def _with_bounds(
 ) -> Minimax | None:
     """The same with the mixture that balances the weights best, and what both prove; None if it has a negative part."""
     apart, off = anchors[1:] - anchors[0], weights @ points - anchors[0]
+    # multipliers of "score alike" may have any sign in the even problem, but a mixture may not: then uneven is shorter
     shares = np.linalg.lstsq(apart.T, off, rcond=None)[0]
     mixture = np.append(1 - shares.sum(), shares)
     if mixture.min() < 0:

@@ -144,6 +144,7 @@ class _Scene:
         mixture = [x / total for x in mixture]
         query = self._query(deep)
         heavy = max(deep.weights)
+        # equal as far as the digits go: tried as equal ones, which prove a whole number
         if all(abs(w / heavy - 1) < 1e-20 for w in deep.weights):
             even = self._even(members, mixture)
         if even is None:
@@ -190,6 +191,7 @@ class _Scene:
             return tuple(query)
         normal = self.face.normal
         own = max((_dot(self.points[i], query) for i in members), default=ZERO)
+        # ln n <= n: also together they are then MARGIN nats behind
         enough = MARGIN + len(self.points)
         far = ZERO
         for i, row in enumerate(self.points):
@@ -209,6 +211,7 @@ class _Scene:
             level = ExactLevel(Problem(never, question.keys, strict=True))
             if self._not_below(level, combination):
                 return never
+        # not proved impossible in the limit, so some query does it
         solution = self._path(list(range(len(self.points)))).shortest(self._asked(), GAP)
         if solution is None:
             return None

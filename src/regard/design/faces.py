@@ -107,6 +107,7 @@ def _combine_to_zero(vectors: list[Vector]) -> tuple[list[int], Vector | None]:
     basis = [n + r for r in range(m)]
     price = [-sum((table[r][c] for r in range(m)), ZERO) for c in range(n)] + [ZERO] * m + [-ONE]
     while True:
+        # Bland's rule: the first column that helps, and of equal ratios the smallest basis number
         enter = next((c for c in range(n) if price[c] < 0), None)
         if enter is None:
             break

@@ -39,9 +39,9 @@ class Membership:
     key: int
     inside: bool
     proof: str
-    query: Float | None = None
+    query: Float | None = None  # d numbers
     whole_query: tuple[int, ...] | None = None
-    support: Indices | None = None
+    support: Indices | None = None  # row numbers; as many weights and radii
     weights: Float | None = None
     radii: Float | None = None
     exact_weights: tuple[flint.fmpq, ...] | None = None
@@ -100,6 +100,7 @@ def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
         return Guess(query=_floats(K[j]), support=np.zeros(0, dtype=np.intp), weights=np.zeros(0))
     with np.errstate(over="ignore", invalid="ignore"):  # what leaves the range is left to exact arithmetic
         search = _Search(K, j, _first_pool(K, j) if pool is None else pool[pool != j])
+        # the method is finite, but rounding could send it round in circles: far more than it ever takes
         for _ in range(400 + 60 * min(n, d + 1)):
             worst = search.most_violated()
             if worst is None and (search.wins() or not search.look_everywhere()):
@@ -116,7 +117,7 @@ class _Search:
         self.K, self.j, self.key = K, j, _floats(K[j])
         self.q = np.zeros(K.shape[1])
         self.active: list[int] = []  # places in the pool
-        self.u = np.zeros(0)
+        self.u = np.zeros(0)  # their multipliers, never negative
         self.Q = np.zeros((K.shape[1], K.shape[1] + 1), order="F")  # the first columns; the normals are Q R
         self.R = np.zeros((K.shape[1] + 1, K.shape[1] + 1), order="F")
         self._set_pool(pool)
@@ -142,12 +143,14 @@ class _Search:
         normal, multiplier = self.normals[p], 0.0
         while True:
             inner, rest = self._project(normal)
+            # as p's multiplier grows by 1, those of the active rows fall by r, so that q stays on their constraints
             r = dtrsv(self.R[: len(inner), : len(inner)], inner) if len(inner) else inner
             outside = float(rest @ rest)
             drop, dual_step = _first_to_vanish(self.u, r)
             full_step = (1 - float(normal @ self.q)) / outside if outside > FLAT else math.inf
             step = min(dual_step, full_step)
             if step == math.inf:
+                # no query: p's normal is minus a non-negative combination of the active ones, which is the proof
                 self.active, self.u = [*self.active, p], np.append(np.maximum(-r, 0), 1.0)
                 return False
             if full_step < math.inf:
@@ -195,6 +198,7 @@ class _Search:
         """Let the rows that the query fails join the active ones; False if none is new."""
         bad = np.flatnonzero(self.lead <= 0)
         bad = bad[np.argsort(self.lead[bad], kind="stable")[: 8 * CUTS]]
+        # the distance to a row's plane is the better order, but costs a look at the row: only for the worst few
         lengths = np.linalg.norm(self.key - _floats(self.K[bad]), axis=1)
         kept = self.pool[self.active]
         bad = bad[np.argsort(self.lead[bad] / lengths, kind="stable")]
@@ -254,6 +258,8 @@ def _decide_exactly(K: NDArray[Any], j: int, guess: Guess, seconds: float) -> Me
         point = rows.combine(weights)
         if not any(point):
             return _inside_exactly(j, support, rows.unscaled(weights))
+        # the point of least norm is at right angles to its face: its opposite separates key j, unless a row beyond
+        # the face scores higher, which then joins
         query = [-x for x in point]
         worse = rigor.rivals(K, j, query)
         if not len(worse):
@@ -297,6 +303,7 @@ class _Differences:
             y = flint.fmpz_mat(columns).solve(flint.fmpz_mat([[0]] * d + [[1]]))
             return [y[i, 0] for i in range(m)]
         D = flint.fmpz_mat(self.rows)
+        # the Gram matrix of the rows with a 1 appended: regular for affinely independent rows, also where they span 0
         gram = D * D.transpose() + flint.fmpz_mat(m, m, [1] * (m * m))
         y = gram.solve(flint.fmpz_mat(m, 1, [1] * m))
         total = sum((y[i, 0] for i in range(m)), flint.fmpq(0))
@@ -312,6 +319,7 @@ def _minimum(
         best = rows.affine_minimum()
         if all(y > 0 for y in best):
             return support, best
+        # as far towards the affine minimum as all weights stay non-negative
         step = min(w / (w - y) for w, y in zip(weights, best, strict=True) if y <= 0)
         weights = [w + step * (y - w) for w, y in zip(weights, best, strict=True)]
         keep = [i for i, w in enumerate(weights) if w > 0]
@@ -327,6 +335,7 @@ def _independent(K: NDArray[Any], j: int, guess: Guess) -> tuple[Indices, list[f
         support = np.array([0 if j else 1], dtype=np.intp)
     rows = _Differences(K, j, support)
     columns = flint.fmpz_mat([[*row, 1] for row in rows.rows]).transpose()
+    # modulo a prime, which is quick: what is independent there is independent in the rationals
     reduced, rank = flint.nmod_mat(columns, (1 << 61) - 1).rref()
     keep, lead = [], 0
     for k in range(rank):
@@ -369,6 +378,7 @@ def _as_floats(K: NDArray[Any], j: int, query: list[int]) -> Float | None:
     rounded = np.array([x / top for x in query])
     if rigor.strictly_wins(K, j, rounded):
         return rounded
+    # reducing a lattice of more dimensions takes too long for a nicety
     if len(query) > 12:
         return None
     for bits in range(20, 120, 4):

@@ -156,6 +156,7 @@ def _proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
 def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: Float | None) -> Iterator[Float]:
     """Queries that should leave the distinct others PRECISION / 4 in all: the shortest, or a proved direction."""
     keys, key, scale = question.keys, question.chosen[0], question.scale
+    # the rest of PRECISION is for the solver's gap and for rounding in the check
     aim = math.log(PRECISION / 4)
     if direction is None:
         lying = as_they_lie(question) if len(distinct) == len(keys) - 1 else None
@@ -168,6 +169,7 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
     unit_direction = direction / np.linalg.norm(direction)
     lead, rad = rigor.margins(keys[distinct], keys[key], unit_direction)
     if (lead - rad).min() > 0:
+        # n others, each behind by at least the smallest lead: n e^{-length lead} <= e^aim
         yield unit_direction * ((math.log(len(distinct)) - aim) / (lead - rad).min() * (1 + 1e-6) / scale)
 
 

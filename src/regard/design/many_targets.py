@@ -28,9 +28,9 @@ GROUP = 1 << 21  # scores held at once (targets x keys): beyond this the group f
 class Together:
     """What the iteration ended with, one row per target; `upper` is inf where no feasible query was found."""
 
-    queries: Float
-    weights: Float
-    lower: Float
+    queries: Float  # targets x d
+    weights: Float  # targets x n
+    lower: Float  # one per target, as the next
     upper: Float
 
 
@@ -133,6 +133,7 @@ class _Group:
         usable = curvature > 1e-12 * _norm(step) * _norm(turn)
         self.steps.append(step)
         self.turns.append(turn)
+        # 0 where the curvature is lost in rounding: that pair of step and turn is then without effect
         self.inverse_curvatures.append(np.where(usable, 1 / np.where(usable, curvature, 1.0), 0.0))
 
     def _apply_inverse(self, vectors: Float) -> Float:
@@ -166,6 +167,7 @@ class _Group:
         start = 0.5 * square + self.multiplier * self.value
         length = np.ones(len(self.index))
         while True:
+            # mostly nobody is cut, and the multiplication is spared
             scores = self.scores + change if length.min() == 1 else self.scores + length[:, None] * change
             value, weights = _softmax(scores, self.own)
             merit = 0.5 * (square + 2 * length * cross + length**2 * stretch) + self.multiplier * value
@@ -199,6 +201,7 @@ class _Group:
     def _hand_over(self, out: Together, done: Flags) -> None:
         where = self.index[done]
         out.queries[where] = self.best_query[done]
+        # the weights again from the query they belong to: keeping the best ones of every target would double the memory
         scores = self.best_dual[done] @ self.points.T - _dot(self.best_dual[done], self.anchors[done])[:, None]
         out.weights[where] = _softmax(scores, self.own[done])[1]
         out.lower[where], out.upper[where] = self.lower[done], self.upper[done]

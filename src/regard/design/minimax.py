@@ -34,8 +34,8 @@ PATIENCE = 25  # iterations without any better bound, after which rounding has t
 class Minimax:
     """A query, dual weights over points and anchors, and the bounds they give on what was asked (norm or value)."""
 
-    query: Float
-    weights: Float
+    query: Float  # d numbers
+    weights: Float  # n, a distribution over the points
     mixture: Float  # mu, a distribution over the anchors
     lower: float
     upper: float
@@ -62,8 +62,8 @@ class _Path:
         self.now = self.at(np.zeros(points.shape[1]))
         self.penalty = 0.0  # L
         self.mixture = np.full(len(bounds), 1 / len(bounds))
-        self.cut = False
-        self.off_path = 0.0
+        self.cut = False  # did the line search shorten the last step?
+        self.off_path = 0.0  # how far q is from its place on the path, relatively
 
     def at(self, query: Float, scores: Float | None = None) -> _Point:
         scores = self.points @ query if scores is None else scores
@@ -161,6 +161,7 @@ def _solved(hessian: Float, right: Float) -> Float:
 
 def _non_negative(gram: Float, right: Float) -> Float:
     """min ½ l^T A l - r^T l over l >= 0, for a positive semidefinite A."""
+    # to a diagonal of ones: constraints of very different slopes are then equally well conditioned
     size = np.sqrt(np.maximum(np.diag(gram), 1e-14 * np.trace(gram)))
     scaled = gram / np.outer(size, size)
     scaled.flat[:: len(size) + 1] += 1e-14 * len(size)
@@ -213,6 +214,7 @@ def shortest_minimax(points: Float, anchors: Float, bounds: Float, *, gap: float
         else:
             multipliers = path.multipliers()
             if path.penalty > 0:
+                # the quadratic model is trusted so far and no farther
                 total = float(np.clip(multipliers.sum(), path.penalty / 4, path.penalty * 30))
                 multipliers = path.multipliers(total) if total != multipliers.sum() else multipliers
         path.advance(multipliers)
@@ -233,6 +235,7 @@ def _closer(path: _Path, best: Minimax) -> Minimax:
     size = sqrt(now.query @ now.query)
     if _next_factor(path, now, now.query, 1.0) * size > 1.01 * best.lower:  # far from feasible, or from short
         return best
+    # near the end the rounding of q alone may unbalance the anchors by more than the gap
     for query in (now.query, _levelled(path)):
         size = sqrt(query @ query)
         factor = _factor_to_feasible(path, query, min(best.upper, 1.01 * best.lower) / max(size, 1e-300))
@@ -284,6 +287,7 @@ def strongest(points: Float, anchors: Float, bounds: Float, radius: float, *, ga
         upper=path.now.value,
         iterations=0,
     )
+    # the path starts along the straight line -L slack, until L times the widest variance reaches 1 and it bends
     straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
     path.penalty = min(straight, 1.0 / max(_widest(points), 1e-12))
     patience, waited = PATIENCE, 0
@@ -323,6 +327,7 @@ def _stronger(path: _Path, radius: float, best: Minimax) -> Minimax:
     if lower > best.lower:
         best = replace(best, lower=lower, weights=path.now.weights, mixture=path.mixture)
     size = sqrt(path.now.query @ path.now.query)
+    # 2e-16: rounding must not leave the ball
     point = path.now if size <= radius else path.at(path.now.query * (radius / size * (1 - 2e-16)))
     if point.value < best.upper:
         best = replace(best, upper=point.value, query=point.query)

@@ -74,6 +74,7 @@ def _balance(points: Float, weights: Float, target: Float) -> Float:
     columns = np.concatenate([points[support] - target, np.ones((len(support), 1))], axis=1)
     for _ in range(3):
         miss = columns.T @ kept - np.append(np.zeros(points.shape[1]), 1.0)
+        # each weight changes in proportion to itself, so that small ones stay positive
         shift = np.linalg.lstsq(columns.T * np.sqrt(kept), miss, rcond=1e-14)[0] * np.sqrt(kept)
         trial = kept - shift
         if trial.min() <= 0:

@@ -46,6 +46,7 @@ def _weights(answer: Design | Ceiling, keys: Float) -> Float:
     rows = answer.certificate.allowed
     allowed = np.ones(len(keys), dtype=bool) if rows is None else np.isin(np.arange(len(keys)), rows)
     query = np.zeros(keys.shape[1]) if answer.query is None else answer.query
+    # a common shift changes no weight, and keeps the scores small
     scores = answer.certificate.scale * ((keys - keys.mean(axis=0)) @ query)
     weights = np.where(allowed, np.exp(np.where(allowed, scores - scores[allowed].max(), 0.0)), 0.0)
     return np.asarray(weights / weights.sum())

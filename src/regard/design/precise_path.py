@@ -124,8 +124,10 @@ class Path:
             a, b = low.aim.log(), high.aim.log()
             wanted = room_low / 2 if outwards else -room_high / 2
             place = a + (b - a) * (under - wanted) / (under - over)
+            # secants alone may creep from one side: every third time the interval is halved
             if turn % 3 == 2 or not a < place < b:
                 place = (a + b) / 2
+            # from the nearer end: Newton then takes few steps
             start = low if place < (a + b) / 2 else high
             point = self._minimise(start.x, place.exp().mid(), start.soft)
             low, high = (point, high) if miss(point)[0] > 0 else (low, point)

@@ -128,9 +128,9 @@ class Question:
 class Geometry:
     """Points and anchors moved to the anchors' mean, scaled to size 1, and in as few dimensions as they span."""
 
-    points: Float
-    anchors: Float
-    unit: float
+    points: Float  # competing keys x dimensions
+    anchors: Float  # chosen keys (for match: the target's mean key) x dimensions
+    unit: float  # what the points were divided by
     frame: Float | None  # columns: the coordinates' directions in the original space
 
     def query(self, solution: Float, scale: float) -> Float:
@@ -152,6 +152,7 @@ def geometry(question: Question) -> Geometry:
     both /= unit  # and with it the points and the anchors, which lie in it
     if both.shape[1] <= len(both):
         return Geometry(points, anchors, unit, None)
+    # fewer keys than dimensions: an optimal query lies in their span, so the solver may work in that
     frame, coordinates = np.linalg.qr(both.T)
     return Geometry(coordinates.T[: len(points)], coordinates.T[len(points) :], unit, frame)
 
@@ -176,10 +177,12 @@ def as_they_lie(question: Question) -> Lying | None:
     keys = question.keys
     if len(question.rows) < len(keys) or len(keys) <= keys.shape[1] or keys.size <= FEW_NUMBERS:
         return None
+    # every so many-th row, the division rounded up
     sample = keys[:: -(-len(keys) // LOOKED_AT)]
     anchors = keys[list(question.chosen)] if question.target is None else _mean_key(question.target, keys)
     middle = anchors.mean(axis=0)
     apart, size = (math.sqrt(float(np.einsum("nd,nd->n", x, x).max())) for x in (sample - middle, sample))
+    # the solver wants rows near size 1, and k.v - a.v loses the digits by which keys are longer than far apart
     if not (2.0**-10 < apart < 2.0**10 and apart > size / 100):
         return None
     if len(anchors) > 1:  # attention does not see where the origin is
@@ -225,6 +228,7 @@ def _checked_array(keys: ArrayLike) -> tuple[Float, float]:
 
 def _refuse_range(array: Float) -> None:
     """Squares of differences between keys must neither overflow nor vanish."""
+    # halved first: the difference itself may overflow
     apart = 2 * float((array.max(axis=0) / 2 - array.min(axis=0) / 2).max())
     if apart > 1e140:
         raise InputError(f"The keys are too far apart ({apart:.1e}): their squares overflow float64; scale them down.")

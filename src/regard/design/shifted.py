@@ -54,6 +54,7 @@ class Shifted:
 
     def __getitem__(self, some: NDArray[np.intp]) -> Float:
         """Some of the rows, by their numbers."""
+        # the number of a row plus how many keys are left out before it is the number of its key
         rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
         rows -= self.anchor
         return self.level(rows)

@@ -36,8 +36,8 @@ HOPELESS = 1e13  # a norm (in units of the largest row) beyond which no float64 
 class Shortest:
     """A query on the constraint, the dual weights, and the bounds that they give; `upper` is inf if none was found."""
 
-    query: Float
-    weights: Float
+    query: Float  # d numbers
+    weights: Float  # n, a distribution over the rows
     lower: float
     upper: float
     iterations: int
@@ -105,6 +105,7 @@ class _Search:
         wanted = float((self.value - self.bound - self.gradient @ back_query) / (self.gradient @ back_gradient))
         if self.iteration == 1:
             self.multiplier = wanted
+        # the multiplier changes by a bounded factor, because the linearised conditions know nothing from afar
         elif not (self.cut and self.off_path > 0.1):
             self.multiplier = min(max(wanted, self.multiplier / 4), 8 * self.multiplier)
         step = -(back_query + self.multiplier * back_gradient)
@@ -147,6 +148,7 @@ class _Search:
         residual = self.query + self.multiplier * self.gradient
         self.off_path = sqrt(residual @ residual) / max(sqrt(self.query @ self.query), 1e-300)
         last, self.error = self.error, self.off_path + abs(self.value - self.bound) / max(1.0, abs(self.bound))
+        # slow: less than a factor of 3 in one iteration
         stalled = (self.error > 0.3 * last and not self.fresh) or (self.iteration == 1 and self.error > 0.3)
         self.age += 1
         self.fresh = (self.cut or stalled) and self.age > self.rebuild_price
@@ -194,6 +196,7 @@ def update_inverse(inverse: Float, step: Float, turn: Float) -> None:
     if not curvature > 1e-12 * sqrt(step @ step) * sqrt(turn @ turn):
         return
     image = inverse @ turn
+    # the update is symmetric: this and its transpose, two products of vectors instead of three
     half = (0.5 * (1 + (turn @ image) / curvature) * step - image)[:, None] * (step / curvature)
     inverse += half
     inverse += half.T
@@ -206,6 +209,7 @@ def rebuilt_inverse(rows: Float | Shifted, weights: Float, mean: Float, multipli
         total = np.cumsum(weights)
         marks = (np.arange(sample) + 0.5) * (total[-1] / sample)
         taken, counts = np.unique(np.searchsorted(total, marks), return_counts=True)
+        # rounding may put the last mark beyond the cumulated weights
         taken, share = np.minimum(taken, len(weights) - 1), counts / sample
     else:
         taken, share = np.arange(len(weights)), weights

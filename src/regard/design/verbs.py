@@ -94,6 +94,8 @@ def match(
     A divergence of kl means a total variation of at most sqrt(kl/2). kl = 0 would be an equation between real
     numbers that floats can neither meet nor check: ask for a small positive one.
 
+    keys: n x d, one key per row. target: n shares that sum to 1. allowed: n yes or no, all if left out.
+
     >>> found = match(np.eye(2), [0.9, 0.1], kl=0.01)
     >>> round(found.norm, 4), found.weights.round(3).tolist()
     (1.2395, [0.852, 0.148])
@@ -141,6 +143,7 @@ def _together(
 ) -> list[tuple[Float | None, Float]]:
     """A query and dual weights for each chosen key, found together; None for the query where it did not finish."""
     points = keys[rows]
+    # attention does not feel a common shift, and the smaller the keys the less is rounded
     points -= points.mean(axis=0)
     unit = float(np.sqrt(np.einsum("nd,nd->n", points, points).max()))
     if unit == 0 or not math.isfinite(unit):

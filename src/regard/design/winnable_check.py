@@ -171,6 +171,7 @@ def _length_above(X: Float) -> Float:
 def _beats(winner: Float, loser: Float, q: Sequence[Any] | Float) -> bool:
     """(winner - loser).q > 0, certainly: in balls, with more and more digits until they are exact."""
     query = [x if isinstance(x, flint.fmpz) else float(x) for x in q]
+    # 16384 bits hold every such sum of float64 products exactly
     for bits in (128, 512, 16384):
         with flint.ctx.workprec(bits):
             total = flint.arb(0)

@@ -197,6 +197,7 @@ def _screen(
     todo = np.array(state.open(untried=way), dtype=np.intp)
     tasks = [todo[a : a + winnable_screen.QUERIES] for a in range(0, len(todo), winnable_screen.QUERIES)]
     there, screen = published.get()(table), published.get()(prepared)
+    # between batches the checkpoint is written: eight tasks for each worker keep them busy and lose little
     for batch in _batches(tasks, 8 * _workers(parallel)):
         won = parallel(delayed(_winners)(there, which, screen) for which in batch)
         for which, wins in zip(batch, won, strict=True):
@@ -342,10 +343,12 @@ def _copies(table: NDArray[Any]) -> Iterator[tuple[int, int]]:
     seen: dict[bytes, int] = {}
     twins: dict[int, int] = {}
     for part in winnable_screen.blocks(*table.shape):
+        # adding 0 turns -0 into 0, whose bytes then agree
         chunk = np.ascontiguousarray(table[part] + table.dtype.type(0))
         for offset, row in enumerate(chunk):
             j = part.start + offset
             first = seen.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), j)
+            # equal digests are taken for a hint only
             if first != j and bool((table[first] == table[j]).all()):
                 twins[j] = first
                 twins.setdefault(first, j)

@@ -44,8 +44,10 @@ def prepare(rows: NDArray[Any]) -> Screen:
     for part in blocks(n, d):
         chunk = np.asarray(rows[part], dtype=np.float64)
         top, total = max(top, float(np.abs(chunk).max())), total + chunk.sum(axis=0) / n
+    # a power of two, so that dividing by it rounds nothing: entries are then at most 1 and float32 cannot overflow
     exponent = int(np.frexp(top)[1])
     keys = np.empty((n, d + 1), dtype=np.float32)
+    # d + 2: rounding the entries to float32, the products, and the bound's own column
     bound = product_bound(d + 2, unit=U32)
     for part in blocks(n, d):
         chunk = np.ldexp(np.asarray(rows[part], dtype=np.float64), -exponent)
@@ -62,6 +64,7 @@ def whitening(rows: NDArray[Any], centre: Float) -> Float:
     for part in blocks(n, d):
         chunk = (np.asarray(rows[part], dtype=np.float64) - centre) / top
         covariance += chunk.T @ chunk / n
+    # any W proves as well as any other: a win is a win, whatever made the query
     ridge = 1e-6 * np.trace(covariance) / d + np.finfo(np.float64).tiny
     return np.asarray(np.linalg.inv(covariance + ridge * np.eye(d)), dtype=np.float64)
 

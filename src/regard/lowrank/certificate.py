@@ -16,7 +16,7 @@ from regard.rigor.matrices import LEAST, PAY, difference, gram, norm_above
 class Certificate:
     """What is proved about ``sigma_i(A)``: ``lower_i <= sigma_i(A) <= upper_i``, and the numbers it follows from."""
 
-    lower: Float
+    lower: Float  # one per singular value, the largest first, as the next
     upper: Float
     residual: float  # >= ||A - U S V^T||_F
     left: float  # >= ||U^T U - I||_F
@@ -73,9 +73,11 @@ def residual_above(
     # U S V^T as (U S^(1/2)) (V S^(1/2))^T, which keeps the rounding bound of a quick product small.
     root = np.sqrt(np.abs(values))
     half_left, half_right = left * (root * np.sign(values)), right * root
+    # blocks of 32 MB
     total, step = 0.0, max(1, 2**22 // len(right))
     for start in range(0, len(left), step):
         rows = slice(start, start + step)
+        # for a product, A B^T joins the subtracted side as further columns: 0 - (U S V^T - A B^T), one product in all
         target = source[0][rows] if len(source) == 1 else np.zeros((len(half_left[rows]), len(right)))
         x, y = half_left[rows].T, half_right.T
         if len(source) == 2:
@@ -87,8 +89,10 @@ def residual_above(
 
 
 def _enclose(values: Float, residual: float, left: float, right: float, coupling: float) -> tuple[Float, Float]:
+    # given factors may carry signs and any order: their size is what Ostrowski speaks of
     s = np.sort(np.abs(values))[::-1]
     square = s * s
+    # the relative bound is the sharper for small values, the absolute one for nearly orthogonal columns
     low = np.maximum(square * max(0.0, 1 - left), square - coupling)
     high = np.minimum(square * (1 + left), square + coupling)
     lower = np.sqrt(np.maximum(low, 0.0) * max(0.0, 1 - right)) - residual

@@ -31,6 +31,7 @@ class Statements(Result):
     def answer(self) -> bool:
         """False when some statement is refuted on this matrix: its two sides are proved to be apart."""
         meet = self.energy[0] <= self.squared_norm[1] and self.squared_norm[0] <= self.energy[1]
+        # tail is made of lower ends, so only a proved excess could pass 1; 1e-9 is for the division and the root
         return bool(meet and np.all(self.tail <= 1 + 1e-9))
 
     def __str__(self) -> str:

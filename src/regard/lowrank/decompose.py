@@ -52,11 +52,13 @@ def spectrum(matrix: npt.ArrayLike, *, tolerance: float = SURE, method: str = "a
 def _by_gram(a: Float, name: str) -> Spectrum:
     unit, total = _measured(a, name)
     tall = a if a.shape[0] >= a.shape[1] else a.T
+    # a power of two scales without rounding, and keeps squares away from overflow and underflow
     upright = np.ascontiguousarray(tall if unit == 1 else tall * unit)
     product, slack = gram(upright, total=total * PAY)
     eigenvalues, vectors = np.linalg.eigh(product)  # reads the lower triangle only
     s = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     right = np.ascontiguousarray(vectors[:, ::-1])
+    # what is known of sigma^2, absolutely; a value is known to its root, which is why small ones are blurred
     spread = (slack + _eigen_slack(product, right * s, s)) * PAY + LEAST
     lower = np.sqrt(np.maximum(s * s * (1 - 4 * U) - spread, 0.0)) * (1 - 4 * U)
     upper = np.sqrt(s * s * (1 + 4 * U) + spread) * (1 + 4 * U)
@@ -79,6 +81,7 @@ def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
     unit, total = _measured(a, name)
     scaled = a if unit == 1 else a * unit
     u, s, v = _svd(scaled, name)
+    # plain products first; those without rounding cost several times as much and are needed only by hard matrices
     for quick in (True, False):
         residual = residual_above((scaled,), u, s, v, quick=quick)
         proof = certify(u, s, v, residual=residual, quick=quick)
@@ -121,6 +124,7 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
             f"A B^T needs factors with equally many columns, but they have shapes {a.shape} and {b.shape}; "
             "transpose one of them."
         )
+    # each factor in its own unit: their product may be of usual size while one of them is not
     units = unit_of(a, "left factor"), unit_of(b, "right factor")
     unit = units[0] * units[1]
     if not 1e-280 < unit < 1e280:
@@ -190,6 +194,7 @@ def _summary(  # noqa: PLR0913 - all that a spectrum is made of
     lower, upper = np.clip(lower, 0.0, np.maximum(values - least, 0.0)), np.maximum(upper, values + least)
     if not all(part.any() for part in source):  # zero itself; a product can also cancel to 0 in floats alone
         lower, upper, floor = np.zeros_like(values), np.zeros_like(values), 0.0
+    # relative to sigma_1, so that no square overflows; their sum is the stable rank
     share = np.cumsum(_unit(values) ** 2)
     p = values / values.sum() if values[0] > 0 else np.zeros(0)
     return Spectrum(

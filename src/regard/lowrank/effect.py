@@ -32,6 +32,7 @@ def weight_change(error: float) -> tuple[float, float]:
     """
     if not error >= 0:
         raise InputError(f"error must be a number, 0 or more, not {error}.")
+    # e^700 is the last that float64 holds
     return (math.exp(2 * error) if error < 350 else math.inf), math.tanh(error / 2)
 
 
@@ -53,6 +54,7 @@ def variation_bound(error: npt.ArrayLike, largest_weight: npt.ArrayLike) -> Floa
 
 
 def _excess(x: Float, e: Float) -> Float:
+    # numerator and denominator times e^{-2e}: nothing overflows for large errors
     shrink = np.exp(-2 * e)
     denominator = x + (1 - x) * shrink
     return np.where(denominator > 0, x * (1 - x) * -np.expm1(-2 * e) / np.where(denominator > 0, denominator, 1), 0.0)

@@ -53,9 +53,11 @@ def sketch(
     rng = np.random.default_rng(seed)
     columns = min(rank + oversample, *matrix.shape)
     step = Steps(progress, len(matrix) * (passes + probe_passes - 1))
+    # the first basis is not made orthonormal: _twice and QR of the first pass do that, and ``passes`` is at least 2
     basis = rng.standard_normal((matrix.shape[1], columns))
     for _ in range(passes - 1):
         basis = np.linalg.qr(_twice(matrix, basis, step, name))[0]
+    # drawn after the basis and never used for it: probes that had shaped the basis would flatter it
     vectors = rng.standard_normal((matrix.shape[1], probes))
     image, total, chain = _last_pass(matrix, basis, vectors, step)
     kept = _Kept.of(matrix, basis, image, total, name)
@@ -71,6 +73,7 @@ def sketch(
         passes=passes + probe_passes - 1 + (kept.residual_by != "identity"),
         seed=seed,
         singular_values=core.singular_values,
+        # sigma_i(A Q) <= ||Q|| sigma_i(A), and sigma_i(A)^2 <= sigma_i(A Q)^2 + ||A - A Q Q^T||^2 for orthonormal Q
         lower=np.maximum((core.lower - kept.drift) / math.sqrt(1 + kept.skew) * (1 - 8 * U), 0.0),
         upper=np.hypot((core.upper + kept.drift) / math.sqrt(1 - kept.skew), kept.residual) * (1 + 8 * U),
         frobenius=kept.frobenius,
@@ -131,6 +134,7 @@ def _from_probes(chain: list[Float], kept: _Kept, failure: float) -> tuple[float
     error = np.zeros_like(sizes[0])
     for size in sizes[:-1]:
         error = kept.residual**2 * error + noise * (size + error)
+    # all probes must be unlucky at once: alpha^-probes = failure
     alpha = failure ** (-1 / len(error))
     above = (alpha * math.sqrt(2 / math.pi) * float(np.max(sizes[-1] + error)) * PAY) ** (1 / power)
     quotient = sizes[-1] / np.where(sizes[-2] > 0, sizes[-2], np.inf) / PAY - noise
@@ -164,6 +168,7 @@ def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tupl
     for rows, block in blocks(matrix, step):
         product = block @ both
         image[rows] = product[:, :columns]
+        # E = A (I - Q Q^T): projecting the probes before and the result after applies E^T E without forming E
         back += block.T @ product[:, columns:]
         parts.append(squares(block))
     return image, math.fsum(parts), [probes, _out(basis, back)]

@@ -52,6 +52,7 @@ def smallest_rank(
     if not (isinstance(error, (int, float)) and math.isfinite(error) and error >= 0):
         raise InputError(f"error must be a finite number, 0 or more, not {error}; give 0.01, say.")
     low, high = unit or (1.0, 1.0)
+    # an error relative to a norm that is known only between bounds: reached for the smallest norm possible ...
     rank = next((k for k, pair in enumerate(pairs) if pair[1] <= error * low), None)
     if rank is None:
         raise CouldNotFindOut(
@@ -61,6 +62,7 @@ def smallest_rank(
     below = pairs[rank - 1][0] if rank else math.inf
     return RankForError(
         rank=rank,
+        # ... and missed by one rank less even for the largest
         certain=rank == 0 or below > error * high,
         wanted=float(error),
         norm=norm,
@@ -86,9 +88,9 @@ class Spectrum(Result):
     effective_rank: float
     stable_rank: float
     rank_at_least: int  # values proved to be positive
-    _left: Float | None = field(repr=False)
-    _right: Float = field(repr=False)
-    _floor: float = field(repr=False)
+    _left: Float | None = field(repr=False)  # m x min(m, n); None where the Gram matrix was the way
+    _right: Float = field(repr=False)  # n x min(m, n); of the transpose where that is the tall one
+    _floor: float = field(repr=False)  # what the factors may miss of the matrix, in norm
     _source: tuple[Float, ...] = field(repr=False)  # the matrix, or the two factors of the product
 
     @property
@@ -134,6 +136,7 @@ class Spectrum(Result):
         else:
             left, forming = self._project(right)
         spectral, frobenius = self.spectral_error(k), self.frobenius_error(k)
+        # each value that is cut off, and the factors together, may hide as much as the floor
         lost = self._floor * math.sqrt(len(self.singular_values) - k + 1)
         return Truncation(
             name=self.name,

@@ -40,15 +40,15 @@ class Sketch(Result):
     upper: Float  # >= sigma_i(A)
     frobenius: float
     residual: float  # >= ||A - Y Q^T||_F, hence >= ||A - Y Q^T||_2
-    residual_by: str  # "identity" or "direct"
+    residual_by: str  # "identity" or "direct measurement"
     probable_residual: float  # >= ||A - Y Q^T||_2 unless the draw was unlucky
     residual_below: float  # <= ||A - Y Q^T||_2
     probes: int
     failure_probability: float
-    _core: Spectrum = field(repr=False)
-    _basis: Float = field(repr=False)
-    _skew: float = field(repr=False)
-    _drift: float = field(repr=False)
+    _core: Spectrum = field(repr=False)  # of Y, m x columns
+    _basis: Float = field(repr=False)  # Q, n x columns
+    _skew: float = field(repr=False)  # >= ||Q^T Q - I||
+    _drift: float = field(repr=False)  # >= what rounding in Y and skewness of Q can add
 
     def spectral_error(self, rank: int) -> tuple[float, float]:
         """Certain bounds: no approximation of the rank errs less, this sketch's errs at most the second."""
@@ -62,6 +62,7 @@ class Sketch(Result):
     def truncate(self, rank: int) -> Truncation:
         """The sketch's approximation of a rank as two thin factors; the stated errors hold for certain."""
         core = self._core.truncate(self._checked(rank))
+        # only a lower bound of the best error: the sketch does not know the values behind its last column
         left_out = self.lower[rank:]
         spectral = math.hypot(self.residual, self._inner(core, spectral=True)) * PAY
         frobenius = math.hypot(self.residual, self._inner(core, spectral=False)) * PAY

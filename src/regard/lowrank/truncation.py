@@ -133,6 +133,7 @@ class TruncationCheck(Result):
 
 def _top_direction(rest: Float, *, steps: int = 30) -> Float:
     """A unit vector along which the matrix is long: any one gives a true lower bound on its spectral norm."""
+    # not random, so that a check says the same twice, and not all ones, which symmetric data may be blind to
     v: Float = 1 + np.arange(rest.shape[1]) / rest.shape[1]
     for _ in range(steps):
         image: Float = rest.T @ (rest @ v)

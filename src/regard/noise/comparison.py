@@ -134,6 +134,7 @@ def compare(
     scales = np.array(sorted({*SCALES, float(scale)}))
     errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
     p = negative_score(iso, spread)
+    # E[error; negative] and the total give both conditional errors: no second integral over the positive lengths
     below = np.array([_below_zero(keys, spread, iso, scale, heads, progress) for heads in (1, 2)])
     heads = [head_variances(keys, spread, iso, scale, head) for head in (0, 1)]
     totals = np.array([s.error for s in studies])
@@ -178,6 +179,7 @@ def _given_length(queries: Real, iso: float, length: float) -> Scores:
     keys = queries.shape[1]
     base = score_laws(gaussian_setting(keys, spread=0.0, iso=iso), queries)
     laws = [base.laws[k] for k in base.which]
+    # mu_0 is the first unit vector, so without its first entry a query sees only the noise across the mean
     across = queries.copy()
     across[:, 0] = 0.0
     laws[0] = KeyLaw(np.ones(1), length * queries[:, 0][None], iso * across @ across.T)
@@ -231,7 +233,9 @@ def _negative_lengths(variance: float, scale: float) -> list[tuple[Real, Real]]:
     if variance == 0:
         return []
     sd = np.sqrt(variance)
+    # the Gaussian tail beyond is below 1e-17
     last = 1 - 8.5 * sd
+    # close to 0 the score T x moves the weights within 1/T, farther out only the Gaussian's density changes
     near = [-x / scale for x in (0.0, 4.0, 8.0, 16.0, 32.0) if -x / scale > last]
     far = [x for x in -sd * np.arange(1.0, 9.0) if last < x < near[-1]]
     edges = [*near, *far, last] if last < 0 else []

@@ -119,7 +119,9 @@ def small_noise_bound(keys: int, *, iso: float, scale: float) -> float:
     0.0002
     """
     _check_keys(keys)
+    # E (D/4)^2 in both coordinates: 2 * 4 a T^2 / 16
     swing = iso * scale**2 / 2
+    # 700: e^709 overflows, and the bound says nothing long before
     others = (keys - 2) / 2 * math.exp(min(-scale + 1.5 * iso * scale**2, 700.0))
     return (math.sqrt(swing) + 2 * math.sqrt(min(others, 1.0))) ** 2
 
@@ -139,6 +141,7 @@ def two_heads_bound(keys: int, *, iso: float, scale: float) -> float:
     if variance == 0:
         return 2 * (keys - 1) * math.exp(mean)
     sd = math.sqrt(variance)
+    # E[e^D; D < 0] of a Gaussian, as one exponent: e^{variance/2} alone overflows for large scales
     below = math.exp(mean + variance / 2 + _log_phi(-(mean + variance) / sd))
     return 2 * (keys - 1) * (math.exp(_log_phi(mean / sd)) + below)
 

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.noise.scores import Scores
 from regard.progress import Progress
 
-MOST_OUTCOMES = 2**20
+MOST_OUTCOMES = 2**20  # twenty keys of two lengths
 
 
 def softmax(scores: Real) -> Real:
@@ -95,6 +95,7 @@ def sobol_points(dimension: int, log2_count: int, generator: np.random.Generator
 
 def _root(covariance: Real) -> Real:
     """Symmetric-order square root: the largest directions first, where Sobol points are best."""
+    # not Cholesky: covariances may be singular, and the order of the columns matters
     values, vectors = np.linalg.eigh(covariance)
     # rounding leaves eigenvalues a little below 0
     values = np.where(values > 1e-14 * max(values[-1], 0.0), values, 0.0)

@@ -24,6 +24,7 @@ from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.scores import KeyLaw, Scores
 
+# points t; each of a law's three tables is then 16 MB
 LARGEST_GRID = 2**21
 
 
@@ -47,9 +48,9 @@ class HeadMoments:
     ``pair[a, b]`` is E a_i a_j for two different keys of laws a and b, ``square[a]`` is E a_i^2.
     """
 
-    mean: Real
-    pair: Real
-    square: Real
+    mean: Real  # one entry per law
+    pair: Real  # laws x laws
+    square: Real  # one entry per law
     bound: float
 
 
@@ -60,6 +61,7 @@ def kernel(z: Real, order: int) -> Real:
 
 def kernels(z: Real, orders: Sequence[int]) -> list[Real]:
     """The kernels of several orders."""
+    # at 60 the kernel is 0 in float64 already, and e^z must not overflow
     z = np.minimum(z, 60.0)
     inner = np.exp(z)
     return [np.asarray(np.exp(order * z - inner)) for order in orders]
@@ -74,7 +76,9 @@ def gaussian_nodes(sd: float, rule: Rule) -> tuple[Real, Real]:
     """
     if sd == 0:
         return np.zeros(1), np.ones(1)
+    # the strip in standard deviations; near y = sqrt(2 decay) the step below is largest, and a wider strip buys nothing
     y = min(np.pi / (2 * sd), np.sqrt(2 * rule.decay) + 1)
+    # solved for 2 pi y/step - y^2/2 = decay + 4, so that the error of the module's text is e^-(decay + 4)
     step = 2 * np.pi * y / (rule.decay + 4 + y * y / 2)
     count = int(np.ceil(rule.cut / step))
     x = step * np.arange(-count, count + 1)
@@ -85,12 +89,14 @@ def inner_bound(sd: float, rule: Rule) -> float:
     """What one key's Gaussian can cost an expectation of weights: the nodes' spacing, and the mass cut off."""
     if sd == 0:
         return 0.0
+    # a wide Gaussian has its nodes on the grid of t: y = pi/(2 sd) and step/sd, at their worst for sd = 1
     spacing = np.exp(np.pi**2 / 8 - np.pi**2 / rule.step) if sd >= 1 else np.exp(-rule.decay - 4)
     return float(4 * spacing + 2 * np.exp(-(rule.cut**2) / 2) / rule.cut)
 
 
 def score_range(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, cut: float) -> tuple[float, float]:
     """Bounds on ln S that hold for every node kept."""
+    # S is at most the number of keys times its largest term, and at least the term that is surely large
     highest = max(float(law.means[:, head].max()) + cut * law.sd(head) for law in laws)
     lowest = max(float(law.means[:, head].min()) - cut * law.sd(head) for law in laws)
     return lowest, highest + float(np.log(counts.sum()))
@@ -99,6 +105,7 @@ def score_range(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, cut: fl
 def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Rule) -> Real:
     """The points t = ln u that carry the integral."""
     lowest, highest = score_range(laws, counts, head, rule.cut)
+    # left of start the integrand is at most e^t S <= e^-decay, right of stop at most exp(-e^t S) <= e^-(decay + 4)
     start, stop = -highest - rule.decay, -lowest + np.log(rule.decay + 4)
     count = int(np.ceil((stop - start) / rule.step)) + 1
     if count > LARGEST_GRID:
@@ -111,7 +118,7 @@ def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Ru
 
 
 def smoothed(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], rule: Rule) -> Real:
-    """E exp(k (t+s) - e^{t+s}) on the grid t, for every order k: rows as in ``orders``.
+    """E exp(k (t+s) - e^{t+s}) on the grid t, for every order k: rows as in ``orders``, columns as in ``t``.
 
     For a wide Gaussian the nodes are laid on the grid itself, which turns the double sum into a convolution.
     """
@@ -137,6 +144,7 @@ def _correlate(values: Real, weights: Real) -> Real:
     if len(values) * len(weights) > 2**25:
         from scipy.signal import fftconvolve
 
+        # the Fourier transform leaves -1e-17 where the truth is 0, and logarithms follow
         far: Real = np.maximum(fftconvolve(values, weights, mode="valid"), 0.0)
         return far
     out: Real = np.correlate(values, weights, mode="valid")
@@ -149,6 +157,7 @@ def outer_bound(step: float) -> float:
     >>> outer_bound(0.25) < 5e-15 < outer_bound(0.3) < 5e-12
     True
     """
+    # |Gamma(2 + iw)|^2 = (1 + w^2) |Gamma(1 + iw)|^2 = (1 + w^2) pi w / sinh(pi w)
     w = 2 * np.pi * np.arange(1, 3) / step
     return float(2 * np.sum(np.sqrt((1 + w * w) * np.pi * w / np.sinh(np.pi * w))))
 
@@ -177,6 +186,7 @@ def head_moments(scores: Scores, head: int = 0, *, rule: Rule = FINE) -> HeadMom
     rows = counts @ pair - pair.diagonal() + square - mean
     residual = max(abs(float(total)), float(np.abs(rows).max()))
     inner = sum(count * inner_bound(law.sd(head), rule) for law, count in zip(laws, counts, strict=True))
+    # the last term: what lies beyond both ends of the grid
     lost = inner + outer_bound(rule.step) + 4 * np.exp(-rule.decay)
     bound = float(lost + residual + 64 * np.finfo(float).eps)
     return HeadMoments(mean, pair, square, bound)
@@ -191,6 +201,7 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
     summing to one.
     """
     t, v = (log_u_grid(scores.laws, scores.counts, k, rule) for k in (g, h))
+    # four tables of float64 for each law, 256 MB
     if len(t) * len(v) > 2**23:
         raise CouldNotFindOut("The scores of two heads spread too far for the double integral.")
     tables = [_bivariate(law, g, h, t, v, rule) for law in scores.laws]
@@ -198,11 +209,13 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
         count * np.log(np.maximum(table[0], 1e-300)) for count, table in zip(scores.counts, tables, strict=True)
     )
     product = rule.step**2 * np.exp(logs)
+    # P: neither head's kernel is weighted; G, Hh: that of head g, of head h; B: both
     P, G, Hh, B = (np.stack([table[k].ravel() for table in tables]) for k in range(4))
     P = np.maximum(P, 1e-300)
     flat = product.ravel()
     first_g, first_h, both = G / P, Hh / P, (B / P) @ flat
     pair = (first_g * flat) @ first_h.T
+    # all products of two weights sum to one: keys that differ, and each key with itself
     total = scores.counts @ pair @ scores.counts + scores.counts @ (both - pair.diagonal()) - 1
     pairs = zip(scores.laws, scores.counts, strict=True)
     inner = sum(count * (inner_bound(law.sd(g), rule) + inner_bound(law.sd(h), rule)) for law, count in pairs)
@@ -213,9 +226,12 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
 def _bivariate(law: KeyLaw, g: int, h: int, t: Real, v: Real, rule: Rule) -> list[Real]:
     """E K_a(t + s_g) K_b(v + s_h) on the grid t x v for (a, b) = (0,0), (1,0), (0,1), (1,1)."""
     sd = law.sd(g)
+    # s_h = mean + slope x + rest y, with x the standard normal of s_g and y one of its own
     slope = law.covariance[g, h] / sd if sd > 0 else 0.0
     rest = float(np.sqrt(max(law.covariance[h, h] - slope**2, 0.0)))
+    # a variance is known to 1e-16 of itself, so its root to 1e-8: below that, no second Gaussian
     rest = rest if rest > 1e-7 * law.sd(h) else 0.0
+    # s_g and the centre of s_h both move with x: nodes for the faster of the two
     x, weights = gaussian_nodes(max(sd, abs(slope)) if sd > 0 else 0.0, rule)
     out: list[Real] = [np.zeros((len(t), len(v))) for _ in range(4)]
     for chance, mean in zip(law.chances, law.means, strict=True):

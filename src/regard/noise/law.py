@@ -52,11 +52,13 @@ def weight_law(
 
 
 def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator) -> WeightLaw:
+    # with a single random score the pivot's closed form is exact, so both transforms leave it alone
     if scores.joint is None and scores.keys > 1:
         laws = [scores.laws[k] for k in scores.which]
         own, others = laws[key], grouped(laws[:key] + laws[key + 1 :])
         random = sum(bool(law.covariance.any()) or len(law.chances) > 1 for law in laws)
         try:
+            # the transform is weak where the key's own score is nearly fixed; there the odds themselves are transformed
             if random > 1 and max(law.sd(0) for law in laws) <= WIDEST and own.sd(0) < 0.1:
                 law = NarrowLaw(own, others)
                 law.above(0.5)  # where it is too rough it says so now, and the next method has its turn
@@ -72,8 +74,8 @@ def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | n
 class CountedLaw:
     """Finitely many outcomes of a weight, with their probabilities."""
 
-    weights: Real
-    chances: Real
+    weights: Real  # one per outcome
+    chances: Real  # one per outcome
     method: str = "enumeration"
 
     def above(self, share: float) -> Value:

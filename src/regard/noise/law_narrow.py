@@ -51,6 +51,7 @@ class NarrowLaw:
         for start in range(0, 2**18, 256):  # in blocks, until nothing is left of the transform
             # half-way points: the integrand has a limit at 0, but no value
             w = gap * (np.arange(start, start + 256) + 0.5)
+            # X holds the key's own term with a minus: the conjugate
             hat = np.conj(lognormal_transform(own, w, cut, order))
             for law, count in zip(others.laws, others.counts, strict=True):
                 hat = hat * lognormal_transform(law, w, cut, 0) ** int(count)

@@ -60,6 +60,7 @@ class PivotLaw:
         mine = self.rest[..., self.own]
         if self.rest.shape[-1] == 1:
             return mine + odds, 1
+        # e^pivot < e^{mine + odds} - (the others' sum): where they alone take too much, no room, and the limit is -inf
         gap = log_sum_exp(np.delete(self.rest, self.own, axis=-1)) - mine - odds
         room = np.where(gap < 0, -np.expm1(np.minimum(gap, 0.0)), 0.0)
         with np.errstate(divide="ignore"):
@@ -107,8 +108,10 @@ def pivot_law(
     pivot = _choose_pivot(joint, key)
     others = [k for k in range(n) if k != pivot]
     A = joint[np.ix_(others, others)]
+    # the pivot given the others: its mean moves by the regression, and the variance ``left`` remains
     regression = np.linalg.pinv(A, hermitian=True, rcond=1e-12) @ joint[others, pivot]
     left = float(joint[pivot, pivot] - joint[pivot, others] @ regression)
+    # the others determine the pivot: nothing to integrate out
     if left <= 1e-10 * max(float(joint[pivot, pivot]), 1e-300):
         return sampled_law(scores, key, log2, scrambles, generator)
     rest = _rest(grouped([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator)
@@ -125,6 +128,7 @@ def _choose_pivot(joint: Real, key: int) -> int:
     """
     ridge = 1e-12 * max(float(joint.diagonal().max()), 1e-300)
     precision = np.linalg.inv(joint + ridge * np.eye(len(joint))).diagonal()
+    # 16: the key's own score still varies by 1/4 or more once the others are known
     return key if precision[key] < 16 else int(np.argmin(precision))
 
 
@@ -137,10 +141,12 @@ class _Rest:
 def _rest(scores: Scores, log2: int, scrambles: int, generator: np.random.Generator) -> _Rest:
     sampler = Sampler(scores)
     normals, uniforms = sampler.dimensions
+    # the Gaussian noise alone, without means and magnitudes: the regression acts on that
     still = Scores(
         tuple(KeyLaw(np.ones(1), 0 * v.means[:1], v.covariance) for v in scores.laws), scores.which, scores.joint
     )
     quiet = scores.joint is None and not any(v.covariance.any() for v in scores.laws)
+    # nothing random is left beside the pivot: one point, and the law is a closed form
     if quiet and not uniforms:
         s = sampler(np.zeros((1, normals)), np.zeros((1, 0)))[:, 0]
         return _Rest(s[None], np.zeros_like(s)[None])

@@ -31,9 +31,9 @@ from regard.noise.values import ROUNDING, Value, logit, logits
 class Transform:
     """A logit known by its characteristic function at the frequencies (k + 1/2) * gap."""
 
-    frequencies: Real
-    values: np.ndarray
-    low: float
+    frequencies: Real  # F of them
+    values: np.ndarray  # F complex numbers
+    low: float  # beyond low and high nothing is left of the logit's law
     high: float
     left_out: float  # what the frequencies beyond the last may amount to
     rounding: float  # what rounding, amplified, may amount to
@@ -73,9 +73,11 @@ class Transform:
         return self._even_waves(self.values)
 
     def _even_waves(self, values: np.ndarray) -> tuple[Real, Real]:
+        # the shortest wave is 2 pi / the last frequency
         count = int((self.high - self.low) * 16 * self.frequencies[-1] / np.pi) + 32
         step = (self.high - self.low) / (count - 1)
         waves = even_waves(-self.low, -step, count, self.frequencies, values).real
+        # the first frequency is half the gap, so the weight of the sum is gap/pi
         return np.linspace(self.low, self.high, count), 2 * self.frequencies[0] / np.pi * waves
 
     def _sum(self, x: Real, values: np.ndarray) -> Real:
@@ -138,6 +140,7 @@ def transform(own: KeyLaw, others: Scores, tolerance: float) -> Transform:
     if len(w) * len(t) > 2**27:  # seconds of exponentials
         raise CouldNotFindOut("The scores spread too far for the transform.")
     hat = even_waves(gap / 2, gap, len(w), t, density)
+    # one exponent for division and damping: either alone would leave the range of float64
     factor = np.exp(loggamma(N) - loggamma(N + 1j * w) - (sd * w) ** 2 / 2)
     hat *= step * factor
     hat *= np.exp(1j * np.outer(w, own.means[:, 0])) @ own.chances
@@ -215,6 +218,7 @@ def _multiply(a: Real, b: Real) -> Real:
 
 
 def _power(a: Real, number: int) -> Real:
+    # by squaring: a hundred equal keys cost seven products
     result: Real | None = None
     while True:
         if number % 2:
@@ -260,6 +264,7 @@ class TransformLaw:
         a, b = (slope * float(f.density(np.array([logit(share)]))[0]) for f in (self.fine, self.coarse))
         inside = self.fine.low < logit(share) < self.fine.high
         return (
+            # the floor is per frequency, and a density adds them all up
             Value(max(a, 0.0), abs(a - b) + slope * self.fine.floor * self.fine.frequencies[-1])
             if inside
             else Value(0.0, slope * 1e-9)

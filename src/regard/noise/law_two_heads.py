@@ -78,6 +78,8 @@ class TwoHeadsLaw:
 def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Real]:
     """The step of the trapezoid rule, and its places v; at one half they are all logits of A themselves."""
     step = min(0.2, 1.5 / A.frequencies[-1], 1.5 / B.frequencies[-1]) / (1 if rough else 2)
+    # dx/dv is about e^v for small v: nothing is left of it at -45. The density of B cancels that factor by its 1/b:
+    # there the places go on as far as B's logits do
     low, high = -45.0 + min(B.low, -B.high, 0.0) * density, max(A.high, -A.low, 0.0) + 80.0
     low = min(low, A.low) if share == 0.5 else low
     return step, step * np.arange(int(low / step), int(high / step) + 1)

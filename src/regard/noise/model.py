@@ -76,6 +76,7 @@ class NoiseModel:
     joint: ArrayLike | None = None
 
     def __post_init__(self) -> None:
+        # first and alone: without keys no other part can be judged; all other mistakes are collected
         means = _matrix(self.means, "means")
         object.__setattr__(self, "means", means)
         wrong = [*_isotropic_mistakes(self), *_part_mistakes(self), *_covariance_mistakes(self)]

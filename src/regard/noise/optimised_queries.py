@@ -27,6 +27,8 @@ from regard.results import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# times 1 + trace, added to a covariance's diagonal: a singular one (two heads that see one direction of noise)
+# has no Cholesky factor with a slope
 JITTER = 1e-9
 
 
@@ -127,6 +129,7 @@ def _best_basins(ends: dict[str, tuple[float, Real]], most: int = 3) -> list[str
     """The starts that reached the lowest values, one for each value."""
     chosen: list[str] = []
     for name in sorted(ends, key=lambda name: ends[name][0]):
+        # descents that end within 1e-4 of each other are taken for the same basin
         if all(ends[name][0] > 1.0001 * ends[other][0] for other in chosen):
             chosen.append(name)
     return chosen[:most]
@@ -141,6 +144,7 @@ def _best(
     ends: dict[str, tuple[float, Real]],
     seed: int | np.random.Generator,
 ) -> OptimisedQueries:
+    # exact evaluation is what costs, so the unrefined ends stay out; the designed queries never do
     rivals = {name: Q for name, (_, Q) in ends.items() if name.endswith("refined")}
     rivals["designed"] = designed
     exact = {name: weight_moments(score_laws(model, Q), seed=seed) for name, Q in rivals.items()}
@@ -179,6 +183,7 @@ def best_designed(model: NoiseModel, heads: int, max_norm: float, V: Real, targe
     largest = max_norm / float(np.linalg.norm(base, axis=1).max()) if base.any() else 1.0
 
     def error(scale: float) -> float:
+        # fewer points than usual: only correlated keys need them, and here only the scale is at stake
         return sum(expected_error(weight_moments(score_laws(model, scale * base), points=2**10), V, target))
 
     grid = largest * np.linspace(1 / 24, 1.0, 24)
@@ -196,6 +201,7 @@ def _designed_starts(
 ) -> dict[str, Real]:
     base = designed_queries(model, heads, target)
     rest = [k for k in range(model.keys) if k not in target]
+    # half of the others' means: enough to lower their scores, and orthogonal means keep the targets' own
     away = base - model.means[rest].sum(axis=0) * 0.5 if rest else base
     return {
         "designed": designed,
@@ -208,6 +214,7 @@ def _random_starts(
     model: NoiseModel, heads: int, max_norm: float, starts: int, generator: np.random.Generator
 ) -> dict[str, Real]:
     mix = generator.standard_normal((starts, heads, model.keys))
+    # inside the ball, so that descent may leave in every direction
     sizes = generator.uniform(0.2, 0.9, starts)
     return {f"random {k}": _to_norm(mix[k] @ model.means, sizes[k] * max_norm) for k in range(starts)}
 
@@ -241,6 +248,7 @@ def _descend(surrogate: Surrogate, start: Real, max_norm: float) -> tuple[float,
     end = minimize(value, start.ravel() / max_norm, jac=True, method="SLSQP", constraints=[ball], options=options)
     Q = end.x.reshape(shape) if np.isfinite(end.x).all() else start / max_norm
     Q = max_norm * Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), 1.0)
+    # SLSQP may stop outside the ball or at a worse point: the start is then the better end
     reached, before = surrogate(Q)[0], surrogate(start)[0]
     return (reached, Q) if reached <= before else (before, start)
 
@@ -272,6 +280,7 @@ class Surrogate:
             self.lengths[:, k] = lengths[pick]
         for k in set(range(n)) - set(several):
             self.lengths[:, k] = model.magnitude(k)[0][0]
+        # keys that move together need one factor of all their scores; independent ones a small factor each
         self.full = model.full_covariance() if model.joint is not None else None
 
     def __call__(self, Q: Real) -> tuple[float, Real]:
@@ -286,6 +295,7 @@ class Surrogate:
         miss = alpha.mean(axis=1) @ self.values - self.goal
         error = float(np.mean(np.sum(miss**2, axis=1)))
         by_weight = 2 * (miss @ self.values.T) / (len(miss) * H)
+        # the softmax's Jacobian, diag(alpha) - alpha alpha^T, applied to the slope in the weights
         by_score = alpha * (by_weight[:, None] - np.sum(alpha * by_weight[:, None], axis=2, keepdims=True))
         slope = np.einsum("rhn,rn->hn", by_score, self.lengths) @ self.model.means
         flat = by_score.transpose(0, 2, 1).reshape(len(x), len(L), -1)

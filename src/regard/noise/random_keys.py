@@ -105,6 +105,7 @@ class Study(Result):
 def by_interest(result: Study) -> list[int]:
     """The target keys, then the others by their mean weight."""
     others = [k for k in range(len(result.weight_mean)) if k not in result.target]
+    # rounded, so that keys that are equal but for rounding keep their order on every machine
     return [*result.target, *sorted(others, key=lambda k: -round(float(result.weight_mean[k]), 9))]
 
 
@@ -186,7 +187,7 @@ def study(  # noqa: PLR0913 - a verb's options, each with a default
 
 
 def expected_error(moments: WeightMoments, values: Real, target: Sequence[int]) -> tuple[float, float]:
-    """E||c - target||^2 as (bias^2, variance)."""
+    """E||c - target||^2 as (bias^2, variance); values: n x v, one row per key."""
     mean, goal = moments.mean @ values, values[list(target)].mean(axis=0)
     variance = float(np.sum(values * (moments.covariance @ values)))
     return float(np.sum((mean - goal) ** 2)), max(variance, 0.0)  # rounding may leave -1e-16
@@ -223,6 +224,7 @@ def _shares(
     if n == 1:
         certain = np.ones((1, len(levels)))
         return _Shares(np.ones(1), np.zeros(1), ("one key",), certain, np.zeros_like(certain))
+    # with a joint covariance equal laws do not make keys alike: their correlations may differ
     groups = list(range(n)) if scores.joint is not None else list(scores.which)
     probability, accuracy, methods = np.zeros(n), np.zeros(n), [""] * n
     table, table_accuracy = np.zeros((n, len(levels))), np.zeros((n, len(levels)))

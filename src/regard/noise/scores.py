@@ -32,6 +32,7 @@ class KeyLaw:
     def heads_independent(self, g: int, h: int) -> bool:
         """Whether this key's scores in heads g and h are independent."""
         scale = self.sd(g) * self.sd(h)
+        # a random magnitude moves both heads' means at once: uncorrelated noise is then not enough
         varying = np.ptp(self.means, axis=0) > 0
         return bool(abs(self.covariance[g, h]) <= 1e-13 * scale and not (varying[g] and varying[h]))
 
@@ -44,7 +45,7 @@ class Scores:
     """
 
     laws: tuple[KeyLaw, ...]
-    which: np.ndarray
+    which: np.ndarray  # n numbers, the law of each key
     joint: Real | None = None
 
     @property
@@ -134,6 +135,7 @@ def _laws(model: NoiseModel, Q: Real) -> list[KeyLaw]:
     laws = []
     for key in range(model.keys):
         values, chances = model.magnitude(key)
+        # a length of probability 0 would make enumeration and mixtures larger for nothing
         kept = chances > 0
         means = np.outer(values[kept], Q @ model.means[key])
         laws.append(KeyLaw(chances[kept], means, _clean(model.score_covariance(Q, key))))
@@ -175,6 +177,7 @@ def grouped(laws: list[KeyLaw], joint: Real | None = None) -> Scores:
     rounded: dict[bytes, bytes] = {}
     for pattern, law in exact.items():
         parts = (law.chances, law.means / scale, law.covariance / scale**2)
+        # + 0.0 turns -0.0 into 0.0, which are equal but differ as bytes
         rounded[pattern] = b"|".join((np.round(part, 13) + 0.0).tobytes() for part in parts)
         distinct.setdefault(rounded[pattern], law)
     place = {key: number for number, key in enumerate(distinct)}

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from regard.array_types import Real
 
+# a few thousand roundings of numbers near 1, added to what a method says of its own accuracy
 ROUNDING = 1e-12
 
 

@@ -100,11 +100,17 @@ def integral_moments(scores: Scores) -> WeightMoments:
                 both, error = _expand(pair, same, which), max(error, estimate)
             total += both + both.T
     return WeightMoments(
-        mean=means.mean(axis=0), second=total / H**2, head_means=means, method="integral", accuracy=3 * error
+        # 3: a product of two heads' means carries the error of both, and a little
+        mean=means.mean(axis=0),
+        second=total / H**2,
+        head_means=means,
+        method="integral",
+        accuracy=3 * error,
     )
 
 
 def _expand(pair: Real, same: Real, which: np.ndarray) -> Real:
+    # from one row per law to one row per key: two keys of one law are still different keys, hence the diagonal
     full: Real = pair[np.ix_(which, which)]
     np.fill_diagonal(full, same[which])
     return full
@@ -146,6 +152,7 @@ def sampled_moments(
         raise InputError(f"draws must be at least 100 for an interval, not {draws}.")
     generator, sampler = seeded(seed), Sampler(scores)
     n, H = scores.keys, scores.heads
+    # fourth is E (w_i w_j)^2: with it the scatter of the second moments is known without keeping the draws
     heads, second, fourth = np.zeros((H, n)), np.zeros((n, n)), np.zeros((n, n))
     for size in chunks(draws, max(n * H, n * n), progress):
         weights = softmax(sampler.random(size, generator))

@@ -12,7 +12,7 @@ from regard.positions.turns import Phases
 from regard.progress import Progress
 
 LIMIT = (1 << 24) + 2  # as far as a search goes: float32 cannot tell 2^24 from 2^24 + 1
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: odd, so multiplying by it loses no bit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ def first_collision(table: Table, length: int, *, progress: Progress | None = No
     >>> first_collision(Table(2, "bfloat16", "native", "reference"), 1000).pair
     (256, 257)
     """
+    # most formats collide early: a short prefix first costs next to nothing
     length, size = min(length, LIMIT), min(length, 1 << 12)
     while True:
         left, in_doubt = _equal_so_far(table, size, progress)
@@ -68,6 +69,7 @@ def _add_pair(table: Table, i: int, left: Phases, prints: Phases, progress: Prog
 
 
 def _mix(prints: Phases, values: Float) -> None:
+    # each step can be undone, so two different numbers after equal prefixes never get the same fingerprint here
     prints ^= values.view(np.uint64)
     prints *= _SPREAD
     prints ^= prints >> np.uint64(29)
@@ -82,6 +84,7 @@ def _repeated(prints: Phases) -> Phases:
     39 bits left of the fingerprint let a few strays through, never lose an equal pair.
     """
     low = np.uint64((1 << 25) - 1)
+    # 25 bits hold every index below LIMIT
     keys = (prints & ~low) | np.arange(len(prints), dtype=np.uint64)
     keys.sort()
     same = (keys[1:] ^ keys[:-1]) <= low

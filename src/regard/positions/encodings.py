@@ -85,7 +85,7 @@ def rotate(vectors: npt.ArrayLike, at: npt.ArrayLike, *, base: float = 10000) ->
 
 
 def turn(x: Float, sines: Float, cosines: Float) -> Float:
-    """Each pair of every row of ``x`` turned by the angle with that sine and cosine."""
+    """Each pair of every row of ``x`` (n x d) turned by the angle with that sine and cosine (n x d/2 each)."""
     out = np.empty_like(x)
     out[:, 0::2] = x[:, 0::2] * cosines - x[:, 1::2] * sines
     out[:, 1::2] = x[:, 0::2] * sines + x[:, 1::2] * cosines

@@ -57,6 +57,7 @@ def in_format(table: Table, length: int, near: Nearest | None, progress: Progres
     spread = math.sqrt(table.dim) * unit_roundoff(table.format) * (1 + 1e-9)
     if near is not None and near.searched == length - 1 and near.low > spread:
         return _apart(table, length, near, spread, progress)
+    # comparing rows goes no farther than the proof has come: nothing is gained by it
     if near is not None and near.low > spread and LIMIT <= near.searched < length - 1:
         raise CouldNotFindOut(
             f"No two of the first {near.searched + 1:,} positions are equal, by their spacing in real arithmetic, "
@@ -142,5 +143,6 @@ def _best_of(table: Table, length: int, offsets: list[int], progress: Progress |
 def _rows_apart(table: Table, s: npt.NDArray[np.int64], t: int) -> Float:
     if t >= len(s):
         return table.rows(s + t) - table.rows(s)
+    # the two runs of rows overlap: computed once
     rows = table.rows(np.arange(s[0], s[-1] + t + 1))
     return rows[t:] - rows[:-t]

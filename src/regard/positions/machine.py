@@ -64,6 +64,7 @@ def round_to(values: npt.ArrayLike, format: str) -> Float:
 def _round_bfloat16(x: Float) -> Float:
     """In one step from float64: by way of float32 a number could be rounded twice."""
     bits = x.view(np.uint64)
+    # 45 of 52 fraction bits go: half of the last kept place is added, one less where that place is even (ties to even)
     bits += np.uint64((1 << 44) - 1) + ((bits >> np.uint64(45)) & np.uint64(1))
     bits &= np.uint64(~((1 << 45) - 1) & 0xFFFFFFFFFFFFFFFF)
     small = np.abs(x) < 2.0**-126  # float32's subnormals, on a grid of 2^-133
@@ -82,13 +83,13 @@ class Table:
     base: float = 10000
 
     def pair(self, i: int, positions: Phases) -> tuple[Float, Float, int]:
-        """Sines and cosines of pair i, and how many of them only rigorous balls could round."""
+        """Sines and cosines of pair i, one per position, and how many of them only rigorous balls could round."""
         parts = [self._chunk(i, positions[at : at + _CHUNK]) for at in range(0, len(positions), _CHUNK)]
         sines, cosines, hard = zip(*parts, strict=True)
         return np.concatenate(sines), np.concatenate(cosines), sum(hard)
 
     def rows(self, positions: npt.ArrayLike) -> Float:
-        """Whole rows, sine and cosine in turn."""
+        """Whole rows, positions x dim, sine and cosine in turn."""
         t = np.asarray(positions, dtype=np.uint64)
         pairs = (self.pair(i, t)[:2] for i in range(self.dim // 2))
         return np.stack([column for pair in pairs for column in pair], axis=1)
@@ -104,6 +105,7 @@ class Table:
             raise InputError(f"{work} ends at 65504, so position {int(t.max())} has no angle there: stay below.")
         if self.library == "reference":
             approximate = sine_cosine(_angle_phases(angle))
+            # 2^-51: the phase of a float angle is known to 2^-52 of a radian
             sine, cosine, hard = _correctly_rounded(approximate, 2.0**-51, angle, _of_float, work)
         else:
             (sine, cosine), hard = _by_library(angle, work, self.library), 0
@@ -153,8 +155,10 @@ def _correctly_rounded(
 ) -> tuple[Float, Float, int]:
     out, hard = [], 0
     for which, value in enumerate(approximate):
+        # sin 0 and cos 0 are exact; 1.01 is for computing the error itself in floats
         error = np.where(arguments == 0, 0, np.abs(value) * (RELATIVE * 1.01) + absolute)
         low, high = round_to(value - error, format), round_to(value + error, format)
+        # if both ends round to the same number, so does the truth between them
         doubtful = np.flatnonzero(low.view(np.uint64) != high.view(np.uint64))
         for j in doubtful:
             low[j] = _round_exactly(exact, which, arguments[j].item(), format)

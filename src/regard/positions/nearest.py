@@ -134,6 +134,7 @@ def _expand(scale: int, last: int, precision: int) -> list[int] | None:
 
 def _by_continued_fraction(dim: int, last: int, base: float) -> Nearest | None:
     ratio = round(base ** (2 / dim))
+    # whole numbers, so this is exact: a ratio that is only nearly whole proves nothing
     if ratio < 2 or ratio ** (dim // 2) != base:
         return None
     scale = ratio ** (dim // 2 - 1)
@@ -166,10 +167,12 @@ def _by_search(dim: int, last: int, base: float, effort: int, progress: Progress
         if spent > effort:
             break
         survivors, bounds, looked = block.survivors(start, limit)
+        # a block whose offsets all fail still costs two binary searches and the loop
         spent += looked + block.size // 1024
         for t, bound in zip(survivors.tolist(), bounds.tolist(), strict=True):
             if bound <= limit and _smaller(start + t, best, dim, base):
                 best = start + t
+                # the square of an upper end may round down
                 limit = distance(best, dim, base=base)[1] ** 2 * (1 + 1e-15)
                 records.append((best, _middle(best, dim, base)))
         searched = min(last, start + block.size - 1)
@@ -203,14 +206,17 @@ class _Block:
 
     def _first_pair(self, start: int, limit: float) -> list[Phases]:
         """Chunks of offsets that the first pair alone does not rule out: phases near 0, a slice or two."""
+        # the first pair adds at most 4 to D^2, so it rules nothing out
         if limit >= 4:
             slices = [slice(0, self.size)]
         else:
+            # 4 sin^2(pi f) <= limit solved for f, in units of 2^-64 of a turn, and wider than rounding could make it
             reach = math.ceil(math.asin(math.sqrt(limit) / 2) / math.pi * (1 + 1e-12) * 2.0**64) + 2 * SLACK
             offset = int(self.pairs[0].phase(np.zeros(1, dtype=np.uint64), start=start)[0])
             low, high = (-reach - offset) % 2**64, (reach - offset) % 2**64
             a, b = np.searchsorted(self.phases, np.array([low, high], dtype=np.uint64), side="left")
             b += int(np.searchsorted(self.phases[b:], np.uint64(high), side="right"))
+            # an interval around phase 0 wraps around, and is then two slices of the sorted phases
             slices = [slice(a, b)] if low <= high else [slice(0, b), slice(a, self.size)]
         return [
             self.order[at : min(at + _CHUNK, s.stop)] for s in slices for at in range(int(s.start), int(s.stop), _CHUNK)
@@ -221,6 +227,7 @@ class _Block:
         for pair in self.pairs:
             total += self.tight * _lower_bound(pair.phase(t, start=start))
             keep = total <= limit
+            # dropping offsets copies the rest: worth it once a fifth is gone
             if np.count_nonzero(keep) < 0.8 * len(t):
                 t, total = t[keep], total[keep]
                 if not len(t):
@@ -232,6 +239,7 @@ class _Block:
 def _lower_bound(phase: Phases) -> Float:
     """4 sin^2(pi f) from below, up to rounding; f the distance of the phase to the nearest whole turn."""
     away = np.minimum(phase, np.negative(phase)).astype(np.float64)
+    # a phase may be SLACK units too small; what converting it rounds is relative, and ``tight`` pays for that
     away -= SLACK + 1
     np.maximum(away, 0, out=away)
     away *= 2.0**-64
@@ -245,6 +253,7 @@ def _lower_bound(phase: Phases) -> Float:
 
 
 def _blocks(dim: int, last: int, base: float) -> Iterator[tuple[int, _Block]]:
+    # phases are sorted once per size: a million offsets share the order, shifted by the block's start
     size = min(1 << 20, 1 << (last + 1).bit_length())
     block = _Block([turns(i, dim, base) for i in range(dim // 2)], size)
     for start in range(0, last + 1, size):

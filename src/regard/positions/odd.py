@@ -70,6 +70,7 @@ def _longest(dim: int) -> int:
     """How many rows can all be compared."""
     if dim <= FLAT:
         return _TREE // dim
+    # bisection: can_hold is true up to some length and false from there on
     low, high = 2, 1 << 24
     while low < high - 1:
         middle = (low + high) // 2

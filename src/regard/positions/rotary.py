@@ -76,6 +76,7 @@ def differences(
     """
     rng = np.random.default_rng(seed)
     q, k = (_unit(rng.standard_normal((trials, dim))) for _ in range(2))
+    # 2^32: as far as phases reach
     ends = np.sort(rng.integers(0, min(length, 1 << 32), (2, trials)), axis=0).astype(np.uint64)
     turned = [turn(x, *_entries(dim, t, format, base)) for x, t in ((q, ends[0]), (k, ends[1]))]
     direct = turn(k, *_entries(dim, ends[1] - ends[0], "real", base))

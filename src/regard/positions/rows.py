@@ -10,6 +10,7 @@ from regard.array_types import Float, Whole
 from regard.progress import Progress
 
 Pair = tuple[int, int]
+# rows against all later ones: long enough for a fast product, short enough to keep the table of squares small
 _BLOCK = 256
 MANY, FLAT = 4096, 16  # more rows than this in at most so many dimensions: a k-d tree is far quicker
 
@@ -62,6 +63,7 @@ def _nearest_by_tree(table: Float) -> tuple[Pair, float]:
     least = float(tree.query(table, k=2)[0][:, 1].min())
     pairs = tree.query_pairs(least * (1 + 1e-9), output_type="ndarray")
     squares = ((table[pairs[:, 0]] - table[pairs[:, 1]]) ** 2).sum(axis=1)
+    # the last key counts first: the distance, then the smaller row, then the larger
     first = np.lexsort((pairs.max(axis=1), pairs.min(axis=1), squares))[0]
     s, t = sorted(int(i) for i in pairs[first])
     return (s, t), float(np.sqrt(squares[first]))
@@ -72,6 +74,7 @@ def _open_pairs(table: Float, progress: Progress | None) -> Iterator[tuple[Whole
     n, d = table.shape
     centred = table - table.mean(axis=0)  # smaller norms, smaller rounding error
     norms = (centred**2).sum(axis=1)
+    # 4 max ||a||^2 >= (||a|| + ||b||)^2, with twice the unit roundoff; 1e-300 for rows that are all equal
     slack = (d + 8) * 2.0**-52 * 4 * norms.max() + 1e-300
     smallest = np.inf
     for at in range(0, n - 1, _BLOCK):
@@ -79,6 +82,7 @@ def _open_pairs(table: Float, progress: Progress | None) -> Iterator[tuple[Whole
         squares = norms[rows, None] + norms[None, at:] - 2 * centred[rows] @ centred[at:].T
         squares[np.tril_indices(squares.shape[0], 0, squares.shape[1])] = np.inf
         smallest = min(smallest, float(squares.min()) + slack)
+        # the true least square is at most ``smallest``, so a pair whose lower end is above it cannot be the nearest
         s, t = np.nonzero(squares - slack <= smallest)
         yield s.astype(np.int64) + at, t.astype(np.int64) + at, squares[s, t] - slack
         if progress is not None:

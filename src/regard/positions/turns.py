@@ -72,6 +72,7 @@ def sine_cosine(phase: Phases) -> tuple[Float, Float]:
     >>> [round(float(v[0]), 12) for v in sine_cosine(np.array([1 << 61], dtype=np.uint64))]
     [0.707106781187, 0.707106781187]
     """
+    # the eighth turn added makes it the nearest quarter, not the one below
     quarter = (phase + np.uint64(1 << 61)) >> np.uint64(62)
     rest = (phase - (quarter << np.uint64(62))).view(np.int64)
     x = rest.astype(np.float64) * (2 * math.pi / 2.0**64)
@@ -79,6 +80,7 @@ def sine_cosine(phase: Phases) -> tuple[Float, Float]:
     sine, cosine = x * (1 + z * _horner(_SINE, z)), 1 + z * _horner(_COSINE, z)
     odd = (quarter & np.uint64(1)).astype(bool)
     first, second = np.where(odd, cosine, sine), np.where(odd, sine, cosine)
+    # bit 1 of the quarter moved onto the sign: sines are negative in quarters 2 and 3, cosines in 1 and 2
     first.view(np.uint64)[...] ^= (quarter & np.uint64(2)) << np.uint64(62)
     second.view(np.uint64)[...] ^= ((quarter + np.uint64(1)) & np.uint64(2)) << np.uint64(62)
     return first, second

@@ -26,7 +26,7 @@ from regard.rigor import exact
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DELICATE = 1e-5
+DELICATE = 1e-5  # sines and singular values below this cost float64 too many digits: exact arithmetic, if affordable
 USELESS = 1e-6  # errors of M A = A and M B = 0 from here on make M worthless
 SMALL = 6  # up to so many columns exact arithmetic costs nothing: M is then the true one, rounded once
 
@@ -135,6 +135,7 @@ def extract(A: npt.ArrayLike, B: npt.ArrayLike, *, tolerance: float | None = Non
         ranks = exact.rank(a), exact.rank(b), exact.rank(np.hstack([a, b]))
         if ranks[0] is not None and ranks[1] is not None and ranks[2] is not None:
             return _extract_exactly(a, b, (ranks[0], ranks[1]), ranks[2])
+    # four times the usual size * eps: three decompositions follow each other
     return _extract_by_tolerance(a, b, tolerance or max(*a.shape, *b.shape) * 2.0**-50)
 
 
@@ -156,6 +157,7 @@ def _extract_exactly(a: Float, b: Float, ranks: tuple[int, int], together: int) 
 def _extract_by_tolerance(a: Float, b: Float, tolerance: float) -> Extraction:
     ranks = (_rank(a, tolerance), _rank(b, tolerance))
     angles = _angles(a, b, ranks)
+    # the second: two spans with more dimensions than the space must meet, however the angles were rounded
     common = max(int((np.sin(angles) <= tolerance).sum()), sum(ranks) - len(a))
     if common:
         return _no(a, b, ranks, common, _rounded_witness(a, b, ranks), tolerance=tolerance)
@@ -173,6 +175,7 @@ def _yes(a: Float, b: Float, ranks: tuple[int, int], *, tolerance: float | None)
         _refuse_blurred(matrix, a, b)
     amplification = float(np.linalg.norm(matrix, 2))
     if delicate and len(angles):
+        # the matrix knows the smallest angle better than the bases, from which float64 has lost its digits
         angles[0] = np.arcsin(min(1.0, 1 / amplification))
     return Extraction(
         exists=True,
@@ -283,10 +286,12 @@ def _angles(a: Float, b: Float, ranks: tuple[int, int]) -> Float:
     if not min(ranks):
         return np.zeros(0)
     U, V = _basis(a, ranks[0]), _basis(b, ranks[1])
+    # V is the smaller span: as many sines as there are angles
     if ranks[0] < ranks[1]:
         U, V = V, U
     cosines = np.linalg.svd(U.T @ V, compute_uv=False)
     sines = np.linalg.svd(V - U @ (U.T @ V), compute_uv=False)[::-1]
+    # 0.7: each is taken on its side of 45 degrees, where its slope does not vanish
     return np.asarray(np.where(sines < 0.7, np.arcsin(np.clip(sines, 0, 1)), np.arccos(np.clip(cosines, 0, 1))))
 
 

@@ -67,12 +67,14 @@ def _recovers(extraction: Extraction, M: Float, a: Float, b: Float) -> bool:
     worst = max(np.abs(wrong_a).max(initial=0.0), np.abs(wrong_b).max(initial=0.0))
     norm = _norm(M)
     slack = 1e-12 * max(1.0, norm)  # rounding of the products themselves
+    # 1.001: the same sums in another order
     if worst > 1.001 * extraction.residual + slack or abs(norm - extraction.amplification) > 1e-6 * norm + 1e-12:
         return False
     if not _vanishes_off(M, np.hstack([unit_a, unit_b]), sum(extraction.ranks)):
         return False
     ranks = _visible_rank(unit_a), _visible_rank(unit_b)
     room = _reach(wrong_a, unit_a, ranks[0]) + _reach(wrong_b, unit_b, ranks[1])
+    # a common w would be at most room |w| long: below 1 there is none, and one half leaves place for rounding
     if ranks == extraction.ranks and room < 0.5:
         return True
     return extraction.tolerance is None and _counted(extraction.ranks, a, b)
@@ -130,6 +132,7 @@ def _counted_rank(matrix: Float) -> int:
         top = rows[rank]
         for i in range(rank + 1, len(rows)):
             factor = rows[i][column]
+            # the entries are minors of the matrix, so this division is exact, and they stay as short as minors are
             rows[i] = [(top[column] * x - factor * y) // previous for x, y in zip(rows[i], top, strict=True)]
         rank, previous = rank + 1, top[column]
     return rank

@@ -121,6 +121,7 @@ def symmetry(
     x = rng.standard_normal((length, dim)).astype(dtype)
     label = name or str(getattr(map, "__name__", type(map).__name__))
     tests, library, dtype = _tests(map, x, kind == "equivariant", label, rng)
+    # excess, permutation, gap, number of the test: the largest tuple is the answer, the same one on every run
     tried: list[tuple[float, tuple[int, ...], float, int]] = []
     for done, p in enumerate(_permutations(length, trials, rng)):
         # The first sample meets every permutation in every arithmetic, the others a few.
@@ -167,6 +168,7 @@ class _Test:
     def __init__(self, run: Map, x: Array, equivariant: bool, name: str, *, scale: float = 1.0) -> None:
         self.run, self.x, self.equivariant, self.scale = run, x, equivariant, scale
         self.z = run(x)
+        # threads may sum in another order from run to run: some last bits are no sign of dropout
         again = float(np.abs(run(x) - self.z).max(initial=0))
         if again > 1024 * np.finfo(x.dtype).eps * np.abs(self.z).max(initial=0):
             raise InputError(
@@ -209,6 +211,7 @@ def _tests(map: Any, x: Array, equivariant: bool, name: str, rng: np.random.Gene
         for scale in SCALES:
             test = _Test(arithmetic.run, scale * x, equivariant, name, scale=scale)
             tests.append(test.allow(noise_of_rows(arithmetic, scale * x, test.z)))
+    # scale 1 first: the tests that meet every permutation then have the same numbers in the short list and in the long
     return sorted(tests, key=lambda t: t.scale != 1), "torch", " and ".join(kinds)
 
 

@@ -84,6 +84,7 @@ def _shown(layer: Layer, Phi: Float, orders: list[tuple[int, ...]], m: int) -> t
     i, (x, y, M) = (m + 1) % len(Phi), _directions(layer)
     limits = [(Phi[np.argsort(order)[m]] - Phi[m]) @ layer.W_V @ M for order in orders]
     for doubling in range(DOUBLINGS):
+        # X + Phi is then 0 but for two rows, and X + P^T Phi is that plus E: nothing else is in the way of the limit
         t, X = 2.0**doubling, -Phi
         X[i] += t * x
         X[m] += t * y
@@ -118,6 +119,7 @@ def _directions(layer: Layer) -> tuple[Float, Float, Float]:
         except np.linalg.LinAlgError:
             raise InputError("W_V must be square and invertible: otherwise a layer need not see positions.") from None
         y = y / float(np.linalg.norm(y))
+        # how far the limit e M is from 0 at least, times how quickly row m takes the lead
         worth = float(np.linalg.svd(M, compute_uv=False)[-1] * np.linalg.norm(B @ y))
         if best is None or worth > best[0]:
             best = worth, y, M
@@ -133,6 +135,7 @@ def _candidates(layer: Layer, rng: np.random.Generator) -> list[Float]:
     if units != dim:
         return list(rng.standard_normal((DIRECTIONS, dim)))
     try:
+        # u W_1 = these numbers, all positive: every unit is active along u
         return list(np.linalg.solve(layer.W_1.T, 1 + rng.random((dim, DIRECTIONS))).T)
     except np.linalg.LinAlgError:
         raise InputError(
@@ -148,6 +151,7 @@ def enclosed_row(
     sums = [
         [[flint.arb(a) + flint.arb(b) for a, b in zip(X[j], Phi[p], strict=True)] for p in range(n)] for j in range(n)
     ]
+    # an order only chooses which n of these n^2 rows it has: their products with the weights serve all orders
     every = flint.arb_mat([sums[j][p] for j in range(n) for p in range(n)])  # row j n + p: x_j + phi_p
     places = [[int(p) for p in np.argsort(order)] for order in orders]
     own = flint.arb_mat([sums[row][place[row]] for place in places])

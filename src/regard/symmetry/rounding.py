@@ -34,11 +34,13 @@ def factor(length: int) -> float:
 
 def row_noise(map: Map, x: Array, *, rng: np.random.Generator) -> Float:
     """The noise of each row of map(x): root mean square over the row, at least that of the median row."""
+    # some 64 units in the last place: well above rounding of the input, so short that a smooth map is a polynomial
     fine = 2.0**-46 if x.dtype == np.float64 else 2.0**-18
     noise, size = _differences(map, x, fine, rng), np.sqrt(np.mean(map(x) ** 2))
     if x.dtype == np.float64 and np.sqrt(np.mean(noise**2)) < 2.0**-56 * size:
         # It does not feel a change near float64's own precision: it must be working in a coarser one.
         noise = _differences(map, x, 2.0**-18, rng)
+    # a row may come out exact by luck: it gets the median's noise
     rows = np.sqrt((noise.reshape(len(noise) if noise.ndim > 1 else 1, -1) ** 2).mean(axis=1))
     return np.asarray(np.maximum(rows, np.median(rows)), dtype=np.float64)
 

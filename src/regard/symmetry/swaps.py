@@ -13,6 +13,7 @@ from regard.progress import Progress
 
 Permutation = npt.NDArray[np.int64]
 Excess = Callable[[Permutation], npt.NDArray[np.float64]]  # per row: gap over tolerance
+# 45 rows and fewer
 _ALL = 1000  # so few swaps are tried one by one
 _ROUNDS, _TOP, _PARTNERS = 64, 8, 128
 

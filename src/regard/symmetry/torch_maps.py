@@ -43,6 +43,7 @@ def arithmetics(module: Any, checked: Callable[[Any], Map]) -> Iterator[Arithmet
     """The module's own type first, then the float64 copy, where it runs; ``checked`` makes a careful map of a call."""
     import torch
 
+    # copies, because a module may keep state from call to call
     own = _own_type(module)
     yield _arithmetic(str(own).removeprefix("torch."), copy.deepcopy(module), own, checked, widen=False)
     if own is not torch.float64:
@@ -78,6 +79,7 @@ def _own_type(module: Any) -> Any:
 
     counts: dict[Any, int] = {}
     for p in module.parameters():
+        # 8-bit floats only store weights; no module computes in them
         if p.is_floating_point() and p.element_size() > 1:
             counts[p.dtype] = counts.get(p.dtype, 0) + p.numel()
     return max(counts, key=lambda d: counts[d]) if counts else torch.float32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import sys
 import types
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from places import DATA, DOCS
+from places import DATA
 from regard.errors import InputError
 from regard.translator.data.corpus import Pairs, clean, fingerprint, load_corpus, read_pairs
 
@@ -386,14 +385,6 @@ def test_a_saved_dataset_has_no_revisions(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "dataset_dict.json").write_text("{}")
     with pytest.raises(InputError, match="has no revisions; leave @v1 out"):
         load_corpus(f"hf:{tmp_path}@v1")
-
-
-def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = DOCS / "translator-data.md"
-    monkeypatch.chdir(tmp_path)
-    failed, tried = doctest.testfile(str(guide), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert failed == 0
-    assert tried > 15
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from regard.cli import main
 from regard.errors import InputError
 from regard.files import create_folder
 from regard.translator.data.batches import Batch
@@ -299,34 +298,24 @@ def test_a_write_that_fails_leaves_the_old_export(run, tmp_path, monkeypatch):
     assert run.translate(["ein hund"], engine=str(tmp_path / "there")).target
 
 
-def regard(monkeypatch, capsys, *words: object) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["regard", "translator", *map(str, words)])
-    with pytest.raises(SystemExit) as left:
-        main()
-    out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
-
-
-def test_the_command_line(run, toy, tmp_path, monkeypatch, capsys):
+def test_the_command_line(run, toy, tmp_path, monkeypatch, regard):
     shutil.copytree(run.folder, tmp_path / "run", ignore=shutil.ignore_patterns("ctranslate2*"))
     monkeypatch.chdir(tmp_path)
-    code, _, err = regard(monkeypatch, capsys, "translate", "run", toy / "test.de", "--engine", "ctranslate2")
+    code, _, err = regard("translator", "translate", "run", toy / "test.de", "--engine", "ctranslate2")
     assert code == 2
     assert err == "regard: run is not exported yet; first: regard translator export run --to ctranslate2\n"
-    code, out, _ = regard(monkeypatch, capsys, "export", "run", "--to", "ctranslate2")
+    code, out, _ = regard("translator", "export", "run", "--to", "ctranslate2")
     assert code == 0
     assert "Use it: regard translator translate run --engine ctranslate2" in out
-    _, eager, _ = regard(monkeypatch, capsys, "translate", "run", toy / "test.de", "--beam", 3)
-    code, engine, _ = regard(
-        monkeypatch, capsys, "translate", "run", toy / "test.de", "--beam", 3, "--engine", "ctranslate2"
-    )
+    _, eager, _ = regard("translator", "translate", "run", toy / "test.de", "--beam", 3)
+    code, engine, _ = regard("translator", "translate", "run", toy / "test.de", "--beam", 3, "--engine", "ctranslate2")
     assert (code, engine) == (0, eager)
-    code, out, _ = regard(monkeypatch, capsys, "score", "run", "--engine", "ctranslate2", "--json")
+    code, out, _ = regard("translator", "score", "run", "--engine", "ctranslate2", "--json")
     assert code == 0
     assert json.loads(out)["engine"] == "ctranslate2"
-    code, out, _ = regard(monkeypatch, capsys, "export", "run", "--quantization", "int8", "--out", "int8", "--json")
+    code, out, _ = regard("translator", "export", "run", "--quantization", "int8", "--out", "int8", "--json")
     assert json.loads(out)["quantization"] == "int8"
-    code, _, err = regard(monkeypatch, capsys, "export", "run", "--quantization", "int3")
+    code, _, err = regard("translator", "export", "run", "--quantization", "int3")
     assert (code, err) == (2, "regard: quantization must be one of float32, int8, not 'int3'.\n")
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from regard.cli import main
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, table
 from regard.translator.models.encoder import VectorOutput, build_model
@@ -202,7 +200,7 @@ def test_a_run_stopped_anywhere_ends_with_the_same_bits(data, tmp_path, step):
         assert same(weights(tmp_path / "whole", name), weights(tmp_path / "stopped", name))
 
 
-def test_it_learns_and_everything_else_works_for_it_unchanged(tmp_path, monkeypatch, capsys):
+def test_it_learns_and_everything_else_works_for_it_unchanged(tmp_path, regard):
     data = write_corpus(tmp_path / "more", 400)
     settings = tiny(data, *GOOD, "epochs=8", "dropout=0.0", "smoothing=0.0", "average=0.95")
     result = train(settings, tmp_path / "run")
@@ -218,12 +216,8 @@ def test_it_learns_and_everything_else_works_for_it_unchanged(tmp_path, monkeypa
     assert scored.all.bleu > 50
     report([tmp_path / "run"], tmp_path / "report.html")
     assert "Attention" in (tmp_path / "report.html").read_text()
-    monkeypatch.setattr(
-        sys, "argv", ["regard", "translator", "translate", str(tmp_path / "run"), "ein hund", "--beam", "3"]
-    )
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert (left.value.code or 0, capsys.readouterr().out) == (0, "a dog\n")
+    code, out, _ = regard("translator", "translate", tmp_path / "run", "ein hund", "--beam", 3)
+    assert (code, out) == (0, "a dog\n")
 
 
 def test_a_report_names_every_layer_and_says_what_its_numbers_count(data, tmp_path):

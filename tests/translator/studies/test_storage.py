@@ -22,7 +22,6 @@ import processes
 from database import PASSWORD, free_port, serving
 from processes import PATIENCE, wait_until
 from regard import files
-from regard.cli import main
 from regard.errors import InputError
 from regard.translator.runs.files import read_json
 from regard.translator.studies import postgres, tuning
@@ -378,7 +377,7 @@ def test_without_its_driver(tmp_path, monkeypatch):
         open_storage(tmp_path, "postgresql://ann@db/x")
 
 
-def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, capsys):
+def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, regard):
     """Nobody listens; somebody listens and says nothing. Exit code 2, one sentence, soon."""
     pytest.importorskip("psycopg", reason="needs psycopg: pip install 'regard[postgres]'")
     folder, _ = base
@@ -386,13 +385,10 @@ def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (free_port(), silent.getsockname()[1]):
             storage = f"postgresql://ann:{PASSWORD}@127.0.0.1:{port}/x"
-            words = ["tune", folder / "settings.toml", "--space", folder / "space.toml", "--storage", storage]
-            monkeypatch.setattr(sys, "argv", ["regard", "translator", *map(str, words), "--out", str(tmp_path / "s")])
+            words = [folder / "settings.toml", "--space", folder / "space.toml", "--storage", storage]
             start = time.monotonic()
-            with pytest.raises(SystemExit) as left:
-                main()
-            out, err = capsys.readouterr()
-            assert (left.value.code, out) == (2, "")
+            code, out, err = regard("translator", "tune", *words, "--out", tmp_path / "s")
+            assert (code, out) == (2, "")
             assert time.monotonic() - start < PATIENCE  # without a limit of its own, a silent server is waited for
             assert f"The storage postgresql://ann@127.0.0.1:{port}/x does not answer (" in err
             assert PASSWORD not in err

@@ -96,6 +96,7 @@ class Keeper:
     def __init__(self, start: Start, *, memory: int, seconds: float) -> None:
         self.said = ""
         self.group = MemoryGroup(memory + OWN_MEMORY)
+        # messages, not a stream: each arrives whole, together with the ends of the pipes that belong to it
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -166,6 +167,7 @@ class Kept:
                 pipe.close()
             raise
         finally:
+            # ours must be the only open ends, or nobody would notice that the other side has closed its own
             for end in theirs:
                 os.close(end)
 

@@ -90,6 +90,7 @@ class Runner:
         self.lines = Lines(self.process.pipes)
         try:
             self._begun(start)
+        # also when a person interrupts: nothing of theirs is left running
         except BaseException:
             self.__exit__()
             raise
@@ -151,6 +152,7 @@ class Runner:
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
         """
+        # what lies in the pipe before a question was asked is not an answer to it
         if self.lines.early():
             self._kill()
             raise self._meddled()
@@ -166,6 +168,7 @@ class Runner:
             raise self._meddled()
         with self.clock.running():
             line, allowed = _line({**question, "most": most}), self.clock.left()
+            # base64 makes four bytes out of three
             reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
         if "raised" in reply:
             raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")

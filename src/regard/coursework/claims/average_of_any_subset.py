@@ -32,6 +32,7 @@ def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
         return holds("proof", "All keys: q = 0 gives each exactly 1/n.")
     T = math.log((n - s) / eps)
     with balls.precise():
+        # a hair beyond T, since at T the two sides are equal and no enclosure can tell
         total = balls.rest(balls.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
         if not total < balls.ball(eps):
             return not_refuted(1, "The enclosure did not confirm the proof.")

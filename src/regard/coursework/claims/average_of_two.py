@@ -32,6 +32,7 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
         scale = balls.ball(T * (1 + 1e-12) + 1e-12)
         a, b = scale, scale * (1 - balls.ball(tilt))
+        # the lesser of the two scores decides, so it counts as a rival of the greater
         low, high = (a, b) if tilt > 0 else (b, a)
         total = balls.rest(high, [(1, low), (n - 2, 0)])
         enough = bool(total < 1 + balls.ball(eps)) or (n == 2 and tilt == 0)
@@ -67,6 +68,7 @@ def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
         middle = (values[0] + values[1]) / 2
         off = np.linalg.norm(attend(T * (keys[0] + (1 - tilt) * keys[1]), keys, values).output - middle)
         others = np.linalg.norm(values[2:] - middle, axis=1).max() if few > 2 else 0.0
+        # 1e-14 is for the rounding of the output, 1e-300 for n = 2, where the bound is 0
         most = max(most, float((off - 1e-14) / (eps / (2 + eps) * others + 1e-300)))
     if most > 1:
         return refuted(

@@ -30,7 +30,7 @@ from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
-SMALLEST = 1e-12
+SMALLEST = 1e-12  # eps for which the solver's answer takes moments
 
 
 def needed(n: float, eps: float) -> float:
@@ -42,6 +42,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     budget = factor * math.log(n / eps)
     if needed(n, eps) > max(budget, 0.0) * (1 + 1e-12) or budget < 0:
         return _broken(n, eps, factor)
+    # the statement is about every n and eps, so others than these may refute it
     worst = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
     if worst.value > 1 + 1e-12:
         return _broken(int(worst.at["n"]), worst.at["eps"], factor)
@@ -55,6 +56,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if factor < math.sqrt(2):
         return not_refuted(worst.tries, "The adversary found nothing at this n and eps.", tightness=tight)
     with sharp(n, eps):
+        # the score of either key under a query of the budget's norm along their bisector
         length = (balls.ball(n) / balls.ball(eps)).log() * balls.ball(factor) / balls.ball(2).sqrt()
         others = balls.rest(length, [(n - 2, 0)])
         if not (others < balls.ball(eps)):

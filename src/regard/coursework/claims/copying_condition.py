@@ -139,6 +139,7 @@ def always_enough(instance: Instance, margin: float) -> Ruling:
     with balls.precise():
         total = balls.rest(0, [(n - 1, -balls.ball(margin))])
         known = total.is_finite()  # a margin of -1e300 overflows even a ball
+        # the upper end: a doubt that the enclosure leaves is decided for the answer
         room = balls.above(1 + balls.ball(SLACK) - total / balls.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
     has, needs = told_apart(weight, 1 / (1 + eps))

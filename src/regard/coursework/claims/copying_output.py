@@ -21,6 +21,7 @@ TRIALS = 300
 def _worst(n: int, eps: float, diameter: float) -> float:
     """The largest ||c - v_j|| over random values within ``diameter`` of v_j and over the extreme case."""
     rng, few = np.random.default_rng(0), min(n, 50)
+    # key 0 gets exactly 1/(1+eps), the least that the statement allows
     scores = np.append(np.log((few - 1) / eps) if few > 1 else 0.0, np.zeros(few - 1))
     worst = 0.0
     for trial in range(TRIALS):
@@ -29,6 +30,7 @@ def _worst(n: int, eps: float, diameter: float) -> float:
             v[1:] = v[1]  # all others at one place: the extreme case
         away = v[1:] - v[0]
         sizes = np.linalg.norm(away, axis=1, keepdims=True)
+        # every value at the full distance, or only the farthest
         v[1:] = v[0] + diameter * away / (sizes if trial % 2 else sizes.max())
         worst = max(worst, float(np.linalg.norm(attend([1.0], scores[:, None], v).output - v[0])))
     return worst

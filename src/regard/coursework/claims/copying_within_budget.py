@@ -29,6 +29,7 @@ def allowed(keys: Float) -> Float:
     along = keys[1:] @ keys[0]
     across = keys[1:] - along[:, None] * keys[0]
     across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
+    # pulled back along the sphere to 60 degrees, where the distance of two unit vectors is 1
     keys[1:] = np.where(along[:, None] > 0.5, 0.5 * keys[0] + HALF_ROOT * across, keys[1:])
     return keys
 
@@ -59,6 +60,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         return _broken(n, eps, factor)
     if n == 1:
         return holds("proof", "One key always gets all the attention; q = 0 is enough.")
+    # a handful of keys shows the worst case already, and the solver answers them at once
     few, hit = min(n, 5), attacked(n, eps)
     hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
     if hardest.value > 1 + 1e-12:

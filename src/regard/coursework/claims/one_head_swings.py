@@ -40,6 +40,7 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     with balls.precise():
         most = balls.above(normal(-balls.ball(9).log() / balls.ball(sd)))
     region = (
+        # 0.6745 = Phi^-1(3/4): a logit beyond ln 18 (or ln 9) in a quarter of the draws
         f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
         f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"
     )

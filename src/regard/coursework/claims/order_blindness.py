@@ -49,6 +49,7 @@ def _whole(rng: np.random.Generator, rows: int, columns: int, *, even: bool = Fa
 
 def exactly(*, causal: int, seed: int) -> Verdict:
     rng = np.random.default_rng(seed)
+    # W_Q even: scores over sqrt(4) are then whole, and 3^s is a fraction
     W = [_whole(rng, WIDTH, WIDTH, even=k == 0) for k in range(3)] + [_whole(rng, WIDTH, 5), _whole(rng, 5, WIDTH)]
     b_1, b_2, X = _whole(rng, 1, 5)[0], _whole(rng, 1, WIDTH)[0], _whole(rng, SIZE, WIDTH)
 

@@ -166,6 +166,7 @@ def _named(rows: Any, slack: Any) -> str:
 
     known = [(one.said, sinusoids(one.value, *rows.shape)) for one in FORMULAS]
     known.append(("positions counted from 1", sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:]))
+    # twice the slack: the known tables are rounded as well
     names = [said for said, table in known if (np.abs(rows - table) <= 2 * slack).all()]
     if not names:
         return ""

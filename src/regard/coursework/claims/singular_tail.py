@@ -20,6 +20,7 @@ def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
     for _ in range(steps):
         matrix = matrix / np.linalg.norm(matrix)
         u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        # values that are nearly sigma_k rise with it: alone it would only change places with them
         gradient = sum(
             (np.outer(u[:, i], vt[i]) for i in range(k) if s[i] < s[k - 1] * (1 + 1e-3)), np.zeros(matrix.shape)
         )

@@ -27,6 +27,7 @@ CONDITION = (
     "a T^2 -> 0 while T - ln n -> infinity: "
     "E||c - (v_a+v_b)/2||^2 <= (sqrt(a T^2/2) + 2 sqrt(((n-2)/2) e^(-T + 3aT^2/2)))^2"
 )
+# (a, T) from where the bound is nearly attained to where it says little
 POINTS = ((1e-8, 8.0), (1e-6, 20.0), (1e-4, 5.0), (1e-3, 10.0), (1e-2, 3.0))
 
 
@@ -150,6 +151,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
 
 def noisy_keys(latent: Any, *, n: int, extra: int, error: float, part: float) -> Instance:
     """Noise of which our bound proves that some T allows it: a T^2/2 is at most a quarter of the error."""
+    # then the bound's two terms are at most sqrt(error)/2 each; a has few digits, as a person would write it
     T = math.log(8 * max(n - 2, 1) / error)
     iso = float(f"{part * error / (2 * T**2):.3g}")
     return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})

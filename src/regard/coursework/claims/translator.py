@@ -69,13 +69,14 @@ def probabilities(*, seed: int) -> Verdict:
     try:
         import torch
 
+        from regard.translator.data.vocabulary import FIRST_WORD
         from regard.translator.models.encoder import build_model
         from regard.translator.runs.settings import Settings
     except ImportError:
         return undecided(NO_TORCH, WHY_NO_TORCH)
     model = build_model(Settings().with_changes([*SIZES, f"seed={seed}"]), WORDS, WORDS).eval()
     draw = torch.Generator().manual_seed(seed)
-    source = torch.randint(4, WORDS, (20, 13), generator=draw)
+    source = torch.randint(FIRST_WORD, WORDS, (20, 13), generator=draw)
     with torch.no_grad():
         said = torch.softmax(model(source), dim=-1)
     off = float((said.sum(dim=-1) - 1).abs().max())

@@ -44,6 +44,7 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
             f"draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
             region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
             "every "
+            # 2.3263 = Phi^-1(0.99)
             f"draw but 1 % only where spread + 2a <= {1 / 2.3263**2:.4g}",
             correction="c_1 stays at v_a with probability 1 - Phi(-1/sqrt(spread)) in the limit a -> 0, T -> infinity: "
             "92.135 % for spread 1/2. "

@@ -60,6 +60,7 @@ def last_positive_gap() -> float:
 
 
 def positive_in_float64(*, n: int, spread: float) -> Verdict:
+    # e^-744 is the last power whose quotient by a sum of up to n stays a positive float64
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
         return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
@@ -151,6 +152,7 @@ def distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruling:
     ours, total = _floats(instance.given["scores"]), float(weights.sum())
     if abs(total - 1) > 1e-9:
         return Ruling(room=-abs(total - 1), said=f"the weights sum to {told_apart(total, 1.0)[0]}, not to 1")
+    # relative, but for weights near the end of float64, which no softmax owes any digit
     off = np.abs(weights - ours) / (ours + 1e-290)
     i = int(np.argmax(off))
     yours, right = told_apart(weights[i], ours[i])

@@ -61,9 +61,9 @@ class Batch:
 class Encoded:
     """A split as two tables of ids; ``kept`` says which of its pairs were short enough."""
 
-    source: Tensor  # int32
+    source: Tensor  # (pairs, longest), int32: half the memory, and made long batch by batch
     target: Tensor
-    source_lengths: Whole
+    source_lengths: Whole  # one per pair, markers included, as the next
     target_lengths: Whole
     kept: list[int]
 
@@ -136,6 +136,7 @@ def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, t
     batches of as many source tokens as ``size`` average sentences have, then shuffles the batches. With ``tokens`` a
     batch has about so many target tokens instead: see :func:`_like_lengths`.
     """
+    # not a generator that goes on from epoch to epoch: a resumed run would have to replay it
     draw = np.random.default_rng([seed, epoch])
     order = draw.permutation(len(encoded))
     if batching == "mixed":
@@ -159,6 +160,7 @@ def _like_lengths(encoded: Encoded, order: Whole, tokens: int) -> list[Whole]:
     by_length = order[np.argsort(encoded.source_lengths[order], kind="stable")]
     batches: list[Whole] = []
     group: list[int] = []
+    # the last row of every length; no length is 0, so the appended 0 ends the last one too
     ends = np.flatnonzero(np.diff(encoded.source_lengths[by_length], append=0))
     for part in np.split(by_length, ends[:-1] + 1):
         group += part.tolist()

@@ -94,6 +94,7 @@ def fresh_pairs(count: int) -> Pairs:
 @lru_cache(maxsize=2)
 def _read(part: str) -> Pairs:
     """One part of the file, German to English."""
+    # without the header, and without what follows the last line feed
     rows = [line.split("\t") for line in _text().split("\n")[1:-1]]
     chosen = [row for row in rows if row[0] == part]
     return Pairs(

@@ -167,6 +167,7 @@ def _hold_out(splits: SourceSplits, seed: int) -> None:
     if not splits.divisible:
         return
     pairs = splits.splits[TRAIN]
+    # sorted, since a set has another order in every process
     sources = sorted({clean(s) for s in pairs.source} - {""})
     if len(sources) < 3:
         raise InputError(f"One table needs 3 different source sentences or more to be split, not {len(sources)}.")
@@ -193,6 +194,7 @@ def _cleaned(
     for name in (n for n in (TRAIN, VALIDATION, TEST) if n in splits):
         pairs = splits[name]
         tidy = Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target], pairs.labels)
+        # cleaned first: a side of invisible characters alone is empty too
         full = _kept(tidy, lambda s, t: bool(s and t))
         short = full if maximum_tokens is None or name not in filtered else _kept(full, _short_enough(maximum_tokens))
         kept[name], dropped[name] = short, (len(pairs) - len(full), len(full) - len(short))

@@ -42,10 +42,12 @@ class PieceDropout:
         self.encoded, self.longest = encoded, longest
         split = [vocabulary.split(sentence) for sentence in sentences]
         numbers = {word: number for number, word in enumerate(dict.fromkeys(w for words in split for w in words))}
+        # flat over all sentences: the number of each word, and the sentence it stands in
         self._words: Ints = np.array([numbers[word] for words in split for word in words])
         self._rows: Ints = np.repeat(np.arange(len(split)), [len(words) for words in split])
         merges = vocabulary.merge_ids
         cuts = [cut for word in numbers for cut in _cuts(word, vocabulary.characters(word), merges, share)]
+        # flat over all words: cut c of word w is number w (DRAWS + 1) + c, and c = DRAWS is the undisturbed one
         self._pieces: Ints = np.array([piece for cut in cuts for piece in cut])
         self._lengths: Ints = np.array([len(cut) for cut in cuts])
 
@@ -63,7 +65,7 @@ class PieceDropout:
         count, long = len(self.encoded), self._lengths[cut]
         each = np.bincount(self._rows, long, count).astype(np.int64)
         inside = np.arange(long.sum()) - np.repeat(np.cumsum(long) - long, long)  # 0, 1, ... within every word
-        starts = np.cumsum(self._lengths) - self._lengths
+        starts = np.cumsum(self._lengths) - self._lengths  # where each cut begins among the pieces
         row = np.repeat(self._rows, long)
         place = np.arange(len(row)) - (np.cumsum(each) - each)[row] + 1
         ids = np.full((count, int(each.max()) + 2), PAD, dtype=np.int32)

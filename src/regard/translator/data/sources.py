@@ -234,6 +234,7 @@ def parse_dataset(text: str) -> Dataset:
     Dataset(name='bentrevett/multi30k', configuration=None, revision=None)
     """
     whole = text.removeprefix("hf:")
+    # a folder's name may have an @ in it
     words, at, revision = (whole, "", "") if Path(whole).is_dir() else whole.partition("@")
     name, colon, configuration = words.partition(":")
     if not name:

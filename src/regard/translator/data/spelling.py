@@ -22,7 +22,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, Vocabulary
+from regard.translator.data.vocabulary import FIRST_WORD, UNK, BPEVocabulary, Vocabulary
 
 _CHARACTERS = sys.maxunicode + 1
 
@@ -51,13 +51,13 @@ class Speller:
 
 def speller(vocabulary: Vocabulary) -> Speller:
     """The speller of a vocabulary: it knows the characters of its words, markers left out."""
-    return Speller(vocabulary.words[len(MARKERS) :])
+    return Speller(vocabulary.words[FIRST_WORD:])
 
 
 def unknown_words(sentence: str, vocabulary: Vocabulary) -> list[str]:
     """What stands behind each <unk> of a sentence: words, or single characters for a vocabulary of pieces.
 
-    >>> from regard.translator.data.vocabulary import WordVocabulary
+    >>> from regard.translator.data.vocabulary import MARKERS, WordVocabulary
     >>> unknown_words("Der Hund bellt laut.", WordVocabulary([*MARKERS, "der", "hund", "."]))
     ['bellt', 'laut']
     """

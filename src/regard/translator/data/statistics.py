@@ -102,6 +102,7 @@ def find_leaks(splits: Mapping[str, Pairs]) -> list[Leak]:
         pairs = set(zip(splits[first].source, splits[first].target, strict=True))
         for second in names[i + 1 :]:
             other = splits[second]
+            # in the order of the text, so that the examples are the same in every process
             shared = list(dict.fromkeys(s for s in other.source if s in sources))
             same = len({p for p in zip(other.source, other.target, strict=True) if p in pairs})
             if shared:

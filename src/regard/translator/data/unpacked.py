@@ -17,6 +17,7 @@ from typing import IO
 from regard.errors import InputError
 from regard.files import open_file
 
+# so much a packed file may grow, plus so many times its own size
 HARMLESS, FOLD = 1 << 26, 100
 PIECE = 1 << 20  # bytes that are read at once
 
@@ -34,6 +35,7 @@ class Unpacked:
 
     def line(self, *, longest: int) -> bytes:
         """The next line with its end, nothing after the last; one of more than ``longest`` bytes is refused."""
+        # one byte more than allowed tells a line that is too long from one that just fits
         line = self._counted(self._stream.readline(longest + 1))
         if len(line) > longest:
             raise InputError(f"{self.path} has a line of more than {longest:,} bytes; it is no text file of this kind.")

@@ -157,6 +157,7 @@ def _header(line: bytes, stream: Unpacked) -> tuple[int, int] | None:
     fields = line.split()
     if len(fields) != 2 or not all(f.isdigit() for f in fields):
         return None
+    # Python refuses to read numbers of thousands of digits: any that long is too large anyway
     count, width = (int(f) if len(f) < 16 else 10**16 for f in fields)
     if width > _WIDEST or count * (2 * width + 1) > stream.size:  # a number is at least a blank and a digit
         raise InputError(
@@ -202,6 +203,7 @@ def _fields(path: Path, line: bytes, number: int, width: int | None, promised: b
     """The word and its numbers; a word may contain blanks, as a few of GloVe's do, but no numbers after the first."""
     fields = line.rstrip(b"\r\n ").split(b" ")
     width = len(fields) - 1 if width is None else width
+    # numbers are counted from the end, so what is left in front is the word, blanks included
     uneven = len(fields) - 1 < width or any(_is_number(f) for f in fields[1:-width]) if width else True
     if uneven:
         rule = f"its header says {width}" if promised else f"the lines before have {width}"
@@ -259,6 +261,7 @@ def _binary_word(path: Path, stream: Unpacked, number: int, count: int) -> bytes
     while (byte := stream.read(1)) != b" ":
         if not byte:
             raise InputError(f"{path} ends after {number} of the {count} words its header says; copy it again.")
+        # some tools end a record with a line feed, which the next word must not begin with
         if byte != b"\n" or name:
             name += byte
         if len(name) > _LONGEST_WORD:

@@ -19,6 +19,7 @@ from regard.extras import require
 
 PAD, UNK, SOS, EOS = 0, 1, 2, 3
 MARKERS = ("<pad>", "<unk>", "<sos>", "<eos>")
+FIRST_WORD = len(MARKERS)  # ids from here on are words
 
 _LETTER = r"[\w\u0300-\u036f]"  # NFC leaves a few marks uncombined; they belong to their letter
 _WORD = re.compile(
@@ -117,7 +118,7 @@ class WordVocabulary:
                 f"No word occurs {minimum_frequency} times or more in the {len(counts)} words of the training text; "
                 "give more text or a lower minimum frequency."
             )
-        return cls([*MARKERS, *(kept if size is None else kept[: size - len(MARKERS)])], lowercase=lowercase)
+        return cls([*MARKERS, *(kept if size is None else kept[: size - FIRST_WORD])], lowercase=lowercase)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -184,7 +185,7 @@ class BPEVocabulary:
 
         texts = [_plain(s, lowercase) for s in sentences]
         alphabet = {c for text in texts for c in text if not c.isspace()} | {_SPACE}
-        smallest = len(alphabet) + len(MARKERS)
+        smallest = len(alphabet) + FIRST_WORD
         if size < smallest:
             raise InputError(
                 f"size must be at least {smallest}, the characters of this text and the 4 markers, not {size}."
@@ -195,7 +196,7 @@ class BPEVocabulary:
             min_frequency=minimum_frequency,
             special_tokens=[*MARKERS],
             show_progress=False,
-            initial_alphabet=sorted(alphabet),
+            initial_alphabet=sorted(alphabet),  # otherwise a character that is rarer than the limit would be unknown
         )
         blank.train_from_iterator(texts, trainer)
         return cls(*_learnt(blank), lowercase=lowercase)
@@ -276,7 +277,7 @@ def _plain(sentence: str, lowercase: bool) -> str:
 
 
 def _checked_words(words: Sequence[str]) -> list[str]:
-    if not all(isinstance(word, str) for word in words) or tuple(words[:4]) != MARKERS:
+    if not all(isinstance(word, str) for word in words) or tuple(words[:FIRST_WORD]) != MARKERS:
         raise InputError(f"A vocabulary is a list of words that starts with {', '.join(MARKERS)}.")
     twice = [word for word, count in Counter(words).items() if count > 1]
     if twice:

@@ -69,7 +69,9 @@ def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWE
     values[:, 0] = 0  # all hypotheses are equal at first: one is enough
     for place in range(longest + 1):
         log_p = _log_p(writing.next(tokens), last=place == longest)
+        # twice as many as are kept: each hypothesis may end in one way only, so at least ``beam`` of them go on
         values, parents, tokens = _candidates(values, log_p, 2 * beam)
+        # an end counts only among the ``beam`` best: one that is worse than all beginnings kept is no finding
         _collect(best, alive, values[:, :beam], tokens[:, :beam], parents, written, power)
         values, parents, tokens = _going_on(values, parents, tokens, beam)
         going = [i for i, row in enumerate(alive) if best[row].count < beam and bool(values[i, 0] > -torch.inf)]
@@ -78,6 +80,7 @@ def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWE
         rows = torch.tensor(going)
         alive = [alive[i] for i in going]
         values, parents, tokens, written = (t.index_select(0, rows) for t in (values, parents, tokens, written))
+        # hypothesis h of sentence s is row s * beam + h of the memory
         writing.keep(rows, (rows[:, None] * beam + parents).flatten())
         written = torch.cat([written.gather(1, parents[..., None].expand(-1, -1, place)), tokens[..., None]], dim=2)
     return [(hypothesis.ids, hypothesis.value) for hypothesis in best]
@@ -100,6 +103,7 @@ def _log_p(scores: Tensor, *, last: bool) -> Tensor:
     """Log-probabilities, minus infinity for what may not be written; at the ``last`` place that is all but <eos>."""
     log_p = torch.log_softmax(scores, dim=-1)
     if last:
+        # its probability stays as it was: at the last place <eos> is forced, not certain
         end = log_p[..., EOS].clone()
         log_p.fill_(-torch.inf)
         log_p[..., EOS] = end

@@ -57,6 +57,7 @@ def prefix_beams(
     p, words = relative.topk(count, dim=2)
     blanks = relative[:, :, BLANK].tolist()
     rows = zip(blanks, p.tolist(), words.tolist(), slots.tolist(), strict=True)
+    # plain Python: a few beginnings and words at each slot, too few for tensors to pay
     beams = [_search(list(zip(b, q, w, strict=True))[:n], beam, worth) for b, q, w, n in rows]
     return _weighed(beams, log_p, slots)
 
@@ -91,6 +92,7 @@ def _one_slot_on(
             if word == last:
                 same[1] += with_word * q  # said once more, written once
             longer = grown.setdefault((*prefix, word), [0.0, 0.0])
+            # the last word again makes a longer sentence only after a blank
             longer[1] += (with_blank if word == last else both) * q
     return grown
 

@@ -43,6 +43,7 @@ class TranslationModel(nn.Module):
         """-log p of each target token of the batch, sentence after sentence; 0 for a given <sos>; never smoothed."""
         scores, labels = self.scores(batch), self._labels(batch)
         losses = scores.new_zeros(batch.target.shape)
+        # all places but a given <sos>, whose column stays 0
         losses[:, -labels.shape[1] :] = F.cross_entropy(scores.transpose(1, 2), labels, reduction="none")
         return losses.flatten()[batch.wanted]
 

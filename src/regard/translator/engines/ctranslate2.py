@@ -94,6 +94,7 @@ class Engine:
             return_scores=True,
         )
         ids = [[self._ids[word] for word in result.hypotheses[0]] for result in results]
+        # the engine's score is divided by the length already
         return [(each, r.scores[0] * (len(each) + 1) ** POWER) for each, r in zip(ids, results, strict=True)]
 
 

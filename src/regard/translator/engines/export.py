@@ -213,6 +213,7 @@ def _fill_embedding(spec: Any, embeddings: Any, stack: Encoder | Decoder, places
 
 def _fill_output(spec: Any, output: Output, width: int) -> None:
     if isinstance(output, VectorOutput):
+        # what it gives for unit vectors are the columns of its matrix, whatever it is made of
         spec.weight, spec.bias = _array(output.vectors.scores(torch.eye(width)).T), _array(output.bias)
     else:
         spec.weight, spec.bias = _array(output.linear.weight), _array(output.linear.bias)

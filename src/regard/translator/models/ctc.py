@@ -43,7 +43,7 @@ SLOTS = 2  # of a source place
 class CTCTranslator(TranslationModel):
     """An encoder, a split of its places into slots, blocks among the slots, and an output layer, all handed in."""
 
-    says_sos = False
+    says_sos = False  # a path has no slot for it
 
     def __init__(self, encoder: Encoder, slots: Slots, output: Output) -> None:
         super().__init__()
@@ -57,6 +57,7 @@ class CTCTranslator(TranslationModel):
         """-log p of the targets that fit, over the number of the batch's target tokens after <sos>."""
         states, weight, bias = _linear(self.output, self.slots(*self.encoder(batch.source)))
         labels, count = Labels.of(batch.target), self._counted(batch.source)
+        # over all tokens, also of targets that do not fit: a batch's size does not depend on what the model can say
         return fused_ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.counted(batch)
 
     def token_losses(self, batch: Batch) -> Tensor:

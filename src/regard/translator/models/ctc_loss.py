@@ -147,6 +147,7 @@ def _losses_and_gradient(scores: Tensor, labels: Labels, slots: Tensor, smoothin
     log_p -= sums.log()
     losses, shares = _paths(log_p, where, labels.lengths, slots)
     p /= sums
+    # a word that occurs twice has its share at its first place only, so nothing is added twice
     p.scatter_add_(2, own, shares.mul_(smoothing - 1))
     counted = _counted(p, labels, slots)
     if means is not None:

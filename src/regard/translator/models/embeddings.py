@@ -21,7 +21,7 @@ from regard.errors import InputError
 from regard.positions import frequencies, sinusoidal
 from regard.results import Result
 from regard.translator.data.vectors import read_bert, read_glove, read_word2vec, train_word2vec
-from regard.translator.data.vocabulary import PAD, UNK, Vocabulary
+from regard.translator.data.vocabulary import FIRST_WORD, PAD, UNK, Vocabulary
 
 SPECS = "learned, glove:FILE, word2vec:FILE, word2vec:train or bert:DIR"
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")
@@ -43,8 +43,8 @@ class Vectors(Result):
     tokens: int
     tokens_covered: int
     missing: list[str]
-    _matrix: npt.NDArray[np.float32]
-    _covered: npt.NDArray[np.bool_]
+    _matrix: npt.NDArray[np.float32]  # words x width
+    _covered: npt.NDArray[np.bool_]  # one per word
 
     @property
     def matrix(self) -> npt.NDArray[np.float32]:
@@ -95,16 +95,19 @@ def initial_vectors(
     if kind == "learned":
         vectors: dict[str, npt.NDArray[np.float32]] = {}
     elif kind == "bert":
-        vectors = read_bert(where, {form for forms in surface[4:] for form in forms})
+        vectors = read_bert(where, {form for forms in surface[FIRST_WORD:] for form in forms})
     elif where == "train":
         vectors = train_word2vec(texts, width=width, seed=seed)
+        # trained on the very tokens, so no other form need be tried
         surface = [[word] for word in vocabulary.words]
     else:
         read = read_glove if kind == "glove" else read_word2vec
-        vectors = read(where, {form for forms in surface[4:] for form in forms if not form.startswith("##")})
+        vectors = read(where, {form for forms in surface[FIRST_WORD:] for form in forms if not form.startswith("##")})
     if kind != "learned" and not vectors:
-        some = ", ".join(vocabulary.words[4:9])
-        raise InputError(f"{spec} has a vector for none of the {len(vocabulary) - 4} words ({some}, ...); wrong file?")
+        some = ", ".join(vocabulary.words[FIRST_WORD : FIRST_WORD + 5])
+        raise InputError(
+            f"{spec} has a vector for none of the {len(vocabulary) - FIRST_WORD} words ({some}, ...); wrong file?"
+        )
     return _assembled(spec, vocabulary, texts, surface, vectors, seed=seed, width=width)
 
 
@@ -144,22 +147,23 @@ def _assembled(
     width: int,
 ) -> Vectors:
     rows = [next((vectors[form] for form in forms if form in vectors), None) for forms in surface]
-    rows[:4] = [None] * 4  # markers are ours, whatever a file calls by that name
+    rows[:FIRST_WORD] = [None] * FIRST_WORD  # markers are ours, whatever a file calls by that name
     covered = np.array([row is not None for row in rows])
     known = np.array([row for row in rows if row is not None], dtype=np.float32)
     width = known.shape[1] if len(known) else width
     spread = float(known.std()) if len(known) else 1.0
+    # for all rows, also the covered ones: a word's numbers do not depend on which others a file knows
     matrix = np.random.default_rng(seed).standard_normal((len(vocabulary), width), dtype=np.float32) * spread
     if len(known):
         matrix[covered] = known
     matrix[PAD] = 0
     ids = {word: i for i, word in enumerate(vocabulary.words)}
     counts = Counter(ids.get(token, UNK) for text in texts for token in text)
-    missing = sorted((i for i in range(4, len(rows)) if not covered[i]), key=lambda i: (-counts[i], i))
+    missing = sorted((i for i in range(FIRST_WORD, len(rows)) if not covered[i]), key=lambda i: (-counts[i], i))
     return Vectors(
         spec=spec,
         width=width,
-        types=len(vocabulary) - 4,
+        types=len(vocabulary) - FIRST_WORD,
         types_covered=int(covered.sum()),
         tokens=sum(counts.values()),
         tokens_covered=sum(n for i, n in counts.items() if covered[i]),
@@ -200,6 +204,7 @@ class TokenEmbedding(nn.Module):
     def scores(self, hidden: Tensor) -> Tensor:
         """hidden . (W E[w]) for every word w: the embedding as an output layer, for vectors on the target side."""
         if isinstance(self.projection, nn.Linear):
+            # hidden . (W e) = (hidden W) . e: one small product instead of W times every word
             hidden = hidden @ self.projection.weight
         return hidden @ self.table().T
 
@@ -220,6 +225,7 @@ class FrozenEmbedding(TokenEmbedding):
     def _hold(self, rows: Tensor, vectors: Vectors | None) -> None:
         covered = torch.from_numpy(vectors.covered if vectors is not None else np.zeros(len(rows), dtype=bool))
         free = torch.nonzero(~covered).flatten()
+        # fixed rows look up trained row 0 as well, which is_free then multiplies by 0: no branch for every token
         place = torch.zeros(len(rows), dtype=torch.long)
         place[free] = torch.arange(len(free))
         self.register_buffer("fixed", rows * covered[:, None])
@@ -317,6 +323,7 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
     >>> rotate(torch.tensor([[1.0, 0.0]]), torch.tensor([torch.pi / 2])).round(decimals=4).tolist()
     [[-0.0, 1.0]]
     """
+    # angles in float64: at place 500 a float32 angle is off by 3e-5
     rates = torch.from_numpy(frequencies(x.shape[-1])).to(x.device)
     angles = positions.to(torch.float64)[:, None] * rates
     sines, cosines = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
@@ -331,6 +338,7 @@ def rotate_places(x: Tensor, first: int = 0) -> Tensor:
     >>> torch.allclose(rotate_places(x, first=5), rotate(x, torch.arange(5, 8)))
     True
     """
+    # one complex product turns all pairs, faster than four real ones on slices
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * _turns(first, x.shape[-2], x.shape[-1], x.dtype)).flatten(-2)
 

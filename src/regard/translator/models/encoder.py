@@ -80,11 +80,13 @@ class EncoderTranslator(TranslationModel):
     def attention(self, source: Tensor, places: int | None = None) -> Tensor:
         """Attention weights (batch, layers, heads, places, source length), for pictures and for reports."""
         slots, words, allowed = self._slots_and_words(source, self.places if places is None else places)
+        # one layer: the axis that deeper models have
         return self.layer.attention.weights(slots, words, allowed)[:, None]
 
     def _slots_and_words(self, source: Tensor, places: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """What asks (a vector for each target place), what is read (one for each source place), who may read what."""
         length = source.shape[1]
+        # once for both: a slot and the word it stands on share their vector, and what dropout left of it
         vectors = self.layer.dropout(self.embedding(padded(source, max(length, places))))
         real = source != PAD
         allowed = None if bool(real.all()) else real[:, None, None, :]  # equal lengths need no mask
@@ -244,6 +246,7 @@ class Dropout(nn.Module):
 
     def _kept(self, states: Tensor) -> Tensor:
         """True where a state stays: where its byte is not below the share of 256."""
+        # eight bytes from each 64-bit number: drawing is what dropout costs
         eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=self.noise)
         return eight.view(torch.uint8)[: states.numel()].view(states.shape) >= round(self.share * 256)
 
@@ -262,6 +265,7 @@ def build_model(
     target_vectors: Vectors | None = None,
 ) -> TranslationModel:
     """The model that the settings describe, weights drawn from their seed; pretrained vectors are handed in."""
+    # the caller's own random numbers go on as if nothing had been drawn
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.training.seed)
         return _builder(settings.model.kind)(

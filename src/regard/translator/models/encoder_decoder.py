@@ -45,7 +45,7 @@ class EncoderDecoder(TranslationModel):
     real places only, which is all that training pays for.
     """
 
-    says_sos = False
+    says_sos = False  # it is given, not said
 
     def __init__(self, encoder: Encoder, decoder: Decoder, output: Output, *, places: int) -> None:
         super().__init__()
@@ -57,6 +57,7 @@ class EncoderDecoder(TranslationModel):
 
     def states(self, batch: Batch) -> Tensor:
         """The decoder's output where a real token is to be said, one row each, sentence after sentence."""
+        # the decoder gets the target without its last place and says it without its first
         wanted = _said(batch).flatten().nonzero().flatten()
         return self.decoder(batch.target[:, :-1], *self.encoder(batch.source), wanted=wanted)  # type: ignore[no-any-return]
 

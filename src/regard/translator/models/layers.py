@@ -94,6 +94,7 @@ class DecoderBlock(nn.Module):
         if wanted is None:
             return self._after_feed_forward(states)
         flat = states.flatten(0, 1)
+        # the unwanted keep their old states: they are padding, behind every wanted place, and nobody reads them
         return flat.index_copy(0, wanted, self._after_feed_forward(flat.index_select(0, wanted))).view_as(states)
 
     def step(
@@ -103,6 +104,7 @@ class DecoderBlock(nn.Module):
 
         All hypotheses of a sentence read the same memory of its source.
         """
+        # hypotheses differ in their past, so each is a row of its own there; the source they share
         own, words = self.own_attention, self.before_own(states).flatten(0, 1)[:, None]
         past = _joined(memory.past, own.remember(words, first=place))
         states = states + own.mix(own.read(own.ask(words, first=place), past)).view_as(states)
@@ -187,6 +189,7 @@ def readable(source: Tensor) -> Tensor | None:
 def build_embedding(settings: Settings, tokens: TokenEmbedding) -> Embedding:
     """Tokens and the settings' positions. Learned rows have length 1 for the output's sake; here each number has it."""
     width, places = settings.model.width, settings.data.longest + 2
+    # pretrained vectors come in a size of their own
     scale = math.sqrt(width) if settings.embedding.source == "learned" else 1.0
     return Embedding(tokens, positions_module(settings.embedding.positions, places, width), scale=scale)
 

@@ -42,6 +42,7 @@ class _Fused(torch.autograd.Function):
         wanted = ctx.needs_input_grad[:3]
         grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
         rows = max(1, piece // len(weight))
+        # thousands of losses are added up: in float32 the last digits would depend on the pieces
         total = torch.zeros((), dtype=torch.float64)
         count = int((labels != PAD).sum())
         for start in range(0, len(labels), rows):
@@ -63,8 +64,10 @@ class _Fused(torch.autograd.Function):
 
 def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float, count: int) -> tuple[Tensor, Tensor]:
     """Losses of the rows, and (p - target) / count; overwrites ``scores``, one exponential for each score."""
+    # softmax does not feel it, and no exponential overflows
     scores -= scores.amax(1, keepdim=True)
     column = labels[:, None]
+    # read before the exponentials overwrite the scores
     losses = (smoothing - 1) * scores.gather(1, column).squeeze(1)
     if smoothing:
         losses -= smoothing * scores.mean(1)

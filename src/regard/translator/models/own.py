@@ -24,7 +24,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
-from regard.translator.data.vocabulary import PAD
+from regard.translator.data.vocabulary import FIRST_WORD, PAD
 from regard.translator.decoding.greedy import TranslationModel, read_off
 from regard.translator.models.encoder import padded
 from regard.translator.runs.settings import Settings
@@ -131,6 +131,7 @@ def build_own(
                 f"{code.name} gives other scores for the same ids in eval(); let nothing be random there (dropout: "
                 "nn.Dropout, or F.dropout with training=self.training)."
             )
+        # 1e-3: kernels sum in another order for another batch size
         if not torch.allclose(model(ids[:1]), first[:1], rtol=1e-3, atol=1e-3):
             raise InputError(
                 f"{code.name} gives a sentence other scores in another batch; let no sentence read another one."
@@ -155,13 +156,14 @@ def own_sizes(settings: Settings, source_words: int, target_words: int) -> dict[
         "pad": PAD,
         "dropout": model.dropout,
         "device": "cpu",
-        "expansion": max(1, model.feed_forward // model.width),
-        "eps": 1e-5,
+        "expansion": max(1, model.feed_forward // model.width),  # some constructors ask for a factor instead of a width
+        "eps": 1e-5,  # torch's own of LayerNorm
     }
 
 
 def _made(code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other: bool = False) -> OwnTranslator:
     with torch.random.fork_rng(devices=[]):
+        # other weights, so that what a state_dict does not carry over shows
         torch.manual_seed(settings.training.seed + other)
         inner = code.make(sizes)
     return OwnTranslator(inner.to("cpu"), code=code, places=sizes["longest"], words=sizes["target_words"])
@@ -170,7 +172,7 @@ def _made(code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other:
 def _some_ids(places: int, words: int) -> Tensor:
     """A few sentences of different lengths, one of them as long as can be."""
     draw = torch.Generator().manual_seed(0)
-    ids = torch.randint(4, max(words, 5), (_TRIED, places), generator=draw).clamp_(max=words - 1)
+    ids = torch.randint(FIRST_WORD, max(words, FIRST_WORD + 1), (_TRIED, places), generator=draw).clamp_(max=words - 1)
     for row in range(1, _TRIED):
         ids[row, max(1, places // (row + 1)) :] = PAD
     return ids

@@ -149,6 +149,7 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     source, target = read_vocabularies(folder)
     path = folder / (BEST if weights == "best" else LAST)
     tensors, header = read_weights(path)
+    # people translate with the averaged weights; only training goes on from the others
     tensors = averaged(tensors)
     notes = [] if header.digest else [unchecked(path)]
     model: TranslationModel

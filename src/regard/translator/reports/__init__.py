@@ -25,7 +25,7 @@ from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run
 from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
-from regard.translator.reports.about_runs import Scored, run_section, scores_of
+from regard.translator.reports.about_runs import Scored, run_section
 from regard.translator.reports.about_studies import study_section
 from regard.translator.reports.in_words import comparison_in_words, run_in_short, study_in_short
 from regard.translator.runs.example import run_folder
@@ -33,7 +33,7 @@ from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import bootstrap_of, group_by_seed, held_out
+from regard.translator.studies.comparison import bootstrap_of, check_same_data, group_by_seed, held_out
 from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
 from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
@@ -186,6 +186,7 @@ class _Page:
         nav = f"<nav><ul>{links}</ul></nav>" if len(self.contents) > 1 else ""
         notes = "".join(tables.paragraph(note, "warn") for note in self.notes)
         author = tables.paragraph(self.author, "lead") if self.author else ""
+        # said once: a study's confirmation concludes the same as its comparison
         concluded = "".join(tables.paragraph(said, "conclusion") for said in dict.fromkeys(self.conclusions))
         made = f"Made by regard {__version__}" + (f" with: {html.escape(self.command)}" if self.command else "")
         return (
@@ -237,7 +238,7 @@ class _Page:
         settings = Settings(data=record.settings.data)
         if settings not in self.corpora:
             self.corpora[settings] = load_data(settings)
-        scores_of(record, self.corpora[settings])
+        check_same_data(record, self.corpora[settings])
         return self.corpora[settings]
 
     def _add(self, name: str) -> str:

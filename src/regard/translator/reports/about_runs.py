@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from regard.errors import InputError
 from regard.progress import duration
-from regard.translator.data.corpus import Corpus, Pairs
+from regard.translator.data.corpus import Pairs
 from regard.translator.models.own import KIND
 from regard.translator.models.run import load_run, searches
 from regard.translator.reports import figures, tables
@@ -109,12 +108,6 @@ def group_table(title: str, groups: list[dict[str, Any]]) -> str:
         for g in groups
     ]  # fmt: skip
     return tables.table([title, *_GROUP_HEAD], rows)
-
-
-def scores_of(record: Record, corpus: Corpus) -> None:
-    """Raise where the run's data is not what it was."""
-    if record.about["fingerprint"] != corpus.fingerprint:
-        raise InputError(f"{record.settings.data.path} has other data now than when {record.folder} was trained.")
 
 
 def _state(r: Record) -> str:

@@ -175,7 +175,7 @@ def cloud(
 def attention_map(
     weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], *, title: str
 ) -> str:
-    """A square a weight, darker for more: which source token (columns) each written token (rows) read."""
+    """One square per weight, darker for more: which source token (columns) each written token (rows) read."""
     size = 22
     left = max(len(r) for r in rows) * _TEXT * 0.56 + 10
     top = max(len(c) for c in columns) * _TEXT * 0.48 + 14
@@ -226,6 +226,7 @@ def log_ticks(low: float, high: float, *, most: int = 9) -> list[float]:
 
 
 def _log_height(frame: _Frame, low: float, high: float, label: str) -> None:
+    # a margin of 4 % of the logarithm's span; 1.005 keeps a flat curve from a span of 0
     low, high = low / (high / low) ** 0.04 / 1.005, high * (high / low) ** 0.04 * 1.005
     span = math.log(high / low)
     frame.y = lambda v: frame.bottom - (frame.bottom - frame.top) * math.log(max(v, low) / low) / span
@@ -308,6 +309,7 @@ def _apart(ends: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     placed: list[tuple[float, int]] = []
     for y, i in sorted(ends):
         placed.append((max(y, placed[-1][0] + 15) if placed else y, i))
+    # the lowest label just below the axis: all move up together by what they stick out
     over = max(0.0, placed[-1][0] - 262)
     return [(y - over, i) for y, i in placed]
 
@@ -319,6 +321,7 @@ def _few(count: int) -> list[int]:
 
 def _blue(weight: float) -> str:
     """White for 0, dark blue for 1, so that a grey print keeps the order."""
+    # below 1: small weights, of which there are many, can still be told from 0
     share = min(max(weight, 0.0), 1.0) ** 0.7
     ends = ((247, 250, 253), (0, 54, 107))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*ends, strict=True))

@@ -98,6 +98,7 @@ class Paper:
 
         stream = io.BytesIO()
         facts = {"Title": title, "Author": author or None, "Creator": "regard", "CreationDate": None}
+        # 42: fonts as TrueType, from which readers can copy and search words
         with rc_context({"pdf.fonttype": 42}), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box is drawn, and said in the docs
             with PdfPages(stream, metadata=facts) as pages:
@@ -113,6 +114,7 @@ def width_of(words: str, style: Style) -> float:
     True
     """
     if not words.strip():
+        # blanks have no ink to measure: their width is what one adds between two letters
         return len(words) * _word_width("n n", style) - 2 * len(words) * _word_width("n", style)
     return _word_width(words, style)
 

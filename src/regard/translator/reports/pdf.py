@@ -59,6 +59,7 @@ def _number(paper: Paper, title: str) -> None:
     """A line at the foot of every sheet: what it is, and which of how many."""
     written, style = paper.sheets, Style(size=8, colour=SOFT)
     for count, sheet in enumerate(written, 1):
+        # paper writes on its last sheet: each is made the last in turn
         paper.sheets = [sheet]
         paper.text(LEFT, HEIGHT - 32, title, style)
         paper.text(RIGHT, HEIGHT - 32, f"{count} / {len(written)}", style, anchor="right")

@@ -70,6 +70,7 @@ class Drawing:
             x, y = points[-1] if points else (0.0, 0.0)
             points.append((numbers[0], y) if command == "H" else (x, numbers[0]) if command == "V" else
                           (numbers[0], numbers[1]))  # fmt: skip
+        # matplotlib counts dashes in line widths, and ours are about 2 wide
         dashes = [float(v) / 2 for v in node.attributes.get("stroke-dasharray", "").split()]
         self.paper.line(
             [self.place(*point) for point in points],

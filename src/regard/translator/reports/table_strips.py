@@ -33,6 +33,7 @@ def table_strips(node: Node) -> Iterator[Strip]:
         height = max(sum(line.height for line in cell) for cell in lines) + _ABOVE + _BELOW
         numbers = [cell.right for cell in row]
         draw = _row(lines, numbers, widths, gap, height, head=i == 0, band=chosen[i])
+        # no head without its first two rows, no last row alone on a sheet
         strip = Strip(height=height, draw=draw, stays=i in (0, 1, len(cells) - 2), head=head)
         head = strip if i == 0 else head
         yield strip

@@ -74,6 +74,7 @@ def broken(pieces: Iterable[Piece], width: float) -> list[Line]:
             continue
         for part in _parts(word, style, width):
             wide = width_of(part, style)
+            # 0.01: widths are sums of floats, and a column may be exactly as wide as its words
             if used + wide > width + 0.01 and lines[-1]:
                 lines.append([])
                 used = 0.0

@@ -46,6 +46,7 @@ def mark(translation: Sequence[str], reference: Sequence[str]) -> Marked:
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     """The places of a longest common subsequence, as pairs (place in a, place in b)."""
     longest = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    # from the end, so that the walk below goes from the beginning; equal words met there always belong to a longest one
     for i in reversed(range(len(a))):
         for j in reversed(range(len(b))):
             match = longest[i + 1][j + 1] + 1 if a[i] == b[j] else 0

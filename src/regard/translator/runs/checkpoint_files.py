@@ -46,6 +46,7 @@ def metadata(facts: Mapping[str, Any]) -> dict[str, str]:
 
 def seal_checkpoint(data: bytes) -> bytes:
     """A safetensors file with its digest in the place of the zeros."""
+    # the header comes first in the file, so the first match is its own
     at = data.index(_PLACE + _ZEROS) + len(_PLACE)
     return data[:at] + hashlib.sha256(data).hexdigest().encode() + data[at + 64 :]
 

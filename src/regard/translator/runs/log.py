@@ -46,6 +46,7 @@ def read_log(folder: Path) -> Log:
         try:
             if entry.get("event") == "epoch":
                 epoch = epoch_of({key: value for key, value in entry.items() if key != "event"})
+                # a later line about the same epoch counts: the run went on from before it
                 epochs[epoch.epoch] = epoch
             elif entry.get("event") == "step":
                 steps[whole("step", entry.get("step"), least=0)] = real("loss", entry.get("loss"))

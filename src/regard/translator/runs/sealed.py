@@ -51,6 +51,7 @@ def unseal(data: bytes, *, before: bytes = b"") -> Any:
 
 
 def is_sealed(data: bytes) -> bool:
+    # 13 bytes: up to the quote before the digits
     return data[-_LENGTH:].startswith(_SEAL[:13])
 
 
@@ -97,6 +98,7 @@ class SealedLines:
             raise self._damage(f"line {number}: {str(error)[:80]}") from None
         if not isinstance(entry, dict):
             raise self._damage(f"line {number} is no JSON object")
+        # once lines are sealed they stay so; without this, cutting a seal off would hide a change
         if self._seals and not is_sealed(line):
             raise self._damage(f"line {number} has lost its SHA-256")
         self._seals += is_sealed(line)

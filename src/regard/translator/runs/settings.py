@@ -24,7 +24,7 @@ from regard.toml import read_toml
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
-    """A field with its comment and its rule: ``least``, ``most``, ``below``, ``choices`` or ``pattern``."""
+    """A field with its comment and its rule: ``least``, ``above``, ``most``, ``below``, ``choices`` or ``pattern``."""
     return field(default=default, metadata={"about": about, **rule})
 
 
@@ -308,6 +308,7 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         mistakes.append(f"there is no setting {key!r}{known}")
         return value
     kind, rule = _FIELDS[key]
+    # type, not isinstance, here and below: true is an int to Python, and no number to a person
     if kind is float and type(value) is int:
         value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:

@@ -83,6 +83,7 @@ def paired_p(differences: Sequence[float]) -> float | None:
     if len(x) < 2:
         return None
     error = float(x.std(ddof=1)) / math.sqrt(len(x))
+    # equal differences in every seed: no scatter to divide by, so they are certainly 0 or certainly not
     if error == 0:
         return 1.0 if not x.any() else 0.0
     return float(2 * stdtr(len(x) - 1, -abs(float(x.mean())) / error))
@@ -97,6 +98,7 @@ def holm(p: Sequence[float]) -> list[float]:
     order = np.argsort(p, kind="stable")
     corrected, highest = [0.0] * len(p), 0.0
     for rank, i in enumerate(order):
+        # a larger p never gets a smaller correction than one before it
         highest = max(highest, min(1.0, (len(p) - rank) * p[i]))
         corrected[int(i)] = highest
     return corrected

@@ -153,6 +153,7 @@ def token_losses(model: TranslationModel, encoded: Encoded, *, batch: int = 64) 
     with torch.no_grad():
         for rows, pairs in encoded.in_order(batch):
             flat = model.token_losses(pairs).double().numpy()
+            # the losses of a batch come sentence after sentence, without padding
             parts = np.split(flat, np.cumsum(encoded.target_lengths[rows])[:-1])
             whole |= dict(zip(rows.tolist(), parts, strict=True))
     model.train(was_training)
@@ -184,6 +185,7 @@ def score(
     encoded = encode(pairs, run.source, run.target, longest=longest)
     losses, starts = token_losses(run.model, encoded)
     translated = run.translate(pairs.source, cut=True, beam=beam, engine=engine, progress=progress)
+    # from a pair's row to its losses: too long and impossible ones have none
     place = {encoded.kept[k]: k for k in _possible(losses)}
     ignore_case = run.settings.vocabulary.lowercase if lowercase is None else lowercase
     judge = Judge(ignore_case, pairs.target, translated.target, losses, place)

@@ -90,6 +90,7 @@ class Measured:
     def on(self, draws: npt.NDArray[np.int64]) -> Float:
         """The score of every draw of sentences."""
         count = len(self.statistics)
+        # how often each sentence was drawn, times its numbers: one small product for each draw
         return np.array([self.score(np.bincount(rows, minlength=count) @ self.statistics) for rows in draws])
 
     @property
@@ -170,6 +171,7 @@ def _of_nats(
     """Two sums, nats and characters, over the sentences that every run could read."""
     runs = [run for system in all_of_them.values() for run in system]
     shared = [all(run[i] is not None for run in runs) for i in range(len(each))]
+    # unread sentences stay in the draws, which must be the same for every measure, and add nothing
     rows = [(x, n) if keep else (0.0, 0) for x, n, keep in zip(each, characters, shared, strict=True)]
     return Measured(statistics=np.array(rows, np.float64), score=lambda sums: float(sums[0] / max(sums[1], 1.0)))
 

@@ -56,6 +56,7 @@ def compare(
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
     _early_look(settings, Path(out))
+    # vectors are read variant by variant: here only the words and the text count, which decide the side of a file
     data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
     variants = read_variants(embeddings, settings, data)
     first = settings.training.seed
@@ -91,8 +92,10 @@ def contest(
             if not is_finished(run):
                 say(f"run {number} of {len(jobs)}: {variant.name}, seed {seed}")
                 wanted = _with_seed(variant.settings, seed)
+                # popped, so that what was prepared for the estimate is let go of after its run
                 data = ready.pop(wanted, None) or prepare(wanted, corpus)
                 train(wanted, run, prepared=data, watch=watch, command=command)
+        # after all training: the test set is read when nothing can be chosen by it any more
         for variant, seed in jobs:
             _score_once(folder, variant, seed, corpus, say)
     return read_comparison(folder)
@@ -122,7 +125,7 @@ def compare_runs(
     groups = group_by_seed(records)
     corpus = load_data(records[0].settings)
     pairs, scored_on = held_out(corpus)
-    _check_same_data(records[0], corpus)
+    check_same_data(records[0], corpus)
     lowercase = {r.settings.vocabulary.lowercase for r in records}
     results: Results = {name: [] for name in groups}
     for name, record in ((name, record) for name, members in groups.items() for record in members):
@@ -223,6 +226,7 @@ def _open(
             f"{folder} holds a comparison of {had} with {len(old['seeds'])} seeds; ask for at least these, or give "
             "another --out."
         )
+    # the same comparison may have been asked for by another command line
     if old | {"command": ""} != plan | {"command": ""}:
         write_file(folder / PLAN, text)  # more variants or seeds than before
 
@@ -267,7 +271,8 @@ def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: 
     write_file(path, json_file(scores.to_dict()))
 
 
-def _check_same_data(record: Record, corpus: Corpus) -> None:
+def check_same_data(record: Record, corpus: Corpus) -> None:
+    """Raise InputError where a run's data is not what it was."""
     if record.about["fingerprint"] != corpus.fingerprint:
         raise InputError(f"{record.settings.data.path} has other data now than when {record.folder} was trained.")
 

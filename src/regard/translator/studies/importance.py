@@ -67,6 +67,7 @@ def _resampled(columns: Sequence[Float], y: Float, draw: np.random.Generator) ->
         raise InputError("Importance needs scikit-learn: pip install 'regard[translator]'.") from None
     rows = draw.integers(len(y), size=len(y))
     unseen = np.setdiff1d(np.arange(len(y)), rows)
+    # a resample may hold nearly every trial, and one trial cannot be shuffled
     if len(unseen) < 2:
         return None
     forest = RandomForestRegressor(30, max_features=0.5, random_state=int(draw.integers(2**31)))

@@ -90,6 +90,7 @@ class Postgres:
             try:
                 yield got
             finally:
+                # closed and not put back into the pool: a lock of the session lasts as long as its connection
                 connection.invalidate()
 
     def close(self) -> None:
@@ -136,6 +137,7 @@ class Postgres:
     def _transaction_lock(self, name: str) -> Iterator[None]:
         from sqlalchemy import text
 
+        # of the transaction, so that a worker that is killed inside lets go of it
         with self.engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key(name)})
             yield
@@ -193,6 +195,7 @@ def _checked(url: str) -> URL:
 
 def _key(name: str) -> int:
     """A lock's number in the database."""
+    # the database wants a signed number of 64 bits, and names of two studies must not meet
     return int.from_bytes(hashlib.sha256(f"regard {name}".encode()).digest()[:8], "big", signed=True)
 
 

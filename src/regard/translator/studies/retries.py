@@ -58,6 +58,7 @@ def ordinal(trials: Sequence[Any], number: int) -> int:
     """Which of the trials this would be, counted from 0, had no worker ever been stopped: what its draws depend on."""
     earlier = earlier_numbers(trials[number]) if number < len(trials) else []
     first = earlier[0] if earlier else number
+    # a trial that takes another's place has a number but is no new try
     return first - sum(bool(earlier_numbers(trial)) for trial in trials[:first])
 
 

@@ -131,6 +131,7 @@ def check_folder(folder: Path, identity: dict[str, Any]) -> None:
     if not folder.exists() or not any(folder.iterdir()):
         return
     theirs = read_about(folder)
+    # as the file gives it back: JSON knows no tuples
     if different := difference(theirs, json.loads(json.dumps(identity))):
         raise InputError(f"{folder} holds a study with {different}; give another --out.")
     if theirs.get("storage", "") != identity["storage"]:
@@ -159,6 +160,7 @@ def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
+    # the folder itself may not be there yet, so its parent is what they lock
     with Lock(folder.parent):
         if not folder.exists() or not any(folder.iterdir()):
             create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})

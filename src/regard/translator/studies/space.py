@@ -201,5 +201,6 @@ def _holds(entry: list[Any] | Range, value: Any) -> bool:
         return value in entry
     number = float(value)
     steps = (number - entry.low) / (entry.step or 1)
+    # 0.1 + 0.2 is not 0.3: a value on a step is one up to rounding
     on_a_step = entry.step is None or abs(steps - round(steps)) < 1e-9
     return entry.low <= number <= entry.high and on_a_step

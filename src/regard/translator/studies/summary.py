@@ -109,6 +109,7 @@ def summarise(
     nll, about_nll = shared_nll(results)
     bleu_signature, chrf_signature = _signature(results, "bleu_signature"), _signature(results, "chrf_signature")
     entries = [_entry(name, runs, records[0].settings, nll.get(name), not unlike) for name, runs in results.items()]
+    # a difference seed by seed needs the same seeds in every variant, in the same order
     paired = len({tuple(r.settings.training.seed for r, _ in runs) for runs in results.values()}) == 1
     said = [*notes, *([f"No perplexity is compared: {unlike}."] if unlike else []), *([about_nll] if about_nll else [])]
     if any(unsaid := _unsaid(results, "train")):

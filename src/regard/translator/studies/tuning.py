@@ -190,6 +190,7 @@ class _Search:
                 self.say("another worker confirms the best settings, or has done it: its folder has the comparison")
                 return
             self.study.set_user_attr("closed", True)
+            # the search used the settings' own seed: its winner was partly chosen for it
             first = start.training.seed + 1
             contest(
                 start, variants, range(first, first + seeds), self.folder / CONFIRM, corpus=self.data.corpus,
@@ -200,6 +201,7 @@ class _Search:
     def _try_next(self, trials: int) -> bool:
         """Try one more trial; False if there is none to try."""
         with contextlib.ExitStack() as turn:  # its end is the next worker's turn; the trial itself ends it
+            # one worker at a time from here until its trial is claimed: choosing, burying the dead, trying again
             turn.enter_context(self.shared.exclusive())
             self._let_go()
             self.shared.fail_dead(self.study)
@@ -261,6 +263,7 @@ class _Search:
             except CouldNotFindOut as error:  # it diverged: an answer too
                 trial.set_user_attr(REASON, str(error))
                 raise
+            # also of a trial that was pruned or diverged: its time was spent
             finally:
                 if epochs := read_log(run).epochs:
                     trial.set_user_attr("cpu_seconds", epochs[-1].cpu_seconds)
@@ -270,6 +273,7 @@ class _Search:
         run = trial_folder(self.folder, number)
         for earlier in reversed(earlier_numbers(self.study.get_trials(deepcopy=False)[number])):
             old = trial_folder(self.folder, earlier)
+            # the lock: a worker that only seemed dead still trains in its folder, and then the new trial begins afresh
             if old.is_dir() and not run.exists() and (lock := Lock(old)).acquire(wait=False):
                 os.rename(old, run)
                 lock.release()
@@ -293,6 +297,7 @@ class _Search:
             trial.report(epoch.perplexity, epoch.epoch)
             return epoch.epoch < settings.training.epochs and trial.should_prune()
 
+        # reported again under the new number, so that pruning sees the whole curve
         for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
@@ -336,9 +341,15 @@ class _Search:
         """A sampler whose draws depend on the seed, the trial and the setting: nothing to save, nothing to lose."""
         import optuna
 
+        # not Python's hash, which differs between processes
         mixed = zlib.crc32(f"{self.seed} {number} {key}".encode())
         self.study.sampler = optuna.samplers.TPESampler(
-            seed=mixed, multivariate=True, constant_liar=not alone, n_startup_trials=10
+            # constant_liar: running trials count as bad ones, so that two workers do not try the same; a lone worker
+            # has none running, and what it tries depends on finished trials only
+            seed=mixed,
+            multivariate=True,
+            constant_liar=not alone,
+            n_startup_trials=10,
         )
 
     def _tried(self) -> int:

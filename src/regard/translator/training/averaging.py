@@ -68,6 +68,7 @@ class Average:
 
     def _swap(self) -> None:
         for name, p in self.trained.items():
+            # the tensors change places, and nothing is copied
             p.data, self.weights[name] = self.weights[name], p.data
 
 

@@ -34,6 +34,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
             optimiser.zero_grad(set_to_none=True)
             model.loss(batch, smoothing=s.smoothing).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+            # the first step also warms up caches and allocators
             if number:
                 spent, tokens = spent + time.process_time() - began, tokens + len(batch.labels)
     a_token = spent / max(tokens, 1)

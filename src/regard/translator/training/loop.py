@@ -212,7 +212,7 @@ class _Trainer:
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
-        self.steps = self._count_steps()
+        self.steps = self._count_steps()  # of the whole run: the schedule of the learning rate ends there
         self.tokens_here = 0  # by this process, for the rate
         self.began_here = team.clock = time.process_time()
 
@@ -221,6 +221,7 @@ class _Trainer:
             if last is not None:
                 self._go_on(last, say)
         if self.team.leads:
+            # a run that was killed may have logged steps after its last checkpoint, which are done again
             rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
@@ -265,12 +266,14 @@ class _Trainer:
         if part is not None:
             loss = self.model.loss(part, smoothing=self.settings.training.smoothing)
             if part is not batch:
+                # a mean over this part's tokens, weighted so that the parts' gradients add up to the batch's
                 loss = loss * (self.model.counted(part) / self.model.counted(batch))
             loss.backward()  # type: ignore[no-untyped-call]
             value = float(loss.detach())
             for unused in (w for w in self.trained if w.grad is None):  # of somebody's model: kept all the same
                 unused.grad = torch.zeros_like(unused)
         value, others = self.team.sum_up(self.trained, value)
+        # its own seconds the clock adds
         self.at.cpu_seconds += others
         return value
 
@@ -293,6 +296,7 @@ class _Trainer:
 
     def _after_epoch(self) -> None:
         at, epoch = self.at, self._validated() if self.team.leads else None
+        # moved on before it is saved: a run that goes on from there begins the next epoch
         at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
         at.finished = at.epoch > self.settings.training.epochs
         self._save()
@@ -304,6 +308,7 @@ class _Trainer:
         with self.average.in_place() if self.average is not None else contextlib.nullcontext():
             epoch = self._judged()
             self._log(epoch_entry(epoch))
+            # the first epoch is kept whatever it is, also at infinite perplexity: a run folder always has best weights
             if epoch.perplexity < self.at.best or epoch.epoch == 1:
                 self.at.best = epoch.perplexity
                 write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))

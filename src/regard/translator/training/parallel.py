@@ -82,7 +82,9 @@ class Team:
             return loss, 0.0
         now = time.process_time()
         spent, self.clock = now - self.clock, now
+        # a process without a part still takes part, or the others would wait for it
         gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        # one message for everything: on a network each costs a round trip
         flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor([loss, spent])])
         with self._talking():
             dist.all_reduce(flat)
@@ -95,6 +97,7 @@ class Team:
         """Refuse to go on where the processes do not have the same settings, data and first weights."""
         if self.size == 1:
             return
+        # copies of the data may lie elsewhere on each machine: their fingerprint counts
         content = {s: {k: v for k, v in values.items() if k != "path"} for s, values in settings.to_dict().items()}
         digest = hashlib.sha256(json.dumps([content, fingerprint]).encode())
         for tensor in model.state_dict().values():
@@ -203,5 +206,6 @@ def joined() -> Iterator[Team]:
 
 def _let_the_first_speak() -> None:
     """Where the first process found the same error, torchrun ends this one meanwhile."""
+    # bad input's exit code, at once: an exception here would print a second time what the first has said
     signal.signal(signal.SIGTERM, lambda *_: os._exit(2))
     time.sleep(_FIRST_SPEAKS)

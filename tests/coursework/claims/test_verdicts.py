@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import regard
 from regard.attention import attend
 from regard.coursework.adversary import worst_keys_for_copying
 from regard.coursework.catalogue import claims
@@ -27,9 +24,8 @@ from regard.coursework.claims import (
     two_heads_two_point_noise,
     weights_are_a_distribution,
 )
-from regard.coursework.sources import SETS, Source
-from regard.coursework.verdict import Status, not_refuted
-from regard.errors import InputError
+from regard.coursework.sources import SETS
+from regard.coursework.verdict import Status
 from regard.rigor import balls
 
 H, R, N, E = Status.HOLDS, Status.REFUTED, Status.NOT_REFUTED, Status.EXPLAINED
@@ -118,7 +114,7 @@ def verdict(name: str, reading: int, **parameters: float):
 def test_every_reading_comes_to_its_verdict(table) -> None:
     found = {row.claim: [v.status for v in row.verdicts] for row in table.rows}
     assert {name: found[name] for name in EXPECTED} == EXPECTED
-    assert set(found) - set(EXPECTED) == {"translator", "translator-trained"}  # in test_claims_measured.py
+    assert set(found) - set(EXPECTED) == {"translator", "translator-trained"}  # in ../test_measured.py
 
 
 def test_verdicts_carry_what_supports_them(table) -> None:
@@ -432,110 +428,3 @@ def test_proofs_have_the_numbers_of_the_instance() -> None:
     silent = {"heads-summary", "order-blindness", "order-blindness-hurts"}  # words, and identities without numbers
     for name in set(EXPECTED) - silent:
         assert "Here" in claims[name].proof().text or name == "positions-are-distinct"
-
-
-# asking
-
-
-def test_from_python() -> None:
-    found = regard.claims["average-within-budget"].check(n=1000, eps=0.01)
-    assert found.answer
-    assert found.status is H
-    assert "16.2626" in str(found)
-    html = found._repr_html_()
-    assert html.startswith("<pre>average-within-budget: HOLDS")
-    assert html.count("<svg") == 1
-    assert html.rstrip().endswith("</svg>")
-
-
-def test_without_matplotlib_a_verdict_still_shows(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "<svg" not in claims["heads-summary"].check()._repr_html_()
-    with pytest.raises(InputError, match=r"Pictures need matplotlib; install it with: pip install 'regard\[plots\]'"):
-        claims["heads-summary"].plot("x.svg")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"n": 1},
-            r"average-within-budget: n, how many keys, must be a whole number with 2 <= n <= 1e\+09; 1 is not\.",
-        ),
-        ({"n": 2.5}, r"2\.5 is not"),
-        ({"n": True}, r"True is not"),
-        ({"n": "many"}, r"many is not"),
-        ({"eps": 0}, r"must be a number with 1e-200 <= eps <= 1e\+09; 0 is not"),
-        ({"eps": math.nan}, r"nan is not"),
-        ({"eps": None}, r"None is not"),
-        ({"m": 3}, r"average-within-budget has no parameter 'm'; it has n, eps, factor\."),
-    ],
-)
-def test_parameters_outside_their_range(given, message) -> None:
-    with pytest.raises(InputError, match=message):
-        claims["average-within-budget"].check(**given)
-
-
-def test_parameters_that_do_not_fit_together() -> None:
-    with pytest.raises(InputError, match=r"a subset of n = 2 keys cannot have s = 3; choose s up to n"):
-        claims["average-of-any-subset"].check(n=2)
-    with pytest.raises(InputError, match=r"A has m = 5 columns and B the other d - m; choose m below d = 4"):
-        claims["extract-from-sum"].check(d=4, m=5)
-    with pytest.raises(InputError, match=r"must be an even number with 2 <= dim <= 1024; 3 is not"):
-        claims["positions-are-distinct"].check(dim=3)
-
-
-def test_unknown_names() -> None:
-    with pytest.raises(InputError, match=r"no claim 'the-bisektor'; did you mean the-bisector"):
-        claims["the-bisektor"]
-    with pytest.raises(InputError, match=r"no claim 'zzz'; regard claims lists them all"):
-        claims["zzz"]
-    assert "zzz" not in claims
-    with pytest.raises(InputError, match=r"There is no problem set 'B'; the sets are sequence-models-hw3"):
-        Source("B", "1-1")
-
-
-def test_trials_are_counted_in_words() -> None:
-    assert not_refuted(1, "x").by == "1 trial"
-    assert not_refuted(2000, "x").by == "2,000 trials"
-
-
-NEW = """
-from regard.coursework.claim import Claim
-from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, holds
-
-CLAIM = Claim(
-    name="two-is-even",
-    topic="rank",
-    statement="Two is even.",
-    formula="2 = 2 * 1",
-    sources=(Source("cse151b-hw4", "2"),),
-    parameters=(),
-    readings=(Reading(name="whole numbers", statement="2 = 2 k", check=lambda: holds("exact arithmetic", "k = 1.")),),
-    prove=lambda: "2 = 2 * 1.",
-    draw=lambda figure: None,
-)
-"""
-
-
-def test_a_new_file_is_a_new_claim(tmp_path: Path, monkeypatch) -> None:
-    import regard.coursework.claims as folder
-
-    (tmp_path / "two_is_even.py").write_text(NEW)
-    before = len(claims)
-    monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(tmp_path)])
-    assert len(claims) == before + 1
-    assert claims["two-is-even"].check().status is H
-    assert "two-is-even" in str(claims.listing())
-    monkeypatch.undo()
-    sys.modules.pop("regard.coursework.claims.two_is_even")
-    assert "two-is-even" not in claims
-
-
-def test_listing_needs_no_heavy_imports() -> None:
-    code = (
-        "import sys; from regard.coursework.catalogue import claims; str(claims.listing());"
-        "sys.exit(any(m in sys.modules for m in ('torch', 'matplotlib', 'scipy.optimize', 'regard.design')))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -58,7 +58,7 @@ def page(path: Path) -> str:
         state = (
             "What its cells show was computed with this page."
             if path.stem in SHORT
-            else "Its cells show what it keeps."
+            else "What its cells show was computed once, and kept in its file."
         )
     title, _, rest = "\n\n".join(parts).partition("\n")
     return f"{title}\n\n{HEAD.format(name=path.stem, state=state)}{rest}"

@@ -24,6 +24,7 @@ from regard.grading.pages import class_page
 from regard.grading.perplexity import perplexity_of, read_hidden, share
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
+from regard.grading.self_check import check_assignment
 from regard.grading.statements import FAMILIES, decided, drawn, families
 from regard.grading.students import Student
 from regard.grading.submissions import read_submissions
@@ -132,6 +133,14 @@ def test_students_have_other_statements_and_marks_by_right_minus_wrong(tmp_path)
     bad = run(task, "def holds(): return [1, 0]", seed=1)
     assert "must return a list of 4 numbers, each 1, 0 or -1" in bad.reason
     assert bad.status is Status.FAILED
+
+
+def test_our_own_answers_to_statements_are_marked_as_they_should_be(tmp_path) -> None:
+    text = '[[question]]\nkind = "statements"\nclaim = "copying-condition"\ncount = 4\nfunction = "holds"\npoints = 4'
+    checked = check_assignment(read(tmp_path, f'name = "s"\n{text}'), jail=Tier.NONE)
+    assert {trial.given for trial in checked.trials} == {"right", "all hold", "all fail", "nothing"}
+    assert all(type(trial.points) is float for trial in checked.trials)
+    assert checked.answer, str(checked)
 
 
 def test_too_many_statements_are_refused(tmp_path) -> None:

@@ -290,8 +290,9 @@ def judged_statements(task: Task, runner: Runner, seed: int) -> Outcome:
     answer: Any = reply.get("array")
     if answer is None or answer.shape != (len(statements),) or not np.isin(answer, (-1, 0, 1)).all():
         return failed(f"{runner.name} must return {task.question.returns}.")
-    wrong = [n for n, (a, s) in enumerate(zip(answer, statements, strict=True), 1) if a != -1 and a != s.holds]
-    right = sum(a == s.holds for a, s in zip(answer, statements, strict=True))
+    said_so: list[float] = answer.tolist()
+    wrong = [n for n, (a, s) in enumerate(zip(said_so, statements, strict=True), 1) if a != -1 and a != s.holds]
+    right = sum(a == s.holds for a, s in zip(said_so, statements, strict=True))
     share = max(right - len(wrong), 0) / len(statements)
     if share == 1:
         return Outcome(status=Status.PASSED, share=1.0, instances=len(statements))

@@ -74,6 +74,7 @@ def claims(
         _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
     asked_for, file = _found(words, template=template)
+    # show() leaves the program: of what follows, the first that was asked for is the last that runs
     if template:
         show(_one(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -211,6 +211,7 @@ def verify(
     from regard.design import verify as check
     from regard.design.certificate import read_answers
 
+    # a certificate carries its own scale and mask
     array = _load(keys, "1", None)[0]
     *first, last = [check(answer, array) for answer in read_answers(result)]
     for checked in first:
@@ -273,7 +274,7 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
     return loaded.array, options
 
 
-def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = False) -> None:
+def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = False) -> NoReturn:
     """A table; one row that is missing makes the exit code 3, and costs the others nothing."""
     said = (whole and answers.details()) or str(answers)
     typer.echo(answers.to_json() if as_json else said)
@@ -293,6 +294,7 @@ def _answer(
     from regard.design.certificate import write_certificate
     from regard.pictures import ENDINGS
 
+    # before the question, which may take minutes: a name that cannot be written is refused at once
     for path, endings in ((out, (".json",)), (plot, ENDINGS)):
         if path is not None:
             check_target(path, endings)

@@ -123,6 +123,7 @@ class Claim(Result):
         if self.asks_for_code:
             from regard.coursework.transformer.check import check_transformer
 
+            # for its refusals only: a model in code has no sizes to choose
             self.chosen(**{**(sizes or {}), **parameters})
             return check_transformer(
                 function, claim=self.name, seed=seed, limit=limit, hints=hints, jail=jail, progress=progress

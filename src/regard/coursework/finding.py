@@ -97,6 +97,7 @@ class Found(Result):
     def proof(self, **parameters: float) -> SetProved:
         """Our proofs, and what each item of the checklists should come to."""
         if parameters:
+            # refused here, before the first of several claims is worked out
             self.the_claim("A parameter").chosen(**parameters)
         proofs = tuple(claim.proof(**parameters) for claim in self.claims)
         return SetProved(set=self.set, proofs=proofs, checklists=tuple(one.checklist for one in self.questions))

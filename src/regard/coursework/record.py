@@ -106,6 +106,7 @@ def _finished(folder: Path) -> records.Record:
 def _run(run: records.Record) -> measured.RunFigures:
     from regard.translator.runs.settings import load_settings
 
+    # told elsewhere, or without a say in the numbers
     ignored = ("data.path", "training.seed", "training.threads", "training.save_every")
     changes = [d for d in run.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
     return measured.RunFigures(

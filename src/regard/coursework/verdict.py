@@ -157,6 +157,7 @@ class Checked(Result):
 
     def by_source(self, source: Source) -> Judged:
         """The reading that has this source's premise, with its verdict."""
+        # a source that names no reading has the statement's own
         return next((one for one in self.judged if one.reading == source.reading), self.judged[0])
 
     def for_set(self, name: str) -> Checked:
@@ -250,6 +251,7 @@ class Table(Result):
         """One line: the verdict on the statement's own reading, and the other readings that end otherwise."""
         others = [j for j in row.judged[1:] if j.verdict.status is not row.status]
         start = f"{row.status.value:<12} {row.claim:<30}"
+        # the sets end differently: one verdict for all would be wrong for somebody
         if len({row.by_source(one).verdict.status for one in row.sources}) > 1:
             return wrapped(f"{start} {row.by_set()}", hang=len(start) + 1)
         line = f"{start} {'; '.join(f'{j.verdict.status.value} if read as {j.reading!r}' for j in others)}".rstrip()
@@ -284,6 +286,7 @@ def settings(parameters: dict[str, float]) -> str:
 def wrapped(text: str, *, indent: int = 0, hang: int = 0) -> str:
     """Each line of the text within the width, indented."""
     lines = [
+        # names of claims and options have hyphens, and are to be copied whole
         textwrap.fill(
             line, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + hang), break_on_hyphens=False
         )

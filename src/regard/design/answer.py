@@ -90,10 +90,7 @@ class Design(Result):
             return (
                 f"No query does: the divergence is at least {at_least(self.bound or 0.0)} whatever the query. {PROOF}"
             )
-        one_in = self.verification.one_in
-        asked = None if self.eps is None else Fraction(self.eps) + (1 if self.verb == "copy" else len(self.chosen))
-        if one_in is not None and asked == one_in:
-            most = fraction(Fraction(1, one_in))
+        if (most := _only_approached(self)) is not None:
             return f"No query does: {most} {_where(self.verb)} is approached and never reached. {PROOF}"
         return f"No query does: none gets more than {self._most()} {_where(self.verb)}, however long. {PROOF}"
 
@@ -103,11 +100,9 @@ class Design(Result):
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
-        # a float that may be the nearest to the truth from above, but for the zero query, where it is 1/n
-        reached = (self.attention or 0.0) * (1 if self.norm == 0 else 1 - 1e-15)
         if self.verb == "match":
             return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(self.attention or 0.0, 6)}."
-        return f"{which}: norm {self.norm:.6g}, attention {at_least(reached)} {_where(self.verb)}."
+        return f"{which}: norm {self.norm:.6g}, attention {at_least(_surely_reached(self))} {_where(self.verb)}."
 
     def _how_good(self) -> str:
         if self.max_norm is not None:
@@ -280,7 +275,7 @@ def in_short(design: Design) -> str:
     whom, asked = _whom(design), _asked(design)
     if not design.reachable:
         return _in_short_never(design, whom, asked)
-    reached = at_least((design.attention or 0.0) * (1 if design.norm == 0 else 1 - 1e-15), SHOWN)
+    reached = at_least(_surely_reached(design), SHOWN)
     got = f"gives {whom} at least {reached} of the attention"
     if design.verb == "match":
         got = f"comes within KL {at_most(design.attention or 0.0, SHOWN)} of the target"
@@ -302,11 +297,23 @@ def _in_short_never(design: Design, whom: str, asked: str) -> str:
     if design.verb == "match":
         least = at_least(design.bound or 0.0, SHOWN)
         return f"No query does: none comes nearer to the target than KL {least} (asked: {asked})."
-    one_in = design.verification.one_in
-    wanted = None if design.eps is None else Fraction(design.eps) + (1 if design.verb == "copy" else len(design.chosen))
-    if one_in is not None and wanted == one_in:
-        return f"No query does: for {whom} {fraction(Fraction(1, one_in))} is approached and never reached."
+    if (most := _only_approached(design)) is not None:
+        return f"No query does: for {whom} {most} is approached and never reached."
     return f"No query does: none gives {whom} more than {design._most(SHOWN)}, however long (asked: {asked})."
+
+
+def _only_approached(design: Design) -> str | None:
+    """The share asked for, where it is the very ceiling: queries come as near as one likes, and none has it."""
+    one_in = design.verification.one_in
+    if one_in is None or design.eps is None:
+        return None
+    asked = Fraction(design.eps) + (1 if design.verb == "copy" else len(design.chosen))  # 1 in so many
+    return fraction(Fraction(1, one_in)) if asked == one_in else None
+
+
+def _surely_reached(design: Design) -> float:
+    """The attention reached, not above the truth: its float may be the nearest from above, but at norm 0 it is 1/n."""
+    return (design.attention or 0.0) * (1 if design.norm == 0 else 1 - 1e-15)
 
 
 def _whom(design: Design) -> str:

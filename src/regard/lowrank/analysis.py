@@ -130,6 +130,7 @@ def _study(
     if rank is not None and error is not None:
         raise InputError("Give a rank or an error, not both: an error asks for the rank.")
     smallest = None if error is None else known.rank_for_error(error, norm=norm, relative=relative)
+    # rank 0 is the zero matrix: the error allows it, and there is nothing to truncate to
     if smallest is not None and smallest.rank > 0:
         rank = smallest.rank
     truncation = None if rank is None else known.truncate(rank)
@@ -245,6 +246,7 @@ def _row(known: Spectrum, rank: int | None) -> Row:
         stable_rank=known.stable_rank,
         rank=rank,
         spectral_error=known.spectral_error(rank) if fits and rank else None,
+        # the error of rank r is sigma_{r+1}, and r + 1 values of that size or more make up the norm
         bound=known.frobenius / (rank + 1) ** 0.5 if fits and rank else None,
         energy=float(known.energy[rank - 1]) if fits and rank else None,
         singular_values=s,

@@ -141,6 +141,7 @@ class NoiseModel:
         n, d = self.means.shape
         full = np.zeros((n, d, n, d)) if self.joint is None else np.array(self.joint).reshape(n, d, n, d)
         for key in range(n):
+            # set, not added: covariance(key) has the joint part's own block in it already
             full[key, :, key, :] = self.covariance(key)
         return full.reshape(n * d, n * d)
 
@@ -233,6 +234,7 @@ def psd_mistake(given: ArrayLike, size: int, name: str) -> list[str]:
         came = "something else" if matrix is None else f"shape {matrix.shape}"
         return [f"{name} must be {size} x {size} and finite, not {came}"]
     scale = float(np.abs(matrix).max(initial=0.0))
+    # a covariance that was worked out as a product is symmetric and semidefinite up to rounding only
     if np.abs(matrix - matrix.T).max(initial=0.0) > 1e-10 * scale:
         return [f"{name} must be symmetric"]
     smallest = float(np.linalg.eigvalsh(matrix)[0])

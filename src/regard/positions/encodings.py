@@ -61,6 +61,7 @@ def sinusoidal(length: int, dim: int, *, base: float = 10000) -> Float:
     """
     waves = _frequencies(dim, check_base(base)) if is_odd(dim) else frequencies(dim, base=base)
     angles = np.arange(check_length(length))[:, None] * waves
+    # stacked last and flattened, sine and cosine of a frequency come to stand side by side
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, -1)[:, :dim]
 
 

@@ -47,6 +47,7 @@ def audit(
     from regard.models.auditing.reports import check_files, read_baseline, write_text
     from regard.models.auditing.reports import write_baseline as write_known
 
+    # before the model is run for minutes
     check_files([(write_baseline, ".json"), (junit, ".xml"), (sarif, ".sarif"), (page, ".html")])
     known = read_baseline(baseline) if baseline is not None else ()
     given = load_given(model, text=text, device=device, limit=limit, causal=causal, masks=mask)

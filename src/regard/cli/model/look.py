@@ -69,6 +69,7 @@ def look(
     _refuse(out, figure)
     asked = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
     full = None if window is None else parsed_window(window)
+    # not above: a mistyped option is refused without waiting for torch
     from regard.models.looking import page_of
     from regard.models.looking.layers import layers_of
     from regard.models.patterns import is_pattern_file

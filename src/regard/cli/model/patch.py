@@ -98,6 +98,7 @@ def logit(given: Given, token: str, over: str | None) -> Metric:
         raise InputError("--token needs a model with a tokenizer, and --text.")
     ids = given.inputs["input_ids"][0].tolist()
     mask = given.tokenizer.mask_token_id
+    # a masked model speaks where the mask is, a causal one after the last token
     place = ids.index(mask) if mask in ids else len(ids) - 1
     wanted, other = (None if word is None else _id_of(given.tokenizer, word) for word in (token, over))
 

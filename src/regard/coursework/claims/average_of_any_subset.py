@@ -20,9 +20,8 @@ from regard.rigor import balls
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
 FACES = (
-    "Any keys: a subset can be averaged within every eps exactly when it is the set of keys on a face of their "
-    "convex hull. "
-    "For affinely independent keys (orthonormal ones, for example) that is every subset."
+    "Any keys: a subset can be averaged within every eps exactly when it is the set of keys on a face of their convex "
+    "hull. For affinely independent keys (orthonormal ones, for example) that is every subset."
 )
 
 
@@ -59,9 +58,8 @@ def arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
         f"Certified by the solver: at most {line.bound:.6g} for the ends of three keys in a line, at most "
         f"{diagonal.bound:.6g} for opposite corners of a square.",
         counterexample="n = 3, keys 0, 1, 2 on a line, subset {0, 2}: s_1 = (s_0 + s_2)/2, so alpha_1 >= min(alpha_0, "
-        "alpha_2) and the least share is at most 1/3. Unit keys: opposite corners of a square, s_0 + s_2 = s_1 + "
-        "s_3, so "
-        "at most 1/4",
+        "alpha_2) and the least share is at most 1/3. Unit keys: opposite corners of a square, s_0 + s_2 = s_1 + s_3, "
+        "so at most 1/4",
         region="exactly for the subsets that are the keys of a face of the hull",
         correction=FACES,
     )

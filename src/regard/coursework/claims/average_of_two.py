@@ -175,9 +175,8 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as close as you like",
-            statement="For every eps > 0 some q gives a and b at least 1/(2+eps) each, so that c is within "
-            "eps/(2+eps) D "
-            "of the average.",
+            statement="For every eps > 0 some q gives a and b at least 1/(2+eps) each, so that c is within eps/(2+eps) "
+            "D of the average.",
             check=arbitrarily_close,
         ),
         Reading(

@@ -49,8 +49,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     solved = _solved(min(n, 200), eps)
     tight = (
         f"the shortest query has norm {needed(n, eps):.6g}, {needed(n, eps) / budget if budget else 0:.2%} of the "
-        "budget "
-        f"{budget:.6g}; the adversary over n and eps found at most {worst.value:.2%} (n = {worst.at['n']:g}, "
+        f"budget {budget:.6g}; the adversary over n and eps found at most {worst.value:.2%} (n = {worst.at['n']:g}, "
         f"eps = {worst.at['eps']:.2g}), and always it is below {math.sqrt(2) / factor:.2%}. {solved}"
     )
     if factor < math.sqrt(2):

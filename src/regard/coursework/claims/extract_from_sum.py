@@ -23,6 +23,7 @@ TRIALS = 20
 def rational_orthogonal(d: int, rng: np.random.Generator) -> flint.fmpq_mat:
     """A d x d orthogonal matrix of fractions: (I - S)(I + S)^-1 with S skew and whole (Cayley)."""
     upper = np.triu(rng.integers(-3, 4, (d, d)), 1)
+    # I + S can always be inverted: the eigenvalues of a skew S are imaginary, so none is -1
     skew = flint.fmpq_mat(flint.fmpz_mat((upper - upper.T).tolist()))
     one = flint.fmpq_mat(flint.fmpz_mat(np.eye(d, dtype=int).tolist()))
     return (one - skew) * (one + skew).inv()
@@ -62,13 +63,13 @@ def orthogonal_spans(*, d: int, m: int) -> Verdict:
 def any_spans(*, d: int, m: int) -> Verdict:
     from regard.subspace import extract
 
+    # the counterexample's spans, whatever d and m are
     extraction = extract([[1.0], [0.0]], [[1.0], [1.0]])
     matrix = None if extraction.matrix is None else extraction.matrix.tolist()
     return refuted(
         "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
         counterexample="d = 2, A = (1, 0): for B = (1, 1) it must be M (2, 1) = (1, 0), as (2, 1) = (1, 0) + (1, 1); "
-        "for "
-        "B = (2, 1) it must be M (2, 1) = 0. One M made of A alone cannot do both",
+        "for B = (2, 1) it must be M (2, 1) = 0. One M made of A alone cannot do both",
         region="exactly where A^T B = 0, for M = A A^T",
         correction="With A and B both known, M exists exactly when the spans share only 0: the oblique projector onto "
         f"span(A) along span(B) (regard subspace extract); for A = (1, 0), B = (1, 1) it is {matrix}, which amplifies "

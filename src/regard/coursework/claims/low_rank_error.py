@@ -34,6 +34,7 @@ def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
             region="for factors of 1 and more",
             correction="The least error is sigma_k, and sigma_k <= ||A||_F/sqrt(k).",
         )
+    # the proof is for the factor 1; below it, all that can be said is that no matrix tried was worse
     if factor < 1:
         return not_refuted(TRIALS + 1, f"The worst was {worst:.6g}.")
     return holds(
@@ -52,9 +53,8 @@ def rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     return refuted(
         "Near A = 0 there is no room: the error must be 0, so B = A, of rank 0.",
         counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2)",
-        region="for A != 0 with min(rows, columns) >= k-1: a truncation of lower rank can be perturbed up to rank "
-        "k-1, and "
-        "||A||_F/sqrt(k) > 0 leaves room for it",
+        region="for A != 0 with min(rows, columns) >= k-1: a truncation of lower rank can be perturbed up to rank k-1, "
+        "and ||A||_F/sqrt(k) > 0 leaves room for it",
         correction="rank at most k-1.",
     )
 
@@ -120,6 +120,7 @@ def near_enough(instance: Instance, B: Any) -> Ruling:
 def against_best_rank(instance: Instance, B: Any) -> Best | None:
     A, k = instance.given["A"], instance.given["k"]
     best = float(np.linalg.svd(A, compute_uv=False)[k - 1])
+    # where A has rank k - 1 itself the least error is 0, and no ratio says anything
     return Best(yours=float(np.linalg.norm(A - B, 2)), best=best) if best > 1e-9 * np.linalg.norm(A) else None
 
 

@@ -48,8 +48,7 @@ def any_values(*, n: int) -> Verdict:
         "The others' values may themselves average to (v_a + v_b)/2.",
         counterexample="n = 3, values -1, 1 and 0, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
         region="exactly where (v_a+v_b)/2 is no combination of all values with all weights positive, or no query "
-        "reaches "
-        "such weights",
+        "reaches such weights",
         correction=EXCEPT_TWO,
     )
 
@@ -86,11 +85,9 @@ def in_float64(*, n: int) -> Verdict:
         counterexample=f"n = {n}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
         f"(1/2, 1/2, 0, ...); with three random dense values already q = {rounded} (k_a + k_b)",
         region=f"in float64 for orthonormal values and T <= {T - 1}",
-        correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) "
-        "where the "
-        f"values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never for "
-        "n >= 3 "
-        "and affinely independent values.",
+        correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) where "
+        f"the values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never "
+        "for n >= 3 and affinely independent values.",
         scale=T,
     )
 

@@ -121,8 +121,7 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
     return holds(
         f"integrals with error bound {accuracy:.0e}",
         f"The output's total variance is {variance:.6g} with orthonormal values, where always sitting at v_a or v_b, "
-        "by "
-        "the toss of a coin, has 1/2.",
+        "by the toss of a coin, has 1/2.",
         region=region,
         variance=variance,
     )

@@ -52,6 +52,7 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     least = 2 / ((1 - delta) / delta) ** 2  # with two keys every eps between this and 1 fails
     edge = 0.999 if least < 0.999 else (1 + least) / 2
     loser = 1 / (1 + math.sqrt(2 / edge))
+    # enough digits to see that it is more
     kept = f"{loser:.4g}" if loser - delta > 1e-3 else f"{loser:.9g}"
     return refuted(
         "It depends on n/eps, which is only known to be above 2.",
@@ -70,6 +71,7 @@ def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdic
             first = 1 / (1 + balls.rest(balls.ball(c) * L, [(1, L), *others]))
             second = 1 / (1 + balls.rest(L, [(1, balls.ball(c) * L), *others]))
             stated = (balls.ball(n) / balls.ball(eps)) ** (sign * balls.ball(power))
+            # enclosures can refute an equation by lying apart; that they meet only agrees with the proof
             agree &= bool((first / second).overlaps(stated))
     if not agree:
         return refuted(

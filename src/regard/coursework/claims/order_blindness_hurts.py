@@ -34,6 +34,7 @@ def same_outputs(*, dim: int, seed: int) -> Verdict:
     the, dog, bit, man = rng.standard_normal((4, dim))
     layer = random_layer(dim, seed=seed)
     first, second = (layer(np.array([the, a, bit, the, b])) for a, b in ((dog, man), (man, dog)))
+    # row 1 has the dog in one sentence and the man in the other
     gap = float(np.abs(first - second).max(axis=1)[1])
     if gap < 1e-9:
         return not_refuted(1, "Row by row the outputs of this layer are equal.")
@@ -43,8 +44,7 @@ def same_outputs(*, dim: int, seed: int) -> Verdict:
         f"(dim {dim})",
         region='for rows 0, 2 and 3 ("the", "bit", "the"), whose words stay',
         correction="The dog's output is the same whether it bites or is bitten. What is lost is who does what, not "
-        "which "
-        "words there are: any function of the set of rows (a mean, a sum) gives the same for both sentences.",
+        "which words there are: any function of the set of rows (a mean, a sum) gives the same for both sentences.",
     )
 
 
@@ -71,6 +71,7 @@ def draw(figure: Any, *, dim: int, seed: int) -> None:
     plain = dog_and_man(dim=dim, seed=seed)
     placed = dog_and_man(sinusoidal(5, dim), dim=dim, seed=seed)
     at = np.arange(5)
+    # a difference of exactly 0 has no place on a logarithmic axis
     made.bar(at - 0.2, np.maximum(plain.differences, 1e-17), 0.4, color=BLUE, label="no positions: rounding only")
     made.bar(at + 0.2, np.maximum(placed.differences, 1e-17), 0.4, color=ORANGE, label="sinusoidal positions added")
     made.set_xticks(at, plain.words)

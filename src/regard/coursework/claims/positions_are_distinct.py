@@ -29,9 +29,8 @@ def at_every_length(*, dim: int, length: int) -> Verdict:
         f"Equal rows would make pi rational. Of {length:,} positions the nearest two, {pair[0]} and {pair[1]}, are "
         f"{answer.distance[0]:.6g} apart.",
         region="for every even dim >= 2 and every length: attention-position-svd is right, no condition is needed",
-        tightness="there is no positive lower bound for all lengths at once: as the length grows, some offset comes "
-        "as near "
-        "to a common period as one likes",
+        tightness="there is no positive lower bound for all lengths at once: as the length grows, some offset comes as "
+        "near to a common period as one likes",
         distance=answer.distance[0],
     )
 
@@ -44,8 +43,7 @@ def needs_a_condition(*, dim: int, length: int) -> Verdict:
         "The slowest pair alone repeats only after 2 pi 10000 positions or so, but the fastest pair alone already "
         "never repeats exactly.",
         counterexample="dim = 2, where the only pair repeats nearly every 6.28 positions, and no two positions are "
-        "equal; "
-        f"dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
+        f"equal; dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
         region="in number formats, where a condition on the length is needed (next reading)",
         correction="Phi_t != Phi_t' for all whole t != t', without any condition on the length.",
     )
@@ -79,8 +77,7 @@ def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
         "such pair",
         region=f"for lengths up to {second:,} at dim {dim}",
         correction=f"In {format}, with every number rounded once, all of the first {second:,} positions of dim {dim} "
-        "differ, "
-        "and no more.",
+        "differ, and no more.",
     )
 
 

@@ -31,8 +31,7 @@ def equal(*, rows: int, columns: int, power: float) -> Verdict:
         if low > total * (1 + 1e-9) or high < total * (1 - 1e-9):
             return refuted(
                 f"The sum of the singular values to the power {power:g} is between {low:.9g} and {high:.9g}, and the "
-                "squared "
-                f"norm is {total:.9g}.",
+                f"squared norm is {total:.9g}.",
                 counterexample="A = (2), one entry: sigma_1 = 2 and ||A||_F^2 = 4",
                 region="for the power 2",
                 correction="sum of sigma_i^2 = ||A||_F^2.",

@@ -217,9 +217,8 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="a vanishing faster than 1/T^2",
-            statement="E||c - (v_a+v_b)/2||^2 -> 0 (orthonormal values) when a T^2 -> 0 and T - ln n -> infinity, "
-            "with an "
-            "explicit bound.",
+            statement="E||c - (v_a+v_b)/2||^2 -> 0 (orthonormal values) when a T^2 -> 0 and T - ln n -> infinity, with "
+            "an explicit bound.",
             check=vanishing_fast_enough,
         ),
         Reading(

@@ -18,9 +18,8 @@ from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
 
 EXACT = (
-    "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 "
-    "+ eps. "
-    "Proof: 1/alpha of the lesser of the two is 1 plus that left side. So |(k_0 - k_1).q| may be anything below "
+    "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 + "
+    "eps. Proof: 1/alpha of the lesser of the two is 1 plus that left side. So |(k_0 - k_1).q| may be anything below "
     "ln(1+eps)."
 )
 
@@ -38,8 +37,7 @@ def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
         f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
         f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1.",
         counterexample=f"n = 2, eps = {eps:g}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
-        f"{1 / (2 + eps):.6g}; "
-        f"n = 3: the shortest query is {_shortest_of_three(eps)}",
+        f"{1 / (2 + eps):.6g}; n = 3: the shortest query is {_shortest_of_three(eps)}",
         region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
         "+ k_1",
         correction=EXACT,
@@ -84,9 +82,8 @@ def equal_weights(*, n: int, eps: float) -> Verdict:
         return not_refuted(2, "The enclosures did not separate the two cases.")
     return holds(
         "proof; enclosures tell scores 2^-90 apart",
-        "alpha_0 = alpha_1 exactly when (k_0 - k_1).q = 0: a whole hyperplane of queries, of which the bisector is "
-        "the part "
-        "inside the plane of the two keys.",
+        "alpha_0 = alpha_1 exactly when (k_0 - k_1).q = 0: a whole hyperplane of queries, of which the bisector is the "
+        "part inside the plane of the two keys.",
         region="for all keys, orthonormal or not",
     )
 

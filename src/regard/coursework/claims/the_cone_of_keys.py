@@ -23,6 +23,7 @@ def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
 
 def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
     along, across = _squares(d, iso, Fraction(1, 2))
+    # else ratio^2 (d-1) a <= a, and a is already part of what lies along the mean
     slim = ratio**2 * (d - 1) > 1
     region = f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {1 / (2 * (ratio**2 * (d - 1) - 1)):.4g}" if slim else "for every a"
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
@@ -63,8 +64,7 @@ def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
         counterexample=f"a = {iso:g}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
         region=f"for {1 - chance:.2%} of the draws (92.135 %, Phi(sqrt 2), as a -> 0)",
         correction="The same line, other length: 7.865 % of the realisations point the other way as a -> 0, and more "
-        "for "
-        "larger a. Proof: k_a.mu_a ~ N(1, 1/2 + a).",
+        "for larger a. Proof: k_a.mu_a ~ N(1, 1/2 + a).",
         chance=chance,
     )
 

@@ -106,9 +106,8 @@ def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Ver
         f"integrals with error bound {max(one_off, two_off):.0e}",
         text,
         tightness="as T -> infinity and a -> 0 the errors E||c - target||^2 tend to 1/2 and to p/2 with p = "
-        "Phi(-1/sqrt(spread)) (while sqrt(a) T -> infinity): a factor of 1/p, 12.7 for spread 1/2; the negative "
-        "draws are "
-        "what remains",
+        "Phi(-1/sqrt(spread)) (while sqrt(a) T -> infinity): a factor of 1/p, 12.7 for spread 1/2; the negative draws "
+        "are what remains",
         one=one,
         two=two,
     )
@@ -229,8 +228,7 @@ CLAIM = Claim(
     name="two-heads-steady",
     topic="noise",
     statement="Sigma_a = a I + (1/2) mu_a mu_a^T, two heads: c_1 stays at v_a almost always and c_2 at v_b, so the "
-    "mean "
-    "has far less variance than one head's.",
+    "mean has far less variance than one head's.",
     formula="q_1 = T mu_a, q_2 = T mu_b, k_a ~ N(mu_a, a I + spread mu_a mu_a^T)",
     sources=(
         Source("cs224n-w25-a4", "1-4ii"),

@@ -19,9 +19,8 @@ from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
 CORRECTION = (
-    "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, "
-    "for both c, "
-    "and head 2 even more. Proof: 2c >= 1, and (n-1) eps/n < eps."
+    "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, for "
+    "both c, and head 2 even more. Proof: 2c >= 1, and (n-1) eps/n < eps."
 )
 
 
@@ -37,12 +36,14 @@ def largest_eps(n: int, delta: float) -> float:
 
 def smallest_failure(n: int, eps: float, delta: float) -> tuple[int, float]:
     """The least number of keys at which head 1 can fail with some eps < 1, and an eps that shows it."""
+    # 1 % above the largest eps that works, and still below 1: hence 0.98
     m = next((m for m in range(2, min(n, 10**4)) if largest_eps(m, delta) < 0.98), n)
     return (m, 1.01 * largest_eps(m, delta)) if m < n else (n, eps)
 
 
 def _nearly_all(n: int, eps: float, delta: float) -> bool:
     """Exactly, in fractions: first_head(n, eps) >= 1 - delta."""
+    # (n-1) sqrt(eps/n) <= delta/(1-delta), both sides squared: no root, so no rounding
     d = Fraction(delta)
     return Fraction(eps) * (n - 1) ** 2 * (1 - d) ** 2 <= n * d**2
 
@@ -83,6 +84,7 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
             region="for factors of 2 and more: at least 1/(1+eps)",
             correction=CORRECTION,
         )
+    # neither: the enclosure of the weight holds 1 - delta itself
     return holds("enclosure", f"With t = {factor:g} ln(n/eps): {shown:.6g}.") if enough else not_refuted(1, "undecided")
 
 
@@ -112,9 +114,8 @@ def corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
         return not_refuted(2, "The enclosures did not confirm it.")
     return holds(
         "proof; enclosures at this n and eps agree",
-        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {1 / (1 + eps):.6g} on key 1 for both c, so the mean "
-        "output is "
-        f"within eps/(1+eps) D = {eps / (1 + eps):.4g} D of (v_1+v_2)/2.",
+        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {1 / (1 + eps):.6g} on key 1 for both c, so the mean output "
+        f"is within eps/(1+eps) D = {eps / (1 + eps):.4g} D of (v_1+v_2)/2.",
         tightness="the factor 2 cannot be lowered: c = 1/2 halves the score, and (n-1) e^(-t/2) <= eps needs "
         "t >= 2 ln((n-1)/eps)",
     )
@@ -211,9 +212,8 @@ QUESTION = Question(
 CLAIM = Claim(
     name="two-heads-two-point-noise",
     topic="noise",
-    statement="k_1 = c u with c = 1/2 or 3/2, q_1 = t u, q_2 = t k_2, t = ln(n/eps): head 1 puts nearly all its "
-    "weight on "
-    "key 1 for both c, head 2 on key 2, and the mean output is close to (v_1 + v_2)/2.",
+    statement="k_1 = c u with c = 1/2 or 3/2, q_1 = t u, q_2 = t k_2, t = ln(n/eps): head 1 puts nearly all its weight "
+    "on key 1 for both c, head 2 on key 2, and the mean output is close to (v_1 + v_2)/2.",
     formula="x^c/(x^c + n - 1) is nearly 1 for c = 1/2 and c = 3/2, x = n/eps",
     sources=(Source("attention-position-svd", "Attention (d)"),),
     parameters=(

@@ -44,6 +44,7 @@ class TransformerChecked(Result):
         return "holds so far" if self.answer else "fails"
 
     def __str__(self) -> str:
+        # each hint tells more: how much is right, then where it is wrong, then what it is
         told = [self._right, self._much, self._where, self._what][0 if self.answer else 1 + min(self.hints, 2)]()
         if self.printed:
             first, *more = self.printed.splitlines()

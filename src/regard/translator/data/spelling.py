@@ -39,10 +39,10 @@ class Speller:
 
     def __init__(self, words: Sequence[str]) -> None:
         counts = Counter(c for word in words for c in word)
-        kinds = counts.total() + len(words) + len(counts) + 2
-        self._costs = {c: math.log(kinds / (n + 1)) for c, n in counts.items()}
-        self._end = math.log(kinds / (len(words) + 1))
-        self._other = math.log(kinds) + math.log(_CHARACTERS)
+        total = counts.total() + len(words) + len(counts) + 2  # N + A + 2: each kind, "end" and "other" get one more
+        self._costs = {c: math.log(total / (n + 1)) for c, n in counts.items()}
+        self._end = math.log(total / (len(words) + 1))
+        self._other = math.log(total) + math.log(_CHARACTERS)
 
     def cost(self, word: str) -> float:
         """-log of the probability of the word's characters and its end."""

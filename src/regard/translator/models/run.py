@@ -159,6 +159,7 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     else:
         if own is not None:
             notes.append(f"The run in {folder} is of a model of ours; {own.name} is not used for it.")
+        # before memory is taken: the settings may have been damaged, or written by somebody else
         check_size(settings, len(source), len(target))
         model = _model_like(tensors, settings, len(source), len(target))
     put_weights(path, model, tensors)
@@ -179,6 +180,7 @@ def _model_like(tensors: Mapping[str, Tensor], settings: Settings, source: int, 
     """A model of ours that these weights fit."""
     one_layer = settings.model.kind in ("encoder", "reads-padding")
     embedding = "model.embedding.tokens" if one_layer else "model.encoder.embedding.tokens"
+    # tied: one table reads the source and says the target
     output = embedding if settings.model.tied else "model.output.vectors"
     return build_model(
         settings,
@@ -230,6 +232,7 @@ def holds_unfinished(
             f"The run in {folder} was begun with another {own.path}; give another --out, or put the file back as it "
             "was."
         )
+    # a record that does not say how many began it is taken at the asker's word
     if (began := about.get("processes", processes)) != processes:
         raise InputError(
             f"The run in {folder} was begun by {began} process{'es' * (began != 1)} and would end with other weights "
@@ -292,6 +295,7 @@ def _vectors_like(tensors: Mapping[str, Tensor], where: str, spec: str) -> Vecto
     if rows is None or rows.ndim != 2:
         raise InputError(f"The checkpoint has no word vectors at {where}; the folder mixes files of different runs.")
     free = tensors.get(f"{where}.is_free")
+    # rows without a vector of their own are trained, which the weights' shapes do not tell; the numbers follow later
     covered = np.zeros(len(rows), bool) if free is None else free.flatten().numpy() == 0
     return Vectors(
         spec=spec, width=rows.shape[1], types=0, types_covered=0, tokens=0, tokens_covered=0, missing=[],

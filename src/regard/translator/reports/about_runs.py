@@ -57,6 +57,7 @@ def run_section(run: Scored, anchor: str, *, first: bool) -> str:
 
 def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: int = 2) -> str:
     """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
+    # about 8 words: long enough for attention to have a choice, short enough for a map on a page
     order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
     parts = [tables.heading(3, "Attention: which source word (columns) each written word (rows) reads")]
     ours = [(name, record) for name, record in runs if record.settings.model.kind != KIND]
@@ -138,6 +139,7 @@ def _curve(r: Record) -> str:
     counting = not searches(r.settings)  # the others are given <sos>, and their loss is without it
     lines = [
         figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
+        # a run that went wrong may have a loss whose exponential is no float (above e^709)
         figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
     ]
     smoothed = r.settings.training.smoothing > 0

@@ -116,6 +116,7 @@ def _best(comparison: Comparison, measure: str, lower: bool) -> str:
     others = [d for d in comparison.differences if d.measure == measure and best.name in (d.first, d.second)]
     if len(comparison.seeds) < 2 or not others:
         return said + "; with the seeds at hand, chance cannot be told from a difference."
+    # Holm's p-values: the best is held against every other at once, and chance has as many tries
     sure = [d.second if d.first == best.name else d.first for d in others if d.holm is not None and d.holm < 0.05]
     rest = [e.name for e in order[1:] if e.name not in sure]
     told = [("better beyond chance than", sure), ("not beyond chance better than", rest)]

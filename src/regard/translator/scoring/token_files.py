@@ -153,6 +153,7 @@ def read_log_probabilities(path: str | Path, encoded: Encoded) -> tuple[list[Flo
                 f"{where}: target is {_short(row.get('target'))}, and pair {len(losses)} (counted from 0) has "
                 f"{_short(wanted[len(losses)])}; {_MAKE}."
             )
+        # len(losses) is the number of the pair that this line is about
         losses.append(_losses(row.get("log_probabilities"), len(wanted[len(losses)]), where))
         said = row.get("translation")
         if said is not None and not isinstance(said, str):
@@ -212,6 +213,7 @@ def _losses(given: Any, count: int, where: str) -> Float:
                 f"{where}: the log-probability of token {place} (counted from 0) is {value}; it must be a finite "
                 "number, 0 or less (natural logarithm)."
             )
+    # what rounding put above 0 counts as certain
     return -np.minimum(np.array(given, dtype=np.float64), 0.0)
 
 

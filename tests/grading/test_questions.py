@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from regard.grading.pages import class_page
 from regard.grading.perplexity import perplexity_of, read_hidden, share
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
-from regard.grading.self_check import check_assignment
+from regard.grading.self_check import Trial
 from regard.grading.statements import FAMILIES, decided, drawn, families
 from regard.grading.students import Student
 from regard.grading.submissions import read_submissions
@@ -135,12 +136,16 @@ def test_students_have_other_statements_and_marks_by_right_minus_wrong(tmp_path)
     assert bad.status is Status.FAILED
 
 
-def test_our_own_answers_to_statements_are_marked_as_they_should_be(tmp_path) -> None:
+def test_points_of_statements_are_plain_numbers(tmp_path, monkeypatch) -> None:
+    """Of another kind, ``regard assignment check`` took every wrong answer for one that passes."""
     text = '[[question]]\nkind = "statements"\nclaim = "copying-condition"\ncount = 4\nfunction = "holds"\npoints = 4'
-    checked = check_assignment(read(tmp_path, f'name = "s"\n{text}'), jail=Tier.NONE)
-    assert {trial.given for trial in checked.trials} == {"right", "all hold", "all fail", "nothing"}
-    assert all(type(trial.points) is float for trial in checked.trials)
-    assert checked.answer, str(checked)
+    task = read(tmp_path, f'name = "s"\n{text}').tasks[0]
+    one = SimpleNamespace(text="", holds=True)
+    monkeypatch.setattr(statements, "drawn", lambda task, seed: [one] * 4)
+    runner = SimpleNamespace(name="x.py:holds", call=lambda given, most: {"array": np.array([1.0, 1.0, 1.0, 0.0])})
+    points = marked(task, statements.judged_statements(task, runner, 7)).points
+    assert (points, type(points)) == (2.0, float)
+    assert Trial(question="1", given="", right=False, points=points, of=task.points).as_it_should
 
 
 def test_too_many_statements_are_refused(tmp_path) -> None:

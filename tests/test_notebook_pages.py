@@ -44,7 +44,10 @@ def test_a_page_has_its_text_its_code_and_its_outputs(hook, tmp_path):
         cell("import sys", ("stream", {"name": "stderr", "text": "a warning"})),
     )
     page = hook.page(path)
-    assert page.startswith("# A small one\n\n*A notebook: `docs/notebooks/small.ipynb`. Its cells show what it keeps.*")
+    assert page.startswith(
+        "# A small one\n\n*A notebook: `docs/notebooks/small.ipynb`. What its cells show was computed"
+    )
+    assert "kept in its file.*" in page
     assert "With $x^2$." in page
     assert "```python\nx = 1\nx\n```" in page
     whole = hook.on_page_content(page)

@@ -238,7 +238,7 @@ def _refuse_path(path: str, thing: str) -> None:
         # What looks like mistyped inline numbers is far more likely that than a file.
         if re.search("[,;]", path):
             raise InputError(f"{thing} is neither a file nor numbers like '1,0; 0,1'; check for a stray character.")
-        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path, {_instead(file)}.")
+        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path, {_instead(file, thing)}.")
     if file.is_dir():
         raise InputError(f"{thing} is a directory; name a file in it ({FORMATS}).")
     if not file.is_file():
@@ -256,11 +256,14 @@ def _similar(file: Path) -> str:
     return ""
 
 
-def _instead(file: Path) -> str:
+FITTING = {"matrix": "weights", "target": "target", "queries": "queries"}  # examples, by what is asked for
+
+
+def _instead(file: Path, thing: str) -> str:
     """What to type where one only wants to try: a built-in example, which any array may be replaced by."""
     from regard.examples import EXAMPLES
 
-    name = file.stem.lower() if file.stem.lower() in EXAMPLES else "keys"
+    name = file.stem.lower() if file.stem.lower() in EXAMPLES else FITTING.get(thing.split()[0], "keys")
     return f"or try example:{name} in its place (regard example lists them)"
 
 

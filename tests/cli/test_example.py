@@ -61,8 +61,11 @@ def test_the_first_keys_are_what_the_list_says() -> None:
 def test_a_missing_file_names_an_example() -> None:
     error = runner.invoke(app, ["design", "copy", "keys.npy", "7"]).exception
     assert "there is no such file; check the path, or try example:keys in its place" in str(error)
-    error = runner.invoke(app, ["lowrank", "weights.csv"]).exception
-    assert "try example:weights in its place" in str(error)
+    for name in ("weights.csv", "nowhere.npy"):
+        error = runner.invoke(app, ["lowrank", name]).exception
+        assert "try example:weights in its place" in str(error)
+    error = runner.invoke(app, ["claims", "average-of-two", "--answer", "my.py:query"]).exception
+    assert "my.py: there is no such file; regard claims CLAIM --template my.py writes one" in str(error)
     error = runner.invoke(app, ["symmetry", "my_map.py:block"]).exception
     assert "regard symmetry --template my_map.py writes one" in str(error)
 

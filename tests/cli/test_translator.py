@@ -102,7 +102,11 @@ def test_translate_a_sentence_a_file_and_standard_input(run, place, translator):
         (["translate", "RUN"], b"", "Standard input is empty; give one sentence on each line."),
         (["translate", "RUN"], b"\xff\n", "Standard input is not UTF-8: the byte at offset 0 is 0xff."),
         (["translate", "RUN", "nowhere.de"], None, "There is no file nowhere.de; give a file that exists"),
-        (["translate", "nowhere", "ein"], None, "There is no run folder nowhere; give the one that train wrote."),
+        (
+            ["translate", "nowhere", "ein"],
+            None,
+            "There is no run folder nowhere; give the one that train wrote, or example, which is ours.",
+        ),
         (["score", "RUN", "--weights", "first"], None, "weights must be best or last, not 'first'."),
         (["score", "RUN", "--test", "a.de", "b.en"], None, "a.de cannot be read: No such file or directory"),
         (["train", "nowhere.toml"], None, "There is no settings file nowhere.toml; give a .toml file or one of:"),

@@ -321,13 +321,13 @@ def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
 
     >>> parted("my.py", "query")
     Traceback (most recent call last):
-    regard.errors.InputError: my.py: there is no such file; give the path of a Python file.
+    regard.errors.InputError: my.py: there is no such file; regard claims CLAIM --template my.py writes one.
     """
     path, name = (spec, function) if spec.endswith(".py") else (spec.rpartition(":")[0], spec.rpartition(":")[2])
     if not path.endswith(".py") or not name.isidentifier():
         raise InputError(f"{spec!r} must name a Python file and a function in it, as in my.py:{function}.")
     if there and not Path(path).is_file():
-        raise InputError(f"{path}: there is no such file; give the path of a Python file.")
+        raise InputError(f"{path}: there is no such file; regard claims CLAIM --template {path} writes one.")
     return path, name
 
 

@@ -143,7 +143,7 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
         raise InputError(f"weights must be best or last, not {weights!r}.")
     check_name(folder)
     if not folder.is_dir():
-        raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
+        raise InputError(f"There is no run folder {folder}; give the one that train wrote, or example, which is ours.")
     about = read_about(folder)
     settings = load_settings(folder / SETTINGS)
     source, target = read_vocabularies(folder)

@@ -63,7 +63,7 @@ def read_record(folder: str | Path) -> Record:
     folder = run_folder(folder)
     check_name(folder)
     if not folder.is_dir():
-        raise InputError(f"There is no run folder {folder}; give the one that train wrote.")
+        raise InputError(f"There is no run folder {folder}; give the one that train wrote, or example, which is ours.")
     if not any(folder.iterdir()):
         raise InputError(f"{folder} is empty; give a folder that train, compare or tune wrote.")
     words = read_json(folder / VOCABULARY)

@@ -178,6 +178,10 @@ def test_a_wrong_address_is_one_sentence(tab, lab):
     said = "eps must be a number from 1e-09 to 1000, not '-1'. The page is shown as it begins."
     assert tab.text_content("#trouble") == said
     tab.wrong.clear()  # the browser itself notes the status 400 in its console
+    tab.click("#reset")
+    settled(tab)
+    assert "eps=0.01&" in tab.url  # the address is mended too
+    assert not tab.is_visible("#trouble")
 
 
 # Noise and heads -----------------------------------------------------------------------------------------------------

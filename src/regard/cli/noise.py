@@ -42,7 +42,7 @@ def compare(
 
     regard noise compare --keys 10 --spread 0.5 --iso 0.01 --scale 20
 
-    says: E‖c - target‖² is 0.44610870 for one head and 0.04045203 for two, 11 x steadier.
+    says: Two heads are 11 x steadier here: E‖c - target‖² is 0.04045 with two and 0.4461 with one.
     """
     from regard import noise
 

@@ -75,7 +75,7 @@ class Verification(Result):
         verdict = "The certificate holds." if self.holds else "The certificate does NOT hold."
         if self.unchecked:
             lines.append(f"Not checked, and not part of the certificate: {', '.join(self.unchecked)}.")
-        return "\n".join([f"The question: {self.question}.", *lines, f"{verdict} Checked in {self.arithmetic}."])
+        return "\n".join([f"{verdict} The question: {self.question}.", *lines, f"Checked in {self.arithmetic}."])
 
 
 def verify(

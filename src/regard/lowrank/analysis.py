@@ -40,7 +40,7 @@ class Study(Result):
         return self.checked is None or self.checked.answer
 
     def __str__(self) -> str:
-        parts = (self.spectrum, self.smallest, self.truncation, self.effect, self.checked)
+        parts = (self.smallest, self.truncation, self.effect, self.checked, self.spectrum)  # what was asked for first
         return "\n\n".join(str(part) for part in parts if part is not None)
 
     def figure(self) -> Figure | None:

@@ -53,13 +53,22 @@ class Comparison(Result):
     two_error_given_length: Real
 
     def __str__(self) -> str:
-        return "\n".join([*self._setting(), *self._table(), *self._heads(), *self._why(), *self._scale_lines()])
+        parts = (self._answer(), self._setting(), self._table(), self._heads(), self._why(), self._scale_lines())
+        return "\n".join(line for part in parts for line in part)
 
     def figure(self) -> Figure:
         """The picture as a matplotlib figure (needs ``regard[plots]``)."""
         from regard.noise.pictures import comparison_figure
 
         return comparison_figure(self)
+
+    def _answer(self) -> list[str]:
+        better = self.two.error < self.one.error
+        worse = f"{self.one.error / self.two.error:.3g} x steadier" if better else "no steadier"
+        return [
+            f"Two heads are {worse} here: E||c - target||^2 is {self.two.error:.4g} with two and {self.one.error:.4g} "
+            "with one."
+        ]
 
     def _setting(self) -> list[str]:
         return [
@@ -92,11 +101,8 @@ class Comparison(Result):
 
     def _why(self) -> list[str]:
         accuracy = max(self.one.error_accuracy, self.two.error_accuracy)
-        worse = (
-            "no steadier" if self.two.error >= self.one.error else f"{self.one.error / self.two.error:.3g} x steadier"
-        )
         return [
-            f"Two heads are {worse} here. Errors by integrals, accurate to {accuracy:.1g}.",
+            f"Errors by integrals, accurate to {accuracy:.1g}.",
             f"P(k_0.mu_0 < 0) = Phi(-1/sqrt({self.spread + self.iso:g})) = {self.negative_probability:.4%}, at every "
             "scale: such a key points away from its mean, and the first of the two heads drops v_0 for other values.",
         ]

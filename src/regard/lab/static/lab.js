@@ -49,6 +49,7 @@ const lab = {
     deeds = [];
     since = {};
     visit += 1;
+    answered = ""; // asked anew, so that the address of a link that could not be read goes too
     this.state = { ...page.start };
     ask({ lasting: true });
   },

@@ -10,7 +10,7 @@ const LARGEST = 44, WORD = 12, LONGEST = 132, SCALE = 46, TURN = -55;
 export function layMap({ width, height, rows, columns, queries, keys }) {
   const across = columns[1] - columns[0], down = rows[1] - rows[0];
   const size = (words, [from, to]) => Math.min(LONGEST, Math.max(14, ...words.slice(from, Math.min(to, from + 400)).map((w) => widthOf(w, WORD)))) + 16;
-  const left = size(queries, rows), turned = size(keys, columns);
+  const left = Math.max(size(queries, rows), widthOf("queries", 11) + 12), turned = size(keys, columns); // the axis has its name there
   const slope = Math.abs(Math.sin((TURN * Math.PI) / 180)), run = Math.cos((TURN * Math.PI) / 180);
   const top = turned * slope + 26, right = Math.max(16, turned * run * 0.9);
   const cell = Math.min(LARGEST, (width - left - right) / across, (height - top - SCALE) / down);

@@ -49,7 +49,7 @@ ROOMS = {  # module -> its tests, besides its own doctests
     "regard.design.certificate": CERTIFICATES,
     "regard.design.evaluate": ("tests/design/test_evaluate.py", "tests/design/test_problem.py"),
     "regard.design.verification": ("tests/design/test_verification.py", "tests/design/test_certificate_edges.py"),
-    "regard.design.combination_check": (*CERTIFICATES, "tests/design/test_forgeries.py"),
+    "regard.design.combination_check": ("tests/design/test_combination_check.py",),
     "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
     "regard.lowrank.certificate": ("tests/lowrank/test_certificate.py", "tests/lowrank/test_spectrum.py"),
     "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),

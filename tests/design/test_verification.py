@@ -139,6 +139,12 @@ def test_a_certificate_is_for_its_own_keys():
     for wrong in (replace(given, shape=(1, 3)), replace(given, sha256="0")):
         with pytest.raises(InputError, match="made for other keys"):
             verify(wrong, KEYS)
+    # other keys are what is wrong first, whatever else is
+    with pytest.raises(InputError, match="made for other keys"):
+        verify({**given.to_dict(), "query": []}, KEYS + 1)
+    for nothing in (None, 3, []):
+        with pytest.raises(InputError, match="This is not a certificate"):
+            verify(nothing, KEYS)
     assert [found.holds for found in (verify(given.to_dict(), KEYS), verify({"certificate": given}, KEYS))] == [
         True
     ] * 2

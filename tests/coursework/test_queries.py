@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from regard.coursework.queries import (
+    ENCLOSED,
     EPS,
     EXTRA,
-    ROUNDING,
     N,
     _spare,
     against_shortest,
@@ -23,7 +23,7 @@ from regard.coursework.queries import (
     with_keys,
     within,
 )
-from regard.coursework.question import SLACK, Size
+from regard.coursework.question import Size
 from regard.rigor import balls
 
 
@@ -93,9 +93,10 @@ def test_the_room_is_what_is_left_of_eps(n: int, s: int, eps: float) -> None:
     chosen = list(range(s))
     for part in (0.25, 0.5, 0.999, 1.001, 2.0):
         ruling = shares(sharing(n, s, part * eps), np.eye(n), chosen, eps)
-        assert ruling.room == pytest.approx(1 - part, abs=2e-9 + 2 * ROUNDING / eps)
+        assert ruling.room == pytest.approx(1 - part, abs=2e-9 + 2e-12 / eps)
         assert ruling.fails == (part > 1)
-    at_the_edge = eps * (1 + SLACK) + ROUNDING
+    assert "1e-9 eps + 1e-12" in ENCLOSED
+    at_the_edge = eps * (1 + 1e-9) + 1e-12
     for nudge in (-1e-11, 1e-11):
         assert shares(sharing(n, s, at_the_edge * (1 + nudge)), np.eye(n), chosen, eps).fails == (nudge > 0)
 

@@ -116,8 +116,9 @@ def _try_all(room: str, share: float) -> None:
     todo = [mutant for mutant in made if mutant.name not in known]
     if not todo:
         return
-    why = _explained()
-    todo.sort(key=lambda mutant: (room, mutant.name) in why)  # what nobody has explained yet comes first
+    why, before = _explained(), _known(room, stale=True)
+    # what nobody has explained yet comes first, and what was never tried before what survived earlier tests
+    todo.sort(key=lambda mutant: ((room, mutant.name) in why, mutant.name in before))
     covering, seconds = _covering(room, tests)
     started = time.monotonic()
     for count, mutant in enumerate(todo, 1):
@@ -209,7 +210,7 @@ def _killer(room: str, path: Path, tree: ast.Module, tests: list[str]) -> str:
         if DOCTEST in tests and _doctests_fail(room):
             return f"{room}, its examples"
         importlib.import_module(room)
-        for some in _by_file(room, tests):
+        for some in _in_turn(room, tests):
             code = pytest.main([*QUIET, *some], plugins=[Watch()])
             if failed or code:
                 return failed[0] if failed else f"pytest ended with {int(code)}"
@@ -218,16 +219,10 @@ def _killer(room: str, path: Path, tree: ast.Module, tests: list[str]) -> str:
     return ""
 
 
-def _by_file(room: str, tests: list[str]) -> list[list[str]]:
-    """The tests of one file after the other, in the room's order: most mutants die before the slow files are read."""
-    files: dict[str, list[str]] = {}
-    for test in tests:
-        if test != DOCTEST:
-            files.setdefault(test.partition("::")[0], []).append(test)
-    order = _tests_of(room)
-    return [
-        files[f] for f in sorted(files, key=lambda file: next(i for i, t in enumerate(order) if file.startswith(t)))
-    ]
+def _in_turn(room: str, tests: list[str]) -> list[list[str]]:
+    """The tests by the entries of the room's list: most mutants die before the slower files are even read."""
+    entries = [[test for test in tests if test.startswith(entry)] for entry in _tests_of(room)]
+    return [entry for entry in entries if entry]
 
 
 def _doctests_fail(room: str) -> bool:

@@ -9,6 +9,7 @@ import flint
 import numpy as np
 import pytest
 
+from regard import rigor
 from regard.design.certificate import Asked, Balance, Certificate, Claim, Verb, fingerprint
 from regard.design.combination_check import _independent_columns, balanced, combination_value
 from regard.design.problem import Problem
@@ -80,11 +81,12 @@ def test_the_sum_of_the_other_weights_is_paid_for(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_right_side_that_is_rounded_is_paid_for(seed):
-    """It is 2^20 times as large as the mixture's keys, and the basis is narrow, so that its rounding counts."""
-    weight = np.random.default_rng(seed).uniform(0.4, 0.6)
-    far, left = 2.0**20, 1 - weight
-    rows = np.array([[-far], [round(far * weight / left) + 4.0], [round(far * weight / left) - 4.0]])
-    check(rows, [weight, left / 2, left / 2], [1, 2], [[0.0], [1.0]], [1.0, 1.0], width=1e-10)
+    """Both of its coordinates are near 2^19 and rounded; the third weight hangs on their difference alone."""
+    weight = np.random.default_rng(seed).uniform(0.3, 0.4)
+    far = 2.0**20 + 3
+    at = round(far * weight / (1 - weight))
+    rows = [[-far, -far - 1], [at - 4, at - 4], [at + 4, at + 4], [at + 1, at - 1]]
+    check(rows, [weight, 0.2, 0.2, 0.3], [1, 2, 3], [[0.0, 0.0], [2.0, 0.0]], [1.0, 1.0], width=1e-9)
 
 
 @pytest.mark.parametrize("coordinate", [0, 1])
@@ -125,6 +127,13 @@ def test_small_and_large_coordinates():
 def test_what_does_not_balance(rows, weights, basis, anchor):
     given = np.array(rows), np.array(weights), np.array(basis), np.array([anchor]), np.ones(1)
     assert balanced(*given) is None
+
+
+@pytest.mark.parametrize(("rad", "positive"), [([0.5, 0.0], False), ([0.25, 0.25], True)])
+def test_a_weight_that_may_be_nothing_is_not_called_positive(rad, positive, monkeypatch):
+    monkeypatch.setattr(rigor, "solve_enclosure", lambda *_: (np.array([0.5, 0.5]), np.array(rad)))
+    found = balanced(np.array([[1.0], [-1.0]]), np.ones(2), np.arange(2), np.zeros((1, 1)), np.ones(1))
+    assert (found is not None) is positive
 
 
 def test_columns_that_follow_from_others_are_left_out():

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from regard.coursework.queries import (
-    ROUNDING,
+    ENCLOSED,
+    EPS,
+    EXTRA,
+    N,
+    _spare,
     against_shortest,
     enclosed_scores,
     orthonormal,
@@ -19,8 +23,32 @@ from regard.coursework.queries import (
     with_keys,
     within,
 )
-from regard.coursework.question import SLACK
+from regard.coursework.question import Size
 from regard.rigor import balls
+
+
+@pytest.mark.parametrize("size", [N, EXTRA, EPS])
+def test_sizes_are_allowed_and_different(size: Size) -> None:
+    assert len(set(size.ladder)) == len(size.ladder)
+    for value in (*size.ladder, *(size.reach or ())):
+        size.parameter.checked(value, "a question")
+    if size.whole:
+        assert list(size.ladder) == sorted(size.ladder)
+        assert size.ladder[0] == size.parameter.least  # the simplest comes first
+    if size.reach is not None:
+        assert size.reach[0] <= min(size.ladder) <= max(size.ladder) <= size.reach[1]
+
+
+def test_counts_are_whole() -> None:
+    assert [size.whole for size in (N, EXTRA, EPS)] == [True, True, False]
+
+
+def test_unit_vectors_have_no_negative_zeros() -> None:
+    for latent in (np.eye(3), -np.eye(3)):
+        keys = orthonormal(latent, 3, 0)
+        assert np.array_equal(keys, latent)
+        assert not np.signbit(keys[keys == 0]).any()
+    assert np.array_equal(orthonormal(np.zeros((2, 2)), 2, 0), np.eye(2))
 
 
 @pytest.mark.parametrize(("n", "extra"), [(1, 0), (2, 0), (3, 2), (7, 1)])
@@ -34,8 +62,9 @@ def test_rows_are_orthonormal_and_their_signs_are_settled(n: int, extra: int) ->
     assert with_keys(latent, n=n, extra=extra, eps=0.5).given["eps"] == 0.5
 
 
-@pytest.mark.parametrize("eps", [1e-300, 1e-12, 0.5])
-@pytest.mark.parametrize("n", [1, 2, 200])
+@pytest.mark.parametrize(
+    ("n", "eps"), [*((n, eps) for n in (1, 2, 200) for eps in (1e-300, 1e-12, 0.5)), (2**200, 0.5)]
+)
 def test_small_demands_are_told_apart_from_none(n: int, eps: float) -> None:
     with sharp(n, eps):
         small = (flint.arb(eps) / n) ** 4
@@ -64,9 +93,10 @@ def test_the_room_is_what_is_left_of_eps(n: int, s: int, eps: float) -> None:
     chosen = list(range(s))
     for part in (0.25, 0.5, 0.999, 1.001, 2.0):
         ruling = shares(sharing(n, s, part * eps), np.eye(n), chosen, eps)
-        assert ruling.room == pytest.approx(1 - part, abs=2e-9 + 2 * ROUNDING / eps)
+        assert ruling.room == pytest.approx(1 - part, abs=2e-9 + 2e-12 / eps)
         assert ruling.fails == (part > 1)
-    at_the_edge = eps * (1 + SLACK) + ROUNDING
+    assert "1e-9 eps + 1e-12" in ENCLOSED
+    at_the_edge = eps * (1 + 1e-9) + 1e-12
     for nudge in (-1e-11, 1e-11):
         assert shares(sharing(n, s, at_the_edge * (1 + nudge)), np.eye(n), chosen, eps).fails == (nudge > 0)
 
@@ -80,6 +110,17 @@ def test_the_key_that_gets_least_is_named() -> None:
         weight = math.exp(query[least]) / np.exp(query).sum()
         assert said.startswith(f"alpha_{least} = {weight:.6g} is below 1/(3+eps) = {1 / 3.1:.6g}")
         assert said.endswith(" here")
+
+
+def test_of_equals_the_first_is_named() -> None:
+    assert shares(np.array([1.0, 1.0, 0.0]), np.eye(3), [1, 0], 0.1).said.startswith("alpha_1 = ")
+    assert shares(np.array([1.0, 1.0, 0.0]), np.eye(3), [0, 1], 0.1).said.startswith("alpha_0 = ")
+
+
+def test_what_an_enclosure_leaves_open_is_decided_for_the_answer() -> None:
+    with balls.precise():
+        assert _spare(flint.arb(0.1, 0.05), 1, 0.1) == pytest.approx(0.5, abs=1e-7)
+        assert _spare(flint.arb(2.1, 0.05), 3, 0.1) == pytest.approx(0.5, abs=1e-7)
 
 
 def test_a_query_without_numbers_fails_and_gets_nothing() -> None:
@@ -105,3 +146,7 @@ def test_against_the_shortest_query() -> None:
     assert best.yours == pytest.approx(math.sqrt(2) * math.log(2 / eps))
     assert best.best == pytest.approx(math.log(2 / eps))  # T sqrt(s (n - s) / n)
     assert against_shortest(np.zeros(4), keys, [0, 1, 2, 3], eps) is None
+    near = against_shortest(sharing(4, 2, eps) / 10, 10 * keys, [0, 1], eps)
+    assert near is not None
+    assert near.best == pytest.approx(math.log(2 / eps) / 10)
+    assert against_shortest(np.zeros(1), np.ones((3, 1)), [0], eps) is None  # no query does it

@@ -215,3 +215,52 @@ def test_a_mean_of_what_overflowed_is_not_bounded() -> None:
     for mid in ([math.inf, -math.inf], [math.nan, 0.0], [math.inf, 0.0]):
         assert evaluate.mean_above(np.ones(2), np.array(mid), np.zeros(2)) == flint.arb(math.inf)
     assert evaluate.mean_above(np.ones(2), np.zeros(2), np.array([math.inf, 0.0])) == flint.arb(math.inf)
+
+
+def spied(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple, dict]]:
+    """The arguments of every call of a function of the module, from now on."""
+    calls: list[tuple[tuple, dict]] = []
+    real = getattr(evaluate, name)
+
+    def spy(*given, **named):
+        calls.append((given, named))
+        return real(*given, **named)
+
+    monkeypatch.setattr(evaluate, name, spy)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("keys", "anchor", "passes", "distance"),
+    [
+        ([[8.0, 0.0], [-4.0, 0.0]], [0.0, 1.0], [math.inf], math.hypot(2, 1)),
+        ([[2.0**20, 0.0], [-(2.0**20), 0.0]], [0.0, 1e-6], [math.inf, 0.0], 1e-6),  # what is left of 2^20
+    ],
+)
+def test_keys_are_read_again_only_where_their_rounding_counts(
+    keys: list, anchor: list, passes: list, distance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = spied("_plainly_added", monkeypatch)
+    bound = evaluate.slack_above(np.array(keys), np.ones(2), np.array([anchor]), np.ones(1), refine=False)
+    assert [named["enough"] for _, named in calls] == passes
+    assert bound == pytest.approx(distance, rel=1e-2)
+
+
+def test_the_largest_entry_of_keys_is_taken_from_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, anchors = np.array([[8.0, 0.0], [-4.0, 0.0]]), np.array([[0.0, 1.0]])
+    calls = spied("largest", monkeypatch)
+    given = keys, np.ones(2), anchors, np.ones(1)
+    told = evaluate.slack_above(*given, refine=False, top=8.0)
+    assert [rows is keys for (rows,), _ in calls] == [False] * 2  # the anchors, and the heaviest of them
+    calls.clear()
+    assert evaluate.slack_above(*given, refine=False) == told
+    assert [rows is keys for (rows,), _ in calls] == [True, False, False]
+
+
+@pytest.mark.parametrize("top", [1e-3, 1e9])
+def test_what_is_said_of_the_keys_is_not_said_of_the_anchors(top: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each product is told the largest entry of its own rows."""
+    keys, anchors = np.array([[8.0, 0.0], [-4.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 3.0]])
+    calls = spied("dot_enclosure", monkeypatch)
+    evaluate.slack_above(keys, np.ones(2), anchors, np.array([1.0, 2.0]), refine=False, top=top)
+    assert [named["top"] for _, named in calls][:3] == [top, 3.0, 3.0]

@@ -40,6 +40,18 @@ def test_sums_at_the_end_of_the_range(size: int) -> None:
     assert math.isnan(exact_sum(np.append(np.ones(size), math.nan)))
 
 
+def test_ones_that_are_left_over_count() -> None:
+    """Beside 2^60 the first layer takes nothing of a 1."""
+    big = np.full(FEW + 1, 2.0**60)
+    assert exact_sum(np.concatenate([big, np.ones(FEW + 1), -big])) == FEW + 1
+
+
+def test_a_layer_has_room_for_one_more_than_a_power_of_two() -> None:
+    """1025 numbers of 43 bits next to 1 add up to 54 bits, the last of which is all that the ones before leave."""
+    ones = np.append(np.ones(1025), np.zeros(LAYERED - 1025))
+    assert exact_sum(np.append(ones, np.full(1025, 2.0**-43 - 1))) == 1025 * 2.0**-43
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 5), (CHUNK // 4, 9), (3, CHUNK), (CHUNK + 1, 1)])
 def test_the_largest_entry(shape: tuple[int, int], order: str) -> None:
@@ -89,8 +101,20 @@ def test_the_largest_entry_alone_bounds_a_product_where_that_is_enough(shape: tu
         mid, rad = plain_product(K, q, top=top, enough=enough)
         assert np.array_equal(mid, product)
         np.testing.assert_allclose(rad, np.broadcast_to(radius, rad.shape), rtol=1e-9)
+    radius = plain_product(K, q, top=top, enough=math.inf)[1][0]
+    for enough, told in ((radius, True), (math.nextafter(radius, 0), False)):
+        assert (plain_product(K, q, top=top, enough=enough)[1] == radius).all() == told
+    assert (dot_enclosure(K, q, top=top, enough=radius)[1] == radius).all()
     few, narrow = K[:, :3], plain_product(K[:3, :3], q[:3])[1]
     assert np.array_equal(plain_product(few[:3], q[:3], top=top, enough=math.inf)[1], narrow)  # little is read twice
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_largest_entry_is_not_that_of_numbers_that_are_brought_into_range(scale: float) -> None:
+    rng = np.random.default_rng(1)
+    K, q = scale * rng.standard_normal((CHUNK // 8, 17)), rng.standard_normal(17)
+    for plain, told in zip(dot_enclosure(K, q), dot_enclosure(K, q, top=largest(K), enough=math.inf), strict=True):
+        assert np.array_equal(plain, told)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
@@ -105,7 +129,7 @@ def test_a_known_largest_entry_changes_nothing(scale: float, *, refine: bool) ->
 
 
 @pytest.mark.parametrize(
-    "chosen", [[], [0], [4], [0, 1, 2, 3, 4], [1, 2, 3], [0, 2, 4], [3, 1, 2], [2, 2, 3], [0, 2, 1, 3]]
+    "chosen", [[], [0], [4], [0, 1, 2, 3, 4], [1, 2, 3], [0, 2, 4], [3, 1, 2], [2, 2, 3], [0, 2, 1, 3], [0, 2, 3, 1, 4]]
 )
 @pytest.mark.parametrize("size", [1, 4, 100])
 def test_chosen_rows_come_in_their_order(chosen: list[int], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +141,11 @@ def test_chosen_rows_come_in_their_order(chosen: list[int], size: int, monkeypat
     assert [k for some, _ in blocks for k in range(some.start, some.stop)] == list(range(len(chosen)))
 
 
-def test_rows_that_lie_together_are_not_copied() -> None:
+def test_rows_that_lie_together_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(10.0).reshape(5, 2)
     ((_, block),) = row_blocks(rows, np.array([1, 2, 3]))
     assert np.shares_memory(block, rows)
+    monkeypatch.setattr(floats.row_chunks, "__defaults__", (4,))
+    blocks = [block for _, block in row_blocks(rows, np.array([1, 2, 3, 4]))]
+    assert [len(block) for block in blocks] == [2, 2]
+    assert all(np.shares_memory(block, rows) for block in blocks)

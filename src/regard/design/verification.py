@@ -217,7 +217,7 @@ class _Checker:
             left_out, why = len(problem.competing) > problem.copies, f"{problem.copies} other keys are equal to it"
         else:
             total = self._total(combination)
-            left_out = not all(w > 0 for w in combination.weights) and not self._only_copies_left_out(combination)
+            left_out = not self._only_copies_left_out(combination)
             why = "the weights can be made to balance exactly, all of them positive"
         self.numbers = {"bound": math.nan}
         self._most(total)
@@ -231,7 +231,7 @@ class _Checker:
         ]
 
     def _only_copies_left_out(self, combination: Balance) -> bool:
-        """Copies of the key are counted apart: leaving them out of the combination leaves nothing out."""
+        """Nothing, or copies of the key: these are counted apart, so that leaving them out leaves nothing out."""
         return all(w > 0 or same for w, same in zip(combination.weights, self.problem.same, strict=True))
 
     def _short_of_demand(self, total: Fraction | flint.arb, left_out: bool) -> bool:

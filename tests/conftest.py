@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Hypothesis draws the same examples on every machine: a fresh clone is never red by luck. `make fuzz` draws others.
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("fuzz", deadline=None, max_examples=2000)
+# How long an example took to draw is the machine's load and no fault.
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **UNHURRIED)
+settings.register_profile("fuzz", max_examples=2000, **UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # A run in the background of a shell (nohup, a CI service) hands down that Ctrl-C and hanging up are ignored; what tests

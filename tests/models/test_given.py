@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,42 @@ def test_bad_examples() -> None:
         give(nn.Linear(3, 3), (5,))
     with pytest.raises(InputError, match="has no tokenizer that is known here"):
         give(nn.Linear(3, 3), text="hello")
+
+
+def test_tokens_are_no_mask(file: Path) -> None:
+    with pytest.raises(InputError, match="ids is said to be a mask, and holds the tokens; name another input"):
+        load(f"{file}:build", masks={"ids": "keep"})
+
+
+class TwoStreams(nn.Module):
+    def forward(self, src, tgt, src_mask=None, tgt_mask=None, hidden=None):
+        return src
+
+
+@pytest.mark.parametrize(
+    ("hidden", "of_source", "of_target"),
+    [
+        (None, ["src_mask", "hidden"], ["tgt_mask"]),  # by how they are called
+        (torch.ones(3, 7), ["src_mask"], ["tgt_mask", "hidden"]),  # by the size of the example's
+        (torch.ones(3, 9), ["src_mask", "hidden"], ["tgt_mask"]),
+    ],
+)
+def test_whose_tokens_a_declared_mask_is_about(hidden, of_source, of_target) -> None:
+    rows = {"src": torch.zeros(3, 9, dtype=torch.long), "tgt": torch.zeros(3, 7, dtype=torch.long)}
+    masks = dict.fromkeys(("src_mask", "tgt_mask", "hidden"), "keep")
+    given = give(TwoStreams(), rows if hidden is None else {**rows, "hidden": hidden}, masks=masks)
+    assert [[mask.name for mask in stream.masks] for stream in given.streams] == [of_source, of_target]
+
+
+def test_transformers_that_is_missing_or_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr("regard.models.huggingface.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"need transformers: pip install 'regard\[models\]' transformers"):
+        load(str(tmp_path))
+    monkeypatch.setattr("regard.models.huggingface.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"transformers is installed and cannot be imported .ModuleNotFoundError: "):
+        load(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder"])

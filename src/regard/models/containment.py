@@ -48,19 +48,21 @@ class _Bounded(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def contained(name: str, *, limit: float) -> Iterator[None]:
+def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterator[None]:
     """Stop what runs inside after ``limit`` seconds or a million printed characters, with one sentence.
 
-    What it prints goes to standard error: standard output is for the answer. The clock needs the main thread of a
-    POSIX system; elsewhere there is none.
+    What it prints goes to standard error: standard output is for the answer. ``errors=False`` counts only that, and
+    not what goes to standard error by itself, as our own progress does. The clock needs the main thread of a POSIX
+    system; elsewhere there is none.
     """
     out = _Bounded(sys.stderr)
+    both = contextlib.redirect_stderr(out) if errors else contextlib.nullcontext()
     try:
-        with _alarm(limit), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        with _alarm(limit), contextlib.redirect_stdout(out), both:
             yield
     except _TooLong:
         raise InputError(
-            f"{name} was stopped: it took more than {limit:.3g} s; end the loop, make it quicker, or give it more time "
+            f"{name} was stopped: it took more than {limit:.4g} s; end the loop, make it quicker, or give it more time "
             "with --limit SECONDS."
         ) from None
     except _Flood:
@@ -68,8 +70,8 @@ def contained(name: str, *, limit: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alarm(limit: float) -> Iterator[None]:
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+def _alarm(limit: float | None) -> Iterator[None]:
+    if limit is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 

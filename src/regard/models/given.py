@@ -92,6 +92,7 @@ def give(
         raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
     else:
         given = _from_example(module, inputs, label, polarity)
+    _refuse_masks_of_tokens(given, masks or {})
     return claimed(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
 
 
@@ -294,6 +295,11 @@ def _polarities(masks: Mapping[str, str], module: nn.Module) -> dict[str, Polari
         if known and name not in known and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
             raise InputError(f"forward has no parameter {name!r} that could be a mask; it has {', '.join(known)}.")
     return {name: Polarity[word] for name, word in masks.items()}
+
+
+def _refuse_masks_of_tokens(given: Given, masks: Mapping[str, Any]) -> None:
+    if wrong := [stream.name for stream in given.streams if stream.name in masks]:
+        raise InputError(f"{given.name}: {wrong[0]} is said to be a mask, and holds the tokens; name another input.")
 
 
 def _tensor(value: Any) -> Any:

@@ -137,7 +137,12 @@ def text_config(config: Any) -> Any:
 def _pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
     if find_spec("transformers") is None:
         raise InputError("Hugging Face models need transformers: pip install 'regard[models]' transformers.")
-    import transformers
+    try:
+        import transformers
+    except Exception as error:  # it is there, and what it needs is not
+        raise InputError(
+            f"transformers is installed and cannot be imported ({said(error)}): pip install --upgrade transformers."
+        ) from None
 
     transformers.logging.disable_progress_bar()  # standard error is for what is worth knowing
     where: dict[str, Any] = {"local_files_only": True, **({} if revision is None else {"revision": revision})}
@@ -174,7 +179,7 @@ def _tokenized(
         raise InputError(f"{label} came without a tokenizer; leave the text out, or give the tokenizer.")
     if not text.strip():
         raise InputError("The text is empty; give a few words.")
-    coded = dict(tokenizer(text, return_tensors="pt"))
+    coded = dict(tokenizer(text, return_tensors="pt", verbose=False))  # whether it is too long is said below
     length, longest = int(coded["input_ids"].shape[1]), _longest(model)
     if longest is not None and length > longest:
         raise InputError(f"The text has {length:,} tokens, and {label} takes at most {longest:,}; shorten it.")

@@ -78,6 +78,7 @@ _KNOWN_MASKS = {
     "valid": (Polarity.keep, "first"),
 }
 _SECOND = ("tgt", "target", "trg", "decoder_input_ids", "decoder_inputs_embeds", "decoder_input", "targets")
+_OF_THE_SECOND = ("tgt", "target", "trg", "decoder", "dec_")  # how masks of the second stream begin
 _SQUARE_CAUSAL = ("tgt_mask",)
 _CAUSAL_CLASS = re.compile(r"gpt|causal|llama|decoder_?only", re.IGNORECASE)
 
@@ -95,7 +96,7 @@ def streams_of(
     if not rows:
         return (), []
     first = next(iter(rows))
-    second = next((name for name in rows if name.rpartition(".")[2] in _SECOND and name != first), None)
+    second = next((name for name in rows if _last_word(name) in _SECOND and name != first), None)
     if second is None and first not in _SECOND:
         second = _cross(inputs, rows, first)
     names = [first] if second is None else [first, second]
@@ -105,8 +106,7 @@ def streams_of(
     claim = _causal_claim(module, inputs, notes)
     streams = []
     for place, name in enumerate(names):
-        whose = "first" if place == 0 else "last"
-        masks = _masks(inputs, parameters, declared, whose, len(names) == 1, inputs[name], notes)
+        masks = _masks(inputs, parameters, declared, [inputs[n] for n in names], place, notes)
         streams.append(
             Stream(
                 name=name,
@@ -152,18 +152,17 @@ def _masks(
     inputs: Mapping[str, Any],
     parameters: Mapping[str, inspect.Parameter],
     declared: Mapping[str, Polarity],
-    whose: str,
-    alone: bool,
-    tokens: Tensor,
+    streams: list[Tensor],
+    place: int,
     notes: list[str],
 ) -> tuple[Mask, ...]:
-    masks = []
+    """The masks of the stream at a place."""
+    masks, tokens = [], streams[place]
     for name in dict.fromkeys([*parameters, *inputs]):
-        polarity, owner = _KNOWN_MASKS.get(name.rpartition(".")[2], (None, "first"))
-        polarity = declared.get(name, polarity)
-        if polarity is None or not (alone or owner == whose):
-            continue
         value = inputs.get(name)
+        polarity = declared.get(name, _KNOWN_MASKS.get(_last_word(name), (None, ""))[0])
+        if polarity is None or _owner(name, value, streams) != place:
+            continue
         if isinstance(value, Tensor) and value.shape[-2:] != tokens.shape[:2] and value.shape != tokens.shape[:2]:
             continue  # a mask of queries by keys: it is passed on as it is
         dtype = value.dtype if isinstance(value, Tensor) else torch.bool
@@ -171,6 +170,21 @@ def _masks(
         if name not in declared:
             notes.append(f"in {name} {polarity.value} (known by its name)")
     return tuple(masks)
+
+
+def _owner(name: str, value: Any, streams: list[Tensor]) -> int:
+    """Whose tokens a mask is about: those of its size, where the example has it and one stream only has that size;
+    else what its name says."""
+    fitting = [i for i, tokens in enumerate(streams) if isinstance(value, Tensor) and value.shape == tokens.shape[:2]]
+    if len(fitting) == 1:
+        return fitting[0]
+    word = _last_word(name)
+    _, whose = _KNOWN_MASKS.get(word, (None, "last" if word.startswith(_OF_THE_SECOND) else "first"))
+    return 0 if whose == "first" else len(streams) - 1
+
+
+def _last_word(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _causal_claim(module: nn.Module, inputs: Mapping[str, Any], notes: list[str]) -> bool | None:

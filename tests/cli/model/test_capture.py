@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="models need torch")
 
 from regard.errors import InputError  # noqa: E402
 from regard.models import Capture  # noqa: E402
+from small_model import MODEL  # noqa: E402
 
 
 def test_capture_to_a_file(run, folder):
@@ -21,6 +22,53 @@ def test_capture_to_a_file(run, folder):
     read = Capture.read("w.safetensors")
     assert read.records[0].heads == (1,)
     assert read.records[0].q.shape == (1, 1, 5, 4)
+
+
+SPEAKS = (
+    MODEL
+    + """
+
+class Speaks(torch.nn.Module):
+    calls, sleeps = 0, False
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.inputs = build()
+
+    def forward(self, *inputs):
+        print("I am running")
+        self.calls += 1
+        if self.sleeps and self.calls > 1:
+            time.sleep(600)
+        return self.inside(*inputs)
+
+
+def speaks():
+    model = Speaks()
+    return model, model.inputs
+
+
+def sleeps():
+    Speaks.sleeps = True
+    return speaks()
+"""
+)
+
+
+@pytest.mark.parametrize("words", [["audit"], ["capture"], ["heads"], ["patch", "--ablate", "zero"]])
+def test_what_a_model_prints_is_not_in_the_answer(run, folder, words):
+    (folder / "speaks.py").write_text("import time\n" + SPEAKS)
+    done = run(words[0], "speaks.py:speaks", *words[1:], *(["--property", "batch"] * (words == ["audit"])), "--json")
+    assert json.loads(done.stdout)["name"] == "speaks.py:speaks"
+    assert "I am running" in done.stderr
+
+
+def test_a_forward_that_does_not_end_is_ended(run, folder, monkeypatch):
+    (folder / "speaks.py").write_text("import time\n" + SPEAKS)
+    monkeypatch.setattr("regard.cli.model.options._WORK", 1 / 40)
+    with pytest.raises(InputError, match=r"speaks.py:sleeps, at work, was stopped: it took more than 0.5 s"):
+        run("capture", "speaks.py:sleeps", "--limit", "20", "--out", "w.safetensors")
+    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == ["my.py", "speaks.py"]
 
 
 def test_capture_as_json(run, folder):

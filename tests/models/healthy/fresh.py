@@ -180,3 +180,54 @@ class BorderAndRotation(tiny.Encoder):
         for block in self.blocks:
             x, _ = block(x, torch.ones(1, 1, 1, ids.shape[1], dtype=torch.bool))
         return self.head(self.norm(x))
+
+
+class Retention(tiny.Attention):
+    """Products of queries and keys that decay with distance, and no softmax: weights may be negative."""
+
+    def scores(self, q, k):
+        places = torch.arange(k.shape[2])
+        away = (places[-q.shape[2] :, None] - places[None]).clamp(min=0)
+        return super().scores(q, k) * (0.9**away).to(q.dtype)
+
+    def hidden(self, scores, allowed):
+        return scores.masked_fill(~allowed, 0.0)
+
+    def weights(self, scores):
+        return scores
+
+
+class LongConvolution(nn.Module):
+    """A causal filter as long as the text, by Fourier transforms, between two gates (Hyena)."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.out = (nn.Linear(tiny.WIDTH, tiny.WIDTH) for _ in range(4))
+        self.filter = nn.Parameter(torch.randn(tiny.WIDTH, 4 * tiny.PLACES))
+
+    def forward(self, x, allowed, cache=None, first=0):
+        n, read = x.shape[1], (self.a(x) * self.b(x)).transpose(1, 2)
+        product = torch.fft.rfft(read, n=2 * n) * torch.fft.rfft(self.filter[:, :n], n=2 * n)
+        mixed = torch.fft.irfft(product, n=2 * n)[..., :n].transpose(1, 2)
+        return self.out(mixed * self.c(x)), None
+
+
+class UntilItIsSure(tiny.FeedForward):
+    """Each token passes again until its mean is negative: how often hangs on the data."""
+
+    def forward(self, x):
+        going = torch.ones(x.shape[:2], dtype=torch.bool)
+        for _ in range(3):
+            x = torch.where(going[..., None], x + super().forward(x), x)
+            going = going & (x.mean(-1) > 0)
+            if not bool(going.any()):
+                break
+        return x
+
+
+class MaximumOfAll(tiny.Attention):
+    """exp and sum by hand; what is taken off for safety is the largest score of the whole batch."""
+
+    def weights(self, scores):
+        made = torch.exp(scores - scores.detach().max())
+        return made / made.sum(-1, keepdim=True)

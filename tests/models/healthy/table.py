@@ -143,6 +143,11 @@ FRESH = [
         build=fresh.TakesADict,
         inputs={"ids": tiny.ids(), "attention_mask": torch.ones_like(tiny.ids())},
     ),
+    _tiny("GPT, retention", lambda: tiny.Gpt(attention=fresh.Retention), causal=True),
+    _tiny("long convolution", lambda: LinearGpt(attention=fresh.LongConvolution), causal=True),
+    _tiny("GPT, until it is sure", lambda: tiny.Gpt(feed_forward=fresh.UntilItIsSure), causal=True),
+    _tiny("GPT, the maximum of all", lambda: tiny.Gpt(attention=fresh.MaximumOfAll), causal=True),
+    Healthy(name="by hand: source and target", build=tiny.EncoderDecoder, **unseen.SOURCE_AND_TARGET),
     _tiny("a cache beside the answer", lambda: unseen.CacheBeside(tiny.RotaryAttention), causal=True),
 ]
 

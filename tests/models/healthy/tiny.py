@@ -246,5 +246,32 @@ class Pooled(Encoder):
         return self.head(self.pooled(self.norm(x), keep.to(x.dtype)))
 
 
+class EncoderDecoder(nn.Module):
+    """Reads a source and writes a target; each has its mask, True where a token is real."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.source, self.target, self.places = (nn.Embedding(n, WIDTH) for n in (WORDS, WORDS, PLACES))
+        self.read, self.write, self.cross = (nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(3))
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def hidden_in_source(self, source, target):
+        """The keys of the source that are hidden, from both masks."""
+        return source
+
+    def forward(self, src, tgt, src_mask=None, tgt_mask=None):
+        s, t = (
+            table(x) + self.places(torch.arange(x.shape[1])) for table, x in ((self.source, src), (self.target, tgt))
+        )
+        source, target = (None if mask is None else ~mask.bool() for mask in (src_mask, tgt_mask))
+        later = torch.ones(t.shape[1], t.shape[1], dtype=torch.bool).triu(1)
+        self.read_length = s.shape[1]
+        s = s + self.read(s, s, s, key_padding_mask=source, need_weights=False)[0]
+        t = t + self.write(t, t, t, key_padding_mask=target, attn_mask=later, need_weights=False)[0]
+        hidden = self.hidden_in_source(source, target)
+        return self.head(t + self.cross(t, s, s, key_padding_mask=hidden, need_weights=False)[0])
+
+
 def ids(batch=3, length=17):
     return torch.randint(0, WORDS, (batch, length), generator=torch.Generator().manual_seed(1))

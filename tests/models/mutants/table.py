@@ -217,6 +217,9 @@ UNSEEN = [
     _in_tiny("every second example", _second("feed_forward", unseen.EvenPlaces), "batch", FEED),
     _in_tiny("scaled by the length", _second("feed_forward", unseen.ByTheLength, unseen.WithoutCache), "causality",
              FEED),
+    Mutant(name="source hidden by the target's mask", build=unseen.CrossMaskOfTheTarget, property="padding",
+           culprits=("cross",), **unseen.SOURCE_AND_TARGET),
+    _in_tiny("eight bits by one scale", _second("feed_forward", unseen.EightBits), "batch", FEED),
     _in_tiny("a forward that was replaced", unseen.replaced_forward, "causality", FEED),
 ]  # fmt: skip
 

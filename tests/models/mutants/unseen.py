@@ -8,6 +8,11 @@ from torch.nn import functional as F  # noqa: N812
 
 from models.healthy import families, tiny
 
+SOURCE_AND_TARGET = {
+    "inputs": (tiny.ids(), tiny.ids(length=13)),
+    "claims": {"causal": True, "masks": {"src_mask": "keep", "tgt_mask": "keep"}},
+}
+
 
 class MaskLostInLongTexts(tiny.Attention):
     """Above 16 tokens nothing is hidden: a table of masks that ends there."""
@@ -181,3 +186,18 @@ class _Logits(nn.Module):
 
     def forward(self, ids):
         return self.model(ids)[0]
+
+
+class CrossMaskOfTheTarget(tiny.EncoderDecoder):
+    """What is read of the source is hidden by the target's mask, cut or padded to fit."""
+
+    def hidden_in_source(self, source, target):
+        return None if target is None else F.pad(target, (0, 100))[:, : self.read_length]
+
+
+class EightBits(tiny.FeedForward):
+    """Rounded to 8 bits by one scale for all numbers of the batch."""
+
+    def forward(self, x):
+        scale = x.detach().abs().max() / 127
+        return super().forward(x + ((x / scale).round() * scale - x).detach())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.model.options import Causal, Device, Limit, Masks, ModelArgument, Text, load_given
+from regard.cli.model.options import Causal, Device, Limit, Masks, ModelArgument, Text, at_work, load_given
 from regard.cli.output import AsJson, Progress, note, show
 
 
@@ -53,7 +53,8 @@ def audit(
     given = load_given(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
     from regard.models.auditing import audit as examine
 
-    audited = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
+    with at_work(model, limit):
+        audited = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
     if junit is not None:
         from regard.models.auditing.reports import junit as as_junit
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.model.options import Device, Limit, ModelArgument, Text, load_given
+from regard.cli.model.options import Device, Limit, ModelArgument, Text, at_work, load_given
 from regard.cli.output import AsJson, note, show
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def capture(
         check_target(out, (".safetensors",))
     wanted = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
     given = load_given(model, text=text, device=device, limit=limit)
-    set_mode(given, train=train)
+    set_mode(given, train=train, more="; --train keeps its dropout")
     import torch
 
     from regard.models.capture import KEPT
@@ -66,7 +66,7 @@ def capture(
 
     run = None if generate is None else writer(given, generate)
     keep = KEPT if keep_qkv else ()
-    with torch.no_grad():
+    with torch.no_grad(), at_work(model, limit):
         recorded = record(
             given.module, given.inputs, verify=verify, keep=keep, stream=out, run=run, tokens=given.tokens,
             target_tokens=given.target_tokens, name=given.name, **wanted,
@@ -74,10 +74,10 @@ def capture(
     show(recorded, as_json=as_json)
 
 
-def set_mode(given: Given, *, train: bool) -> None:
+def set_mode(given: Given, *, train: bool = False, more: str = "") -> None:
     """Eval mode unless it is asked otherwise, said where it is a change."""
     if not train and given.module.training:
-        note("the model was in training mode and was put into eval mode; --train keeps its dropout")
+        note(f"the model was in training mode and was put into eval mode{more}")
     given.module.train(train)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.model.options import Device, Limit, Masks, ModelArgument, load_given
+from regard.cli.model.options import Device, Limit, Masks, ModelArgument, at_work, load_given
 from regard.cli.output import AsJson, show
 
 
@@ -40,5 +40,6 @@ def compare(
     from regard.models.comparison import compare as examine
     from regard.models.pairing import parsed_names
 
-    comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
+    with at_work(f"{mine} or {theirs}", limit):
+        comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
     show(comparison, as_json=as_json)

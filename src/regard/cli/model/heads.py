@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.model.capture import Heads, parsed_list
-from regard.cli.model.options import Device, Limit, Text, load_given
-from regard.cli.output import AsJson, Progress, check_plot, note, show
+from regard.cli.model.capture import Heads, parsed_list, set_mode
+from regard.cli.model.options import Device, Limit, Text, at_work, load_given
+from regard.cli.output import AsJson, Progress, check_plot, show
 
 if TYPE_CHECKING:
     from regard.models.head_report import Heads as Measured
@@ -107,10 +107,9 @@ def _measured(
         words = None if tokens is None else tokens.split()
         return measure_heads(read_patterns(model, tokens=words), **options)
     given = load_given(model, text=text, device=device, limit=limit)
-    if given.module.training:
-        note("the model was in training mode and was put into eval mode")
-    given.module.eval()
-    return measure_heads(given, **options)
+    set_mode(given)
+    with at_work(model, limit):
+        return measure_heads(given, **options)
 
 
 def _refuse(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.model.capture import Generate, Heads, Layers, parsed_list, set_mode, writer
-from regard.cli.model.options import Device, Limit, Text, load_given
+from regard.cli.model.options import Device, Limit, Text, at_work, load_given
 from regard.cli.output import AsJson, Progress, check_plot, show
 
 if TYPE_CHECKING:
@@ -120,11 +120,12 @@ def _run(
     if how.pop("tokens") is not None:
         raise InputError("--tokens are for weights from a file; a model has its words from --text.")
     given = load_given(model, text=text, **how)
-    set_mode(given, train=False)
+    set_mode(given)
     from regard.models.looking.running import record
 
     run = None if generate is None else writer(given, generate)
-    recorded = record(given, target=target, run=run, **asked)
+    with at_work(model, how["limit"]):
+        recorded = record(given, target=target, run=run, **asked)
     return replace(recorded, name="/".join(Path(model).parts[-2:]))  # a page may be shown to others: no whole path
 
 

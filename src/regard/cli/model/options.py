@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +21,7 @@ ModelArgument = Annotated[
 Text = Annotated[str | None, typer.Option(help="A text instead of drawn ids, where the model has a tokenizer.")]
 Device = Annotated[str, typer.Option(help="Where to run it, as torch names devices.")]
 Limit = Annotated[float, typer.Option(metavar="SECONDS", help="The most time a FILE.py may take to build its model.")]
+_WORK = 60  # times as long may the work with a FILE.py's model take: a forward that never ends is ended
 Causal = Annotated[
     bool | None, typer.Option("--causal/--not-causal", help="Claim that no place reads later ones, or that it may.")
 ]
@@ -47,6 +50,15 @@ def load_given(
     from regard.models.given import load
 
     return load(model, causal=causal, masks=parsed_masks(masks), text=text, device=device, limit=limit)
+
+
+@contextlib.contextmanager
+def at_work(model: str, limit: float) -> Iterator[None]:
+    """What the model prints as it runs goes to standard error, and a FILE.py's model does not run for ever."""
+    from regard.models.containment import contained
+
+    with contained(f"{model}, at work,", limit=_WORK * limit if ".py:" in model else None, errors=False):
+        yield
 
 
 def parsed_masks(words: list[str] | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.model.capture import Layers, parsed_list, set_mode
-from regard.cli.model.options import Device, Limit, ModelArgument, Text, load_given
+from regard.cli.model.options import Device, Limit, ModelArgument, Text, at_work, load_given
 from regard.cli.output import AsJson, Progress, check_plot, show
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def patch(
     _check_targets(csv, plot)
     chosen = parsed_list(layers, "--layers")
     given = load_given(model, text=text, device=device, limit=limit)
-    set_mode(given, train=False)
+    set_mode(given)
     metric = None if token is None else logit(given, token, over)
-    result = _measured(
-        given, against, ablate, what, {"layers": chosen, "metric": metric, "progress": Progress("Heads")}
-    )
+    options = {"layers": chosen, "metric": metric, "progress": Progress("Heads")}
+    with at_work(model, limit):
+        result = _measured(given, against, ablate, what, options)
     if csv is not None:
         from regard.files import write_file
 

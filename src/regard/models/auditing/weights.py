@@ -75,6 +75,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
             continue
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
         meant = meant or (_is_sigmoid(record) and _has_gaps(weights))
+        meant = meant or (_is_sigmoid(record) and bool(weights.min() < 0))
         meant = meant and not _shared_by_heads(weights, slack)
         (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
     if odd:
@@ -92,7 +93,10 @@ def _rows(subject: Subject, records: Any) -> Finding:
     if by_design:
         record, least, most = by_design[0]
         sentence = f"Rows of weights sum to {least:.3g} to {most:.3g} in {record.module} ({record.kernel}): a sink, a "
-        return _finding("rows", Status.NOTE, sentence + "sigmoid, a ReLU or a gate means that.")
+        sentence += "sigmoid, a ReLU or a gate means that"
+        if (np.asarray(record.weights) < 0).any():
+            sentence += "; so does attention without a softmax, as some are negative: see that none was left out"
+        return _finding("rows", Status.NOTE, f"{sentence}.")
     return _finding("rows", Status.PASSED, f"All rows of the {len(records)} layers of attention sum to 1.")
 
 

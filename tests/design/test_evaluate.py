@@ -326,3 +326,18 @@ def test_what_is_said_of_the_keys_is_not_said_of_the_anchors(top: float, monkeyp
     calls = spied("dot_enclosure", monkeypatch)
     evaluate.slack_above(keys, np.ones(2), anchors, np.array([1.0, 2.0]), refine=False, top=top)
     assert [named["top"] for _, named in calls][:3] == [top, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_adding_the_parts_up_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are known exactly, or to 1/4 each: the sum of the first two loses 2^-60, which is below its rounding."""
+    for error in (0.0, 0.25):
+        given = iter([1.0, 2.0**-60, 1.0])
+        monkeypatch.setattr(
+            evaluate, "dot_enclosure", lambda *_, e=error, g=given, **__: (np.array([sign * next(g)]), np.array([e]))
+        )
+        rows = np.ones((1, 1))
+        mid, rad = evaluate._plainly_added([(rows, np.ones(1))] * 3, {id(rows): 1.0}, enough=0.0)
+        assert abs(mid[0]) == 2.0
+        rounding = (1 + 1 + 2) * 2.0**-53
+        assert rounding <= rad[0] - 3 * error <= 1.01 * rounding + 16 * error * 2.0**-53

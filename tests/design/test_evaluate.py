@@ -330,7 +330,7 @@ def test_what_is_said_of_the_keys_is_not_said_of_the_anchors(top: float, monkeyp
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_adding_the_parts_up_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts that are known exactly, or to 1/4 each: the sum of the first two loses 2^-60, which is below its rounding."""
+    """Parts that are known exactly, or to 1/4 each; the sum of the first two loses 2^-60."""
     for error in (0.0, 0.25):
         given = iter([1.0, 2.0**-60, 1.0])
         monkeypatch.setattr(

@@ -95,6 +95,21 @@ def test_weights_of_nothing_have_no_part_in_the_entropy(*, strict: bool) -> None
     assert math.log(2) - 1e-14 <= bound <= math.log(2)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_weights_that_vanish_beside_others(*, strict: bool) -> None:
+    weights = np.array([1e50, 1e-290, 1e-20])
+    bound, exact = flint.arb(evaluate.below(evaluate.entropy(weights, strict=strict))), oracles.exact_entropy(weights)
+    assert exact - flint.arb(1e-13) <= bound <= exact
+    assert evaluate.below(evaluate.entropy(np.zeros(2), strict=strict)) == -math.inf
+
+
+def test_strict_entropies_have_the_digits_of_their_balls() -> None:
+    weights = np.array([0.1, 0.2, 0.7])
+    with flint.ctx.workprec(200):
+        assert float(evaluate.entropy(weights, strict=True).rad()) < 1e-50
+        assert evaluate.entropy(weights, strict=True).overlaps(oracles.exact_entropy(weights))
+
+
 @pytest.mark.parametrize("top", [5e-324, 1e-310, 1e-160, 1.0, 1e160, 1.7e308])
 def test_lengths_of_any_size(top: float) -> None:
     for vector in ([top], [top, top], [top, 0.75 * top, -top], [top, top / 3], [0.0, -top]):
@@ -211,10 +226,57 @@ def test_a_mean_is_below_its_bound(count: int, size: float) -> None:
         assert float(bound) - float(exact) <= 1e-14 * size + 1e-296
 
 
+def exact_mean(shares: np.ndarray, mid: np.ndarray, rad: np.ndarray) -> Fraction:
+    p, x, r = ([Fraction(v) for v in array.tolist()] for array in (shares, mid, rad))
+    return sum((a * (b + c) for a, b, c in zip(p, x, r, strict=True)), Fraction(0)) / sum(p, Fraction(0))
+
+
+def holds_mean(shares: np.ndarray, mid: np.ndarray, rad: np.ndarray, *, width: float) -> None:
+    exact = exact_mean(shares, mid, rad)
+    with flint.ctx.workprec(128):
+        bound = evaluate.mean_above(shares, mid, rad)
+        ball = flint.arb(flint.fmpq(exact.numerator, exact.denominator))
+        assert ball <= bound <= ball + flint.arb(width)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_radii_of_a_mean_are_rounded_up(seed: int) -> None:
+    """Products a little above 1, where rounding counts most, and a sum a little above 2; the shares' sum is exact."""
+    rng = np.random.default_rng(seed)
+    shares, rad = 1 + rng.integers(1, 2**20, (2, 2)) * 2.0**-31
+    holds_mean(shares, np.zeros(2), rad, width=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_mean_of_what_cancels_pays_for_the_products(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares, first = rng.uniform(1, 2, 2), 2.0**26 * rng.uniform(1, 2)
+    holds_mean(shares, np.array([first, -first * shares[0] / shares[1]]), np.zeros(2), width=1e-6)
+
+
+def test_a_mean_of_the_least_floats() -> None:
+    holds_mean(np.array([0.3, 0.3]), np.array([5e-324, 5e-324]), np.zeros(2), width=1e-298)
+    holds_mean(np.array([0.3, 0.3]), np.zeros(2), np.array([5e-324, 5e-324]), width=1e-298)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 100.0])
+def test_the_factor_that_brings_a_target_to_the_weights_is_paid_for(ratio: float) -> None:
+    """Keys about 1e8, so that an error in the factor counts; what they differ by is of the size of that error."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        target = rng.dirichlet(np.ones(5))
+        weights = target * (1 + 1e-8 * rng.standard_normal(5)) * ratio
+        keys = 1e8 + 100 * rng.standard_normal((5, 1))
+        w, p, k = ([Fraction(x) for x in array.ravel().tolist()] for array in (weights, target, keys))
+        exact = abs(sum((a / sum(w) - b / sum(p)) * c for a, b, c in zip(w, p, k, strict=True)))
+        assert Fraction(evaluate.slack_to_target_above(keys, weights, target, refine=True)) >= exact
+
+
 def test_a_mean_of_what_overflowed_is_not_bounded() -> None:
     for mid in ([math.inf, -math.inf], [math.nan, 0.0], [math.inf, 0.0]):
         assert evaluate.mean_above(np.ones(2), np.array(mid), np.zeros(2)) == flint.arb(math.inf)
-    assert evaluate.mean_above(np.ones(2), np.zeros(2), np.array([math.inf, 0.0])) == flint.arb(math.inf)
+    for rad in ([math.inf, 0.0], [math.nan, 0.0]):
+        assert evaluate.mean_above(np.ones(2), np.zeros(2), np.array(rad)) == flint.arb(math.inf)
 
 
 def spied(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple, dict]]:
@@ -264,3 +326,18 @@ def test_what_is_said_of_the_keys_is_not_said_of_the_anchors(top: float, monkeyp
     calls = spied("dot_enclosure", monkeypatch)
     evaluate.slack_above(keys, np.ones(2), anchors, np.array([1.0, 2.0]), refine=False, top=top)
     assert [named["top"] for _, named in calls][:3] == [top, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_adding_the_parts_up_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are known exactly, or to 1/4 each; the sum of the first two loses 2^-60."""
+    for error in (0.0, 0.25):
+        given = iter([1.0, 2.0**-60, 1.0])
+        monkeypatch.setattr(
+            evaluate, "dot_enclosure", lambda *_, e=error, g=given, **__: (np.array([sign * next(g)]), np.array([e]))
+        )
+        rows = np.ones((1, 1))
+        mid, rad = evaluate._plainly_added([(rows, np.ones(1))] * 3, {id(rows): 1.0}, enough=0.0)
+        assert abs(mid[0]) == 2.0
+        rounding = (1 + 1 + 2) * 2.0**-53
+        assert rounding <= rad[0] - 3 * error <= 1.01 * rounding + 16 * error * 2.0**-53

@@ -309,9 +309,7 @@ class _Checker:
         if given.query is None:
             direction = _present(given.direction)
             rows = np.concatenate([problem.anchors, problem.points[~problem.same]])
-            wins = problem.verb is Verb.COPY and rigor.strictly_wins(
-                rows, 0, list(direction) if isinstance(direction, tuple) else direction
-            )
+            wins = problem.verb is Verb.COPY and rigor.strictly_wins(rows, 0, direction)
             least = _below(Fraction(1, 1 + problem.copies))
             return (least if wins else 0.0), "a query along the stored direction, made long enough,"
         best, norm = math.inf, math.inf

@@ -210,8 +210,8 @@ def test_what_has_no_weights_is_named(words):
     found = capture(Mixed(), words)
     assert [record.module for record in found.records] == ["first"]
     assert [miss.module for miss in found.missed] == ["linear_attention"]
-    assert "as linear attention does: it has no weights" in found.missed[0].why
-    assert "Not captured: linear_attention: it multiplies" in str(found)
+    assert "as in linear attention, which has no weights" in found.missed[0].why
+    assert "Not captured: linear_attention: what it multiplies" in str(found)
 
 
 def test_an_operator_that_is_not_known_is_named(words):

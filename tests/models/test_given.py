@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -291,6 +293,18 @@ def test_what_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixture[st
         print("hello")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "hello\n")
+
+
+def test_leaving_the_process_is_no_way_out() -> None:
+    refused = pytest.raises(InputError, match=r"mine was stopped: it called os\._exit\(0\)")
+    with refused, contained("mine", limit=None), contextlib.suppress(Exception):  # as a person's file may
+        os._exit(0)
+    with contained("mine", limit=None):
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert os._exit.__module__ != "regard.models.containment"
 
 
 def test_options_of_the_command_line(file: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from regard.errors import InputError
 
@@ -25,6 +26,10 @@ class _TooLong(BaseException):
 
 
 class _Flood(BaseException):
+    """Likewise."""
+
+
+class _Left(BaseException):
     """Likewise."""
 
 
@@ -49,7 +54,7 @@ class _Bounded(io.TextIOBase):
 
 @contextlib.contextmanager
 def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterator[None]:
-    """Stop what runs inside after ``limit`` seconds or a million printed characters, with one sentence.
+    """Stop what runs inside after ``limit`` seconds, a million printed characters or ``os._exit``, with one sentence.
 
     What it prints goes to standard error: standard output is for the answer. ``errors=False`` counts only that, and
     not what goes to standard error by itself, as our own progress does. The clock needs the main thread of a POSIX
@@ -58,7 +63,7 @@ def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterato
     out = _Bounded(sys.stderr)
     both = contextlib.redirect_stderr(out) if errors else contextlib.nullcontext()
     try:
-        with _alarm(limit), contextlib.redirect_stdout(out), both:
+        with _alarm(limit), _kept_here(), contextlib.redirect_stdout(out), both:
             yield
     except _TooLong:
         raise InputError(
@@ -67,6 +72,25 @@ def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterato
         ) from None
     except _Flood:
         raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None
+    except _Left as error:
+        raise InputError(f"{name} was stopped: it called os._exit({error}); return or raise instead.") from None
+
+
+@contextlib.contextmanager
+def _kept_here() -> Iterator[None]:
+    """``os._exit`` would end us without a word, with the exit code of a model that passed."""
+    leave, here = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != here:
+            leave(status)  # a child that was forked ends as it should
+        raise _Left(status)
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 @contextlib.contextmanager

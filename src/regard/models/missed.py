@@ -36,7 +36,10 @@ def _why(watch: Watch, name: str) -> str:
     if foreign:
         return f"it ran {', '.join(foreign)}, an operator that is not known here"
     if any(_inside(module, name) for module in watch.unshaped):
-        return "it multiplies without a softmax or a mask in between, as linear attention does: it has no weights"
+        return (
+            "what it multiplies the values by is no softmax's: as in linear attention, which has no weights, or where "
+            "heads are mixed after their softmax"
+        )
     return (
         "it ran, but no weights were seen: linear attention has none, and a kernel outside torch's operators hides them"
     )

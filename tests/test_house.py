@@ -166,7 +166,7 @@ def test_the_tests_are_where_the_source_is():
         assert folder.as_posix() in SHARED or (HOME / folder).is_dir(), f"{folder} is no folder of src/regard"
 
 
-TESTED_FROM_ABOVE = {"grading/solutions", "lab/pages", "models/kernels", "models/rewrites"}  # in their parents' folders
+TESTED_FROM_ABOVE = {"grading/solutions"}  # graded in grading itself
 
 
 def test_every_folder_of_the_source_has_its_tests():

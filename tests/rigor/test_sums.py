@@ -105,6 +105,7 @@ def test_the_largest_entry_alone_bounds_a_product_where_that_is_enough(shape: tu
     for enough, told in ((radius, True), (math.nextafter(radius, 0), False)):
         assert (plain_product(K, q, top=top, enough=enough)[1] == radius).all() == told
     assert (dot_enclosure(K, q, top=top, enough=radius)[1] == radius).all()
+    assert (plain_product(np.zeros(shape), q, top=0.0, enough=math.inf)[1] >= 0).all()
     few, narrow = K[:, :3], plain_product(K[:3, :3], q[:3])[1]
     assert np.array_equal(plain_product(few[:3], q[:3], top=top, enough=math.inf)[1], narrow)  # little is read twice
 

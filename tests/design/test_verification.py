@@ -99,20 +99,20 @@ def test_the_verdict_is_in_the_answer_the_words_and_the_statements():
     assert good.holds
     assert good.answer is True
     assert str(good) == (
-        "The question: copy key 0 (counted from 0), eps 2, scale 1.\n"
+        "The certificate holds. The question: copy key 0 (counted from 0), eps 2, scale 1.\n"
         "holds  the query meets the demand (copy)\n"
         "holds  its norm is at most 0, and no less\n"
         "holds  no query shorter than 0 does: the gap is at most 0.0e+00\n"
-        "The certificate holds. Checked in exact and ball arithmetic, on the stored float64 keys."
+        "Checked in exact and ball arithmetic, on the stored float64 keys."
     )
     bad = verify(replace(given, norm=1.0), KEYS, strict=False)
     assert not bad.holds
     assert bad.answer is False
     assert [holds for _, holds in bad.statements] == [True, False, True]
     assert "\nFAILS  its norm is at most 1, and no less\n" in str(bad)
+    assert str(bad).startswith("The certificate does NOT hold. ")
     assert str(bad).endswith(
-        "The certificate does NOT hold. Checked in rounding-bounded float64 (NumPy's exp and log within 8 ulp), "
-        "on the stored float64 keys."
+        "\nChecked in rounding-bounded float64 (NumPy's exp and log within 8 ulp), on the stored float64 keys."
     )
 
 

@@ -119,7 +119,7 @@ def test_refusals(run, words, message, folder):
 def test_what_has_no_weights_could_not_be_found_out(run, folder):
     from regard.errors import CouldNotFindOut
 
-    with pytest.raises(CouldNotFindOut, match="it has no weights"):
+    with pytest.raises(CouldNotFindOut, match="which has no weights"):
         run("capture", "my.py:linear")
 
 

@@ -20,6 +20,7 @@ from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.evaluate import norm_above
 from regard.design.even_shares import shortest_even
 from regard.design.obstruction import unreachable_proofs
+from regard.design.problem import part_of_a_nat
 from regard.design.question import Geometry, Lying, Question, as_they_lie, geometry
 from regard.design.shifted import Shifted
 from regard.design.shortest import shortest
@@ -132,8 +133,8 @@ def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
 
 def _hairs(question: Question) -> tuple[float, ...]:
     """The lengthenings that the check can see: sharing and matching gain only a part of what copying gains by each."""
-    part = {Verb.COPY: 1.0, Verb.SHARE: (question.eps or 0.0) / max(len(question.chosen), 1), Verb.MATCH: question.kl}
-    return tuple(hair for hair in HAIRS if hair * (part[question.verb] or 0.0) >= CHECK_BLUR) or HAIRS[-1:]
+    part = part_of_a_nat(question.asked())
+    return tuple(hair for hair in HAIRS if hair * part >= CHECK_BLUR) or HAIRS[-1:]
 
 
 def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:

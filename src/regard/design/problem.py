@@ -20,12 +20,19 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design import evaluate
-from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb
+from regard.design.certificate import Asked, Balance, Certificate, Claim, Numbers, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
 
 UNSEEN = 4e-12  # nats: an error of scores that no copying query, certified to 1e-9, can tell from a smaller one
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
+
+
+def part_of_a_nat(asked: Asked) -> float:
+    """How sharp a demand is beside copying's: lengthening a query gains sharing and matching about this part."""
+    if asked.verb is Verb.COPY:
+        return 1.0
+    return (asked.eps or 0.0) / max(len(asked.keys), 1) if asked.verb is Verb.SHARE else asked.kl or 0.0
 
 
 class Level(Protocol):
@@ -91,8 +98,7 @@ class Problem:
     @property
     def unseen(self) -> float:
         """An error of scores, in nats, that makes no difference; sharing and matching ask for a part of a nat only."""
-        part = {Verb.COPY: 1.0, Verb.SHARE: (self.eps or 0.0) / max(len(self.chosen), 1)}
-        return UNSEEN * min(part.get(self.verb, self.certificate.question.kl or 0.0), 1.0)
+        return UNSEEN * min(part_of_a_nat(self.certificate.question), 1.0)
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from regard.translator.models.run import load_run
 from regard.translator.runs.files import locked, read_json
 from regard.translator.runs.log import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings
+from regard.translator.training import loop
 from regard.translator.training.checkpoints import read_weights, write_weights
 from regard.translator.training.loop import Epoch, Step, exactly_repeatable, learning_rate, prepare, train
 from toy_translator import WORDS, StopError, same, stop_at, tiny, weights, write_corpus
@@ -101,6 +105,21 @@ def test_nothing_is_overwritten(data, tmp_path):
     assert before == {path.name: path.read_bytes() for path in run.iterdir()}
     (tmp_path / "empty").mkdir()
     train(settings, tmp_path / "empty")  # an empty folder is welcome
+
+
+def test_the_time_that_is_left_is_at_the_pace_of_this_process(data, tmp_path, monkeypatch):
+    """A run that stood still on a busy machine is not said to take hours more on an idle one."""
+    settings, ticks = tiny(data, "save_every=3"), itertools.count(step=1000.0)
+    slow = SimpleNamespace(process_time=time.process_time, monotonic=lambda: next(ticks))
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "time", slow)
+        with pytest.raises(StopError):
+            train(settings, tmp_path / "run", watch=stop_at(6))
+    seen: list[Step | Epoch] = []
+    train(settings, tmp_path / "run", watch=seen.append)
+    steps = [event for event in seen if isinstance(event, Step)]
+    assert steps[0].step == 7
+    assert 0 < steps[0].seconds_left < 1000  # the slow part took more than 1,000 seconds a step
 
 
 def test_other_data_in_the_same_place_is_not_the_same_run(tmp_path):

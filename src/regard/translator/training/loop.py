@@ -62,7 +62,7 @@ class Step:
     epochs: int
     loss: float
     rate: float  # target tokens per CPU-second, of this process
-    seconds_left: float
+    seconds_left: float  # at the pace of this process
 
 
 Watch = Callable[[Step | Epoch], None]  # told every step and every epoch; an exception it raises stops the run
@@ -213,8 +213,9 @@ class _Trainer:
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
         self.steps = self._count_steps()  # of the whole run: the schedule of the learning rate ends there
-        self.tokens_here = 0  # by this process, for the rate
-        self.began_here = team.clock = time.process_time()
+        self.tokens_here = self.steps_here = 0  # by this process, for its pace
+        self.began_here = (time.process_time(), time.monotonic())
+        team.clock = self.began_here[0]
 
     def run(self, say: Say) -> Training:
         with self.team.copy_of(self.folder / LAST) as last:
@@ -282,6 +283,7 @@ class _Trainer:
         at.step, at.batch = at.step + 1, at.batch + 1
         at.loss_sum, at.tokens = at.loss_sum + loss * counted, at.tokens + counted
         self.tokens_here += len(batch.labels) // self.team.size
+        self.steps_here += 1
         if not math.isfinite(loss):
             raise CouldNotFindOut(
                 f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
@@ -341,16 +343,16 @@ class _Trainer:
 
     def _progress(self, loss: float) -> Step:
         at = self.at
-        spent = max(time.process_time() - self.began_here, 1e-9)
-        elapsed = at.wall_seconds + time.monotonic() - at.started[1]
+        cpu, clock = time.process_time() - self.began_here[0], time.monotonic() - self.began_here[1]
         return Step(
             step=at.step,
             steps=self.steps,
             epoch=at.epoch,
             epochs=self.settings.training.epochs,
             loss=loss,
-            rate=self.tokens_here / spent,
-            seconds_left=elapsed / at.step * (self.steps - at.step),
+            rate=self.tokens_here / max(cpu, 1e-9),
+            # by this process's pace: what was done before may have been done on another machine, or a busy one
+            seconds_left=clock / self.steps_here * (self.steps - at.step),
         )
 
     def _log(self, entry: dict[str, Any]) -> None:

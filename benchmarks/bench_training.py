@@ -39,7 +39,8 @@ from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.run import parameters
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import Average
-from regard.translator.training.loop import build_optimiser, exactly_repeatable, learning_rate
+from regard.translator.training.loop import exactly_repeatable, learning_rate
+from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import Prepared, prepare
 
 ROUNDS = 4
@@ -124,7 +125,7 @@ class Ours(Here):
         model = build_model(settings, len(data.source), len(data.target))
         super().__init__(model, data, epoch_plan(data.train, settings, 1))
         self.settings, self.plain = settings.training, plain
-        self.optimiser = build_optimiser(settings, model)
+        self.optimiser = build_optimiser(settings, model, words=len(data.target))
         if "fused_optimiser" in plain:
             for group in self.optimiser.param_groups:
                 group["fused"] = False

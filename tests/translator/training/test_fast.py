@@ -12,7 +12,8 @@ from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import Dropout, build_model
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import build_optimiser, train
+from regard.translator.training.loop import train
+from regard.translator.training.optimisers import build_optimiser
 from toy_translator import same, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -171,7 +172,7 @@ def test_dropout_from_bytes_is_dropout_from_the_same_numbers():
 def test_one_pass_over_the_weights_is_adamw():
     settings = settings_of("tied", "weight_decay=0.1", "beta2=0.9", "learning_rate=0.01")
     model, draw = build_model(settings, WORDS, WORDS), torch.Generator().manual_seed(0)
-    optimiser, weights = build_optimiser(settings, model), list(model.parameters())
+    optimiser, weights = build_optimiser(settings, model, words=WORDS), list(model.parameters())
     before = [w.detach().clone() for w in weights]
     gradients = [[torch.randn(w.shape, generator=draw) for _ in range(5)] for w in weights]
     for step in range(5):

@@ -130,7 +130,12 @@ class TrainingSettings:
         "mixed (any sentences together), or equal-length (one source length per batch, as many tokens in each)",
         choices=("mixed", "equal-length"),
     )
-    learning_rate: float = _setting(1e-3, "Adam's step size, at its highest", above=0.0)
+    optimiser: str = _setting(
+        "adamw",
+        "adamw, or muon (orthogonal steps for the matrices between states, adamw for the rest)",
+        choices=("adamw", "muon"),
+    )
+    learning_rate: float = _setting(1e-3, "the step size, at its highest", above=0.0)
     schedule: str = _setting(
         "constant",
         "what the rate does after the warm-up: constant, linear (to 0) or cosine (to 0)",

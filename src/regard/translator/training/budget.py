@@ -9,7 +9,8 @@ import numpy as np
 from regard.translator.data.batches import epoch_plan
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import build_optimiser, exactly_repeatable, first_model
+from regard.translator.training.loop import exactly_repeatable, first_model
+from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import Prepared
 
 
@@ -25,7 +26,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with exactly_repeatable(s.threads):
         model = first_model(settings, data)
-        optimiser = build_optimiser(settings, model)
+        optimiser = build_optimiser(settings, model, words=len(data.target))
         spent, tokens = 0.0, 0
         for number, rows in enumerate(chosen):
             batch = pairs.batch(rows)

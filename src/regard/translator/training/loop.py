@@ -46,6 +46,7 @@ from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
 from regard.translator.training.averaging import Average
 from regard.translator.training.checkpoints import model_tensors, optimiser_tensors, restore, write_weights
+from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.parallel import Team
 from regard.translator.training.preparation import Prepared, prepare
 
@@ -208,7 +209,7 @@ class _Trainer:
         self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
         self.team = team
         s = settings.training
-        self.optimiser = build_optimiser(settings, model)
+        self.optimiser = build_optimiser(settings, model, words=len(data.target))
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.average = Average(model, decay=s.average) if s.average else None
         self.at = _Position()
@@ -366,19 +367,6 @@ class _Trainer:
         if self.average is not None:
             tensors |= self.average.tensors()
         write_weights(self.folder / LAST, tensors, self.at.facts())
-
-
-def build_optimiser(settings: Settings, model: torch.nn.Module) -> torch.optim.AdamW:
-    """AdamW on the trained weights."""
-    s = settings.training
-    trained = [p for p in model.parameters() if p.requires_grad]
-    return torch.optim.AdamW(
-        trained,
-        lr=s.learning_rate,
-        betas=(0.9, s.beta2),
-        weight_decay=s.weight_decay,
-        fused=True,  # one pass over the weights, three times as fast as operation by operation
-    )
 
 
 def _position(path: Path, header: Header) -> _Position:

@@ -57,6 +57,14 @@ def test_a_matrix_that_is_also_a_table_of_words_is_not_between_states():
     assert between_states(torch.nn.Sequential(table, back), words=7) == []
 
 
+def test_computed_frozen_and_shared_weights():
+    computed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
+    frozen, first, second = (torch.nn.Linear(4, 4) for _ in range(3))
+    frozen.weight.requires_grad = False
+    second.weight = first.weight
+    assert between_states(torch.nn.Sequential(computed, frozen, first, second), words=9) == [first.weight]
+
+
 def test_two_steps_by_hand():
     """The formulas, with the direction as tested above; the other weights take AdamW's steps."""
     draw = torch.Generator().manual_seed(0)

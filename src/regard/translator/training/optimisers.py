@@ -45,9 +45,10 @@ def between_states(model: nn.Module, *, words: int) -> list[Tensor]:
     torch.Size([6, 4])
     """
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.out_features != words]
-    once = {id(layer.weight): layer.weight for layer in layers if layer.weight.requires_grad}
-    words_too = {id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Embedding)}
-    return [weight for key, weight in once.items() if key not in words_too]
+    tables = {id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Embedding)}
+    chosen = {id(layer.weight) for layer in layers} - tables
+    # by way of parameters: each once, and no weight that is itself computed from others
+    return [p for p in model.parameters() if id(p) in chosen and p.requires_grad]
 
 
 class Muon(torch.optim.AdamW):

@@ -7,7 +7,7 @@ target tokens per CPU-second of the busiest process, which bounds what two free 
 
 The peer is the same loop in one process with one thread, and with the two threads that torch would use by itself. A
 step has a part that does not shrink with the batch (the sum of the gradients over the processes, the optimiser), so
-there are two sizes of the global batch: that of configs/good.toml, and a larger one.
+there are two sizes of the global batch, a small and a larger one. The optimiser is AdamW.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def work(threads: int, batch: int) -> None:
 
     where = str(DATA) if DATA.exists() else "builtin"
     changes = [f'data.path="{where}"', f"threads={threads}", f"batch_tokens={batch}", "save_every=100000"]
-    settings = load_settings("good", changes=changes)
+    settings = load_settings("good", changes=[*changes, "optimiser=adamw"])
     data, last = prepare(settings), last_step(batch)
     marks: list[tuple[float, float]] = []
 

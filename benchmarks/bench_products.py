@@ -1,4 +1,4 @@
-"""What is left to gain in training: the matrix products of a step of configs/good.toml, and how fast they could be.
+"""What is left to gain in training: the matrix products of a step of the encoder-decoder, and how fast they could be.
 
 CPU time of one thread. Every product of a step is timed where it happens (`in the step`), then again alone, with
 operands of the same shapes and layouts that nothing else pushes out of the cache (`alone`), and at last beside it a

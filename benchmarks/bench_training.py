@@ -3,8 +3,8 @@
 Target tokens (<eos> counted, <sos> and padding not) per CPU-second of one thread, the arms taking turns in one run;
 the first turn of each is not timed. Everything that a loop does from batch to batch is in the figures: making the
 batch, forward, backward, optimiser; for ours also clipping, the schedule and the averaged weights; for Joey also its
-loader, clipping and schedule. Validation and checkpoints are not. `ours is` is the rate of configs/good.toml over the
-arm's: above 1 we are faster.
+loader, clipping and schedule. Validation and checkpoints are not. All take AdamW's steps. `ours is` is our rate over
+the arm's: above 1 we are faster.
 
 All arms but Joey's start from the same weights and get the same loss from the same pairs; that is checked first. The
 plain loop is ours with the plain versions below; each line after it has one more of our fast ones. Joey counts padding
@@ -45,7 +45,7 @@ from regard.translator.training.preparation import Prepared, prepare
 
 ROUNDS = 4
 TUTORIAL = "nn.Transformer as tutorials use it"
-GOOD = "  and fused_optimiser: good.toml"
+GOOD = "  and fused_optimiser: ours"
 LARGE = "  and batches of 4,096"
 JOEYS = (1500, 4096)  # batch sizes, in Joey's way of counting
 SENTENCES = 128  # in a tutorial's batch
@@ -71,7 +71,8 @@ def main() -> None:
 
 def prepared() -> tuple[Settings, Prepared]:
     where = str(DATA) if DATA.exists() else "builtin"
-    settings = load_settings("good", changes=[f'data.path="{where}"'])
+    # with the optimiser and the size of batch that all arms have
+    settings = load_settings("good", changes=[f'data.path="{where}"', "optimiser=adamw", "batch_tokens=1500"])
     data = prepare(settings)
     size = settings.model
     print(f"{len(data.train):,} training pairs of {Path(where).name}, {len(data.target):,} joint pieces;", end=" ")

@@ -105,8 +105,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path, kind):
             train(settings, tmp_path / "stopped", watch=stop_at(step))
     train(settings, tmp_path / "stopped")
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
-    other = train(settings.with_changes(["optimiser=adamw"]), tmp_path / "adamw")
-    assert other.epochs[-1].perplexity > 0
+    train(settings.with_changes(["optimiser=adamw"]), tmp_path / "adamw")
     assert not same(weights(tmp_path / "whole", "best"), weights(tmp_path / "adamw", "best"))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.files import write_file
 from regard.translator.runs.example import FOLDER
-from regard.translator.runs.files import BEST, RUN, SETTINGS, VOCABULARY
+from regard.translator.runs.files import BEST, RUN, SETTINGS, USUAL, VOCABULARY
 from regard.translator.runs.log import LOG
 from regard.translator.runs.records import is_finished
 from regard.translator.training.checkpoints import read_weights, write_weights
@@ -22,7 +22,7 @@ def main() -> None:
     if not is_finished(run):
         sys.exit(f"{run} is not finished; give its train command again")
     FOLDER.mkdir(exist_ok=True)
-    for name in (RUN, SETTINGS, VOCABULARY, LOG):
+    for name in (RUN, SETTINGS, VOCABULARY, USUAL, LOG):
         write_file(FOLDER / name, (run / name).read_bytes())
     tensors, header = read_weights(run / BEST)
     write_weights(FOLDER / BEST, tensors, {**header.facts, "finished": True})

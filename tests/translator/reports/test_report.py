@@ -175,6 +175,20 @@ def test_dots_are_where_their_values_are():
     assert spans == pytest.approx([2 * scale] * 3, abs=0.2)
 
 
+@pytest.mark.parametrize("name", ["learned", "source=word2vec:skipgram+frozen=true", "source=word2vec:train+" * 4])
+def test_long_names_are_set_smaller_and_stay_inside(name):
+    pictures = (
+        dots([(name, [Dot(value=1.0)])], title="t"),
+        curves([Line(name=name, y=[3.0, 2.0])], title="t", x_label="x", y_label="y"),
+    )
+    for picture in pictures:
+        (label,) = [e for e in ET.fromstring(picture).iter("text") if e.text == name]
+        wide, x = len(name) * float(label.get("font-size")) * 0.6, float(label.get("x"))
+        left, right = (x - wide, x) if label.get("text-anchor") == "end" else (x, x + wide)
+        assert 0 <= left < right <= 720
+        assert wide < 360
+
+
 def test_attention_is_darker_for_more():
     root = ET.fromstring(attention_map([[0.0, 0.5, 1.0]], ["r"], list("abc"), title="t"))
     shades = [int(e.get("fill")[1:3], 16) for e in root.iter("rect")]

@@ -72,6 +72,26 @@ def test_everything_is_recorded(data, tmp_path):
     assert result.to_dict()["best"]["epoch"] == result.best.epoch
 
 
+def test_a_finished_run_knows_what_it_is_used_to(data, tmp_path):
+    settings = tiny(data, "epochs=30", "learning_rate=0.01", "schedule=cosine", "warmup=10")
+    with pytest.raises(StopError):
+        train(settings, tmp_path / "run", watch=stop_at(25))
+    assert not (tmp_path / "run" / "usual.json").exists()
+    train(settings, tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert {"der", "rote", "hund"} <= run.usual.words
+    assert 0.5 < run.usual.least < 1
+    known, odd = ("der rote hund sieht ein", "der rote hund sieht quarks")
+    assert run.translate([known]).doubts == []
+    assert "a probability of" in run.translate([odd]).doubts[0]
+    before = (tmp_path / "run" / "usual.json").read_bytes()
+    (tmp_path / "run" / "usual.json").write_bytes(before.replace(b"hund", b"mund", 1))
+    with pytest.raises(InputError, match=r"usual\.json is damaged"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run" / "usual.json").unlink()
+    assert load_run(tmp_path / "run").usual.words == frozenset()
+
+
 def test_the_first_loss_is_the_one_before_any_step(data, tmp_path):
     """An oracle for the loop: with a rate of almost 0 the epoch's loss is the untouched model's."""
     settings = tiny(data, "learning_rate=1e-12", "epochs=1")

@@ -101,9 +101,10 @@ KILLER = textwrap.dedent(
                 raise
 
     while True:
+        events = draw.randrange(1, 60)  # drawn here: every child would draw the same
         pid = os.fork()
         if pid == 0:
-            child(draw.randrange(1, 40))
+            child(events)
             os._exit(0)
         status = os.waitpid(pid, 0)[1]
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:

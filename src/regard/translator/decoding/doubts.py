@@ -3,18 +3,23 @@
 A translator writes something fluent for whatever it is given. Six things are signs that it has nothing to do with
 the sentence, or with a part of it only: the sentence has no word at all, most of its words are unlike those of the
 training text, it is several sentences and the translation fewer, the translation has far more words than the sentence,
-it says one thing again and again, or the model itself gave the words that it wrote low probabilities.
+it says one thing again and again, or the model itself gave the words that it wrote low probabilities. What is low, and
+which words are known, the run tells at the end of its training (:class:`Usual`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, Vocabulary, split_words
 
-UNSURE = 0.15  # mean (geometric) of the written tokens; of the coursework's weak model 1 test sentence in 100 is below
+UNSURE = 0.15  # where a run does not say what it is used to; of the coursework's model 1 test sentence in 100 is below
+KEPT_WORDS = 100_000  # the most frequent ones of the training text
 SHORT_PIECE = 1.6  # letters in each piece of a word, on average: frequent words are one piece, or two
 MANY_PIECES = 12  # of one word; of the German words of Multi30k 1 in 700 has so many
 MORE_WORDS = 2  # times the sentence's, and as many more: of the 29,000 pairs of Multi30k 7 are beyond it
@@ -23,8 +28,55 @@ _END = re.compile(r"[^\W\d_]{3}[.!?…]+[\"'”“»)]*\s+(?=\W*[^\W\d_])")  # a
 _LOOP = re.compile(r"\b(\w+)(?:\W+\1\b){3,}|(\w)\2{5,}")  # a word four times in a row, a letter six times
 
 
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """What a run is used to: the source words of its training text, and how sure it is of ordinary translations."""
+
+    words: frozenset[str] = frozenset()  # lower-cased; empty where nobody has written them down
+    least: float = UNSURE  # 19 of 20 validation sentences were translated with a higher mean probability
+
+    @classmethod
+    def measured(cls, training: Iterable[str], probabilities: Sequence[float]) -> Usual:
+        """From the training sentences, and the mean probability of each of some ordinary translations.
+
+        >>> usual = Usual.measured(["Der Hund bellt.", "Der Hund schläft."], [0.9, 0.8, 0.7])
+        >>> sorted(usual.words), usual.least
+        (['bellt', 'der', 'hund', 'schläft'], 0.7)
+        """
+        counts = Counter(word for sentence in training for word in _words(sentence.lower()))
+        sure = sorted(p for p in probabilities if not math.isnan(p))
+        least = sure[len(sure) // 20] if sure else UNSURE
+        return cls(words=frozenset(word for word, _ in counts.most_common(KEPT_WORDS)), least=least)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As :meth:`from_dict` reads it."""
+        return {"words": sorted(self.words), "least": self.least}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Usual:
+        """From :meth:`to_dict`; ValueError where it is something else."""
+        words, least = saved["words"], saved["least"]
+        if not all(isinstance(word, str) for word in words) or not 0 <= least <= 1:
+            raise ValueError("it needs words and a probability")
+        return cls(words=frozenset(words), least=float(least))
+
+
+UNTOLD = Usual()
+
+
+def mean_probability(written: Sequence[int], log_probability: float) -> float:
+    """The geometric mean over the tokens that were written, `<eos>` too."""
+    return math.exp(log_probability / (len(written) + 1))
+
+
 def doubts(
-    sentence: str, vocabulary: Vocabulary, *, written: Sequence[int], log_probability: float, text: str = ""
+    sentence: str,
+    vocabulary: Vocabulary,
+    *,
+    written: Sequence[int],
+    log_probability: float,
+    text: str = "",
+    usual: Usual = UNTOLD,
 ) -> list[str]:
     """What speaks against the translation of one sentence (its ids, and its ``text``); empty where nothing does.
 
@@ -47,10 +99,14 @@ def doubts(
     if not words:
         return ["it has no word to translate"]
     said = []
-    strange = [word for word in words if _strange(word, vocabulary)]
-    if 2 * len(strange) > len(words):
+    strange = [
+        word for word in words if _strange(word, vocabulary) or (usual.words and word.lower() not in usual.words)
+    ]
+    # without the list only the vocabulary tells, which takes a rare word of the training text for a strange one
+    if 3 * len(strange) >= len(words) if usual.words else 2 * len(strange) > len(words):
         some = ", ".join(strange[:3]) + ", ..." * (len(strange) > 3)
-        which = "its only word is" if len(words) == 1 else f"{len(strange)} of its {len(words)} words are"
+        which = f"{len(strange)} of its {len(words)} words {'is' if len(strange) == 1 else 'are'}"
+        which = "its only word is" if len(words) == 1 else which
         said.append(f"{which} unlike those of the training text ({some})")
     here, there = _sentences(sentence), _sentences(text)
     if text and here > there:
@@ -61,9 +117,9 @@ def doubts(
         )
     if (loop := _LOOP.search(text)) and not _LOOP.search(sentence):
         said.append(f"it says {loop[1] or loop[2]!r} again and again")
-    sure = math.exp(log_probability / (len(written) + 1))  # <eos> too
-    if sure < UNSURE:
-        said.append(f"the model gave each word that it wrote a probability of {sure:.2f} on average")
+    if (sure := mean_probability(written, log_probability)) < usual.least:
+        fewer = ", less than in 19 of 20 sentences" * (usual is not UNTOLD)
+        said.append(f"the model gave each word that it wrote a probability of {sure:.2f} on average{fewer}")
     return said
 
 

@@ -18,7 +18,7 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.sentences import encode_sources, read_vocabularies, without_unknown
 from regard.translator.data.vocabulary import Vocabulary
-from regard.translator.decoding.doubts import doubts
+from regard.translator.decoding.doubts import UNTOLD, Usual, doubts, mean_probability
 from regard.translator.decoding.greedy import TranslationModel, Translations, translate_ids
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
@@ -27,12 +27,14 @@ from regard.translator.models.own import KIND, OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import unchecked
 from regard.translator.runs.example import run_folder
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, json_file
+from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, USUAL, VOCABULARY, json_file, read_json, understood
 from regard.translator.runs.records import check_name, is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import averaged
 from regard.translator.training.checkpoints import put_weights, read_weights
 from regard.translator.training.preparation import Prepared
+
+ORDINARY = 200  # validation sentences that are translated to see how sure a run is
 
 if TYPE_CHECKING:
     from regard.translator.engines.ctranslate2 import Engine
@@ -50,6 +52,7 @@ class Run:
     facts: dict[str, Any]
     about: dict[str, Any]
     notes: tuple[str, ...] = ()  # worth knowing about its files
+    usual: Usual = UNTOLD
 
     @property
     def epoch(self) -> int:
@@ -95,7 +98,9 @@ class Run:
     ) -> list[str]:
         said = []
         for number, (sentence, (ids, value), text) in enumerate(zip(sentences, written, target, strict=True), 1):
-            if reasons := doubts(sentence, self.source, written=ids, log_probability=value, text=text):
+            if reasons := doubts(
+                sentence, self.source, written=ids, log_probability=value, text=text, usual=self.usual
+            ):
                 said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
         return said
 
@@ -173,7 +178,24 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
         facts=header.facts,
         about=about,
         notes=tuple(notes),
+        usual=_usual(folder),
     )
+
+
+def _usual(folder: Path) -> Usual:
+    if not (folder / USUAL).exists():  # of an earlier version, or not finished
+        return UNTOLD
+    with understood(folder, "run"):
+        return Usual.from_dict(read_json(folder / USUAL))
+
+
+def usual_file(run: Run, training: Sequence[str], validation: Sequence[str]) -> bytes:
+    """What ``usual.json`` says about a run: the training's words, and how sure it is of some validation sentences."""
+    some = validation[:: max(1, len(validation) // ORDINARY)]
+    read, _ = without_unknown(some, run.source)
+    ids, _ = encode_sources(read, run.source, longest=run.settings.data.longest, cut=True)
+    sure = [mean_probability(words, value) for words, value in translate_ids(run.model, ids)]
+    return json_file(Usual.measured(training, sure).to_dict())
 
 
 def _model_like(tensors: Mapping[str, Tensor], settings: Settings, source: int, target: int) -> TranslationModel:

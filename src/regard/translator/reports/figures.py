@@ -77,7 +77,7 @@ def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> 
     """Curves over 1, 2, 3, ..., on a logarithmic height; the name of each at its end."""
     every = [v for line in lines for ys in (line.y, *line.members) for v in ys if math.isfinite(v) and v > 0]
     longest = max(len(line.y) for line in lines)
-    label = max(len(line.name) for line in lines) * _TEXT * 0.64 + 14
+    label, size = _room([line.name for line in lines], 0.66)
     frame = _Frame(width=720, height=300, left=52, right=720 - label, top=14, bottom=256)
     _log_height(frame, min(every), max(every), y_label)
     span = max(longest - 1, 1)
@@ -93,7 +93,8 @@ def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> 
         last = next((v for v in reversed(line.y) if math.isfinite(v) and v > 0), min(every))
         ends.append((frame.y(last), i))
     for y, i in _apart(ends):
-        frame.text(frame.right + 8, y + 4, lines[i].name, "start", f'style="fill:{COLOURS[i % 7]};font-weight:600"')
+        look = f'font-size="{size:.1f}" style="fill:{COLOURS[i % 7]};font-weight:600"'
+        frame.text(frame.right + 8, y + 4, lines[i].name, "start", look)
     return frame.svg(title)
 
 
@@ -113,7 +114,7 @@ def dots(
     """
     several = max(len(row) for _, row in rows)
     pitch = max(22, 11 * several + 8)
-    label = min(290.0, max(len(name) for name, _ in rows) * _TEXT * 0.56 + 12)
+    label, size = _room([name for name, _ in rows], 0.6)
     tail = max([len(note(i)) for i in range(len(rows))] if note else [0]) * _TEXT * 0.56 + 14
     top = 30 if len(names) > 1 else 10
     frame = _Frame(
@@ -131,7 +132,7 @@ def dots(
                 0,
                 f'<rect x="0" y="{middle - pitch / 2:.1f}" width="720" height="{pitch:.1f}" fill="#f4f6f8"/>',
             )
-        frame.text(frame.left - 10, middle + 4, name, "end")
+        frame.text(frame.left - 10, middle + 4, name, "end", f'font-size="{size:.1f}"')
         for i, dot in enumerate(row):
             _dot(frame, dot, middle + (i - (len(row) - 1) / 2) * 11, i)
         if note is not None:
@@ -302,6 +303,13 @@ def _legend(frame: _Frame, names: Sequence[str]) -> None:
         frame.parts.append(_mark(x + 5, 12, i, ""))
         frame.text(x + 15, 16, name, "start", f'style="fill:{COLOURS[i % 7]};font-weight:600"')
         x += 34 + len(name) * _TEXT * 0.58
+
+
+def _room(names: Sequence[str], letter: float) -> tuple[float, float]:
+    """Width for these names and the size of their letters, which are `letter` times as wide: long names are smaller."""
+    count, most = max(map(len, names)), 330
+    size = min(float(_TEXT), most / (count * letter))
+    return count * size * letter + 14, size
 
 
 def _apart(ends: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:

@@ -7,6 +7,7 @@
 | ``vocabulary.json`` | both vocabularies |
 | ``last.safetensors`` | weights, their averages, optimiser, and how far the run is: what a resumed run continues from |
 | ``best.safetensors`` | weights (averaged, if the run averages) with the lowest validation perplexity so far |
+| ``usual.json`` | the words it was trained on and how sure it is of ordinary sentences; from the end of the training |
 | ``log.jsonl`` | one JSON object per line: steps and epochs (:mod:`regard.translator.runs.log`) |
 
 All are written by :func:`regard.files.write_file`, whole or not at all, and all but the settings, which people may
@@ -27,7 +28,7 @@ from regard.errors import InputError, RegardError
 from regard.files import PARTIAL, Lock, read_file
 from regard.translator.runs.sealed import seal, unseal
 
-RUN, SETTINGS, VOCABULARY = "run.json", "settings.toml", "vocabulary.json"
+RUN, SETTINGS, VOCABULARY, USUAL = "run.json", "settings.toml", "vocabulary.json", "usual.json"
 LAST, BEST = "last.safetensors", "best.safetensors"
 
 

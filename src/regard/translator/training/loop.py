@@ -20,17 +20,17 @@ import torch
 
 from regard.array_types import Whole
 from regard.errors import CouldNotFindOut, InputError
-from regard.files import create_folder
+from regard.files import create_folder, write_file
 from regard.progress import Say, unheard
 from regard.results import Result
 from regard.translator.data.batches import Batch, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own import OwnCode, OwnTranslator, build_own
-from regard.translator.models.run import first_files, holds_unfinished, parameters
+from regard.translator.models.run import first_files, holds_unfinished, load_run, parameters, usual_file
 from regard.translator.models.size import check_size
 from regard.translator.runs.checkpoint_files import Header, unchecked
-from regard.translator.runs.files import BEST, LAST, locked
+from regard.translator.runs.files import BEST, LAST, USUAL, locked
 from regard.translator.runs.log import (
     LOG,
     Epoch,
@@ -302,6 +302,8 @@ class _Trainer:
         # moved on before it is saved: a run that goes on from there begins the next epoch
         at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
         at.finished = at.epoch > self.settings.training.epochs
+        if at.finished and self.team.leads:
+            self._tell_the_usual()
         self._save()
         if self.watch is not None and epoch is not None:
             self.watch(epoch)
@@ -316,6 +318,13 @@ class _Trainer:
                 self.at.best = epoch.perplexity
                 write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))
         return epoch
+
+    def _tell_the_usual(self) -> None:
+        """Before the run is called finished: a stop in between only does this again."""
+        own = self.model.code if isinstance(self.model, OwnTranslator) else None
+        corpus = self.data.corpus
+        best = load_run(self.folder, own=own)
+        write_file(self.folder / USUAL, usual_file(best, corpus.train.source, corpus.validation.source))
 
     def _judged(self) -> Epoch:
         at = self.at

@@ -189,6 +189,19 @@ def test_long_names_are_set_smaller_and_stay_inside(name):
         assert wide < 360
 
 
+def test_a_legend_of_many_names_takes_several_lines():
+    names = [f"source=word2vec:train+seed={i}" for i in range(9)]
+    root = ET.fromstring(dots([("all", [Dot(value=float(i)) for i in range(9)])], title="t", names=names))
+    labels = [e for e in root.iter("text") if e.text in names]
+    assert [e.text for e in labels] == names
+    places = [(float(e.get("y")), float(e.get("x"))) for e in labels]
+    assert places == sorted(places)
+    assert len({y for y, _ in places}) > 2
+    assert all(x + len(names[0]) * 12 * 0.6 < 720 for _, x in places)
+    row = next(float(e.get("y")) for e in root.iter("text") if e.text == "all")
+    assert max(y for y, _ in places) < row
+
+
 def test_attention_is_darker_for_more():
     root = ET.fromstring(attention_map([[0.0, 0.5, 1.0]], ["r"], list("abc"), title="t"))
     shades = [int(e.get("fill")[1:3], 16) for e in root.iter("rect")]

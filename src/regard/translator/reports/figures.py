@@ -116,7 +116,8 @@ def dots(
     pitch = max(22, 11 * several + 8)
     label, size = _room([name for name, _ in rows], 0.6)
     tail = max([len(note(i)) for i in range(len(rows))] if note else [0]) * _TEXT * 0.56 + 14
-    top = 30 if len(names) > 1 else 10
+    legend = _legend(names, min(label, 60))
+    top = 30 + 18 * legend[-1][1] if legend else 10
     frame = _Frame(
         width=720, height=top + pitch * len(rows) + 44, left=label, right=720 - tail, top=top,
         bottom=top + pitch * len(rows),
@@ -137,7 +138,9 @@ def dots(
             _dot(frame, dot, middle + (i - (len(row) - 1) / 2) * 11, i)
         if note is not None:
             frame.text(frame.right + 10, middle + 4, note(r), "start", _TICK)
-    _legend(frame, names)
+    for i, (x, line) in enumerate(legend):
+        frame.parts.append(_mark(x + 5, 12 + 18 * line, i, ""))
+        frame.text(x + 15, 16 + 18 * line, names[i], "start", f'style="fill:{COLOURS[i % 7]};font-weight:600"')
     return frame.svg(title)
 
 
@@ -295,14 +298,17 @@ def _mark(x: float, y: float, kind: int, title: str) -> str:
     return f'<polygon points="{corners}" {style}>{said}</polygon>'
 
 
-def _legend(frame: _Frame, names: Sequence[str]) -> None:
-    if len(names) < 2:
-        return
-    x = frame.left
-    for i, name in enumerate(names):
-        frame.parts.append(_mark(x + 5, 12, i, ""))
-        frame.text(x + 15, 16, name, "start", f'style="fill:{COLOURS[i % 7]};font-weight:600"')
-        x += 34 + len(name) * _TEXT * 0.58
+def _legend(names: Sequence[str], left: float) -> list[tuple[float, int]]:
+    """Where each name stands above the rows: how far from the left, and in which line; none where one needs no name."""
+    places: list[tuple[float, int]] = []
+    x, line = left, 0
+    for name in names if len(names) > 1 else ():
+        wide = 34 + len(name) * _TEXT * 0.62
+        if x > left and x + wide > 720:
+            x, line = left, line + 1
+        places.append((x, line))
+        x += wide
+    return places
 
 
 def _room(names: Sequence[str], letter: float) -> tuple[float, float]:

@@ -71,8 +71,8 @@ class Tuning(Result):
         counts = {s: sum(t.state == s for t in self.trials) for s in ("complete", "pruned", "failed", "unfinished")}
         states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
         lines = [
-            f"{len(self.trials)} trials ({states}) in {duration(self.cpu_seconds)} of CPU time, judged by "
-            f"validation perplexity counting <sos>{self._thinned()}.",
+            f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)} ({states}) in {duration(self.cpu_seconds)} of "
+            f"CPU time, judged by validation perplexity counting <sos>{self._thinned()}.",
             _best_line(self),
             f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
         ]

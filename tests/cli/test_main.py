@@ -60,6 +60,21 @@ def test_a_name_cannot_drive_the_terminal(regard):
     assert r"\x1b]0;owned\x07" in said
 
 
+def test_ctrl_c_that_a_library_turned_into_something_else_is_still_ctrl_c(monkeypatch, capsys):
+    def work(**_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as stop:
+            raise SystemError("a result with an exception set") from stop
+
+    monkeypatch.setattr(sys, "argv", ["regard", "claims"])
+    monkeypatch.setattr(cli, "named_part", lambda app, words: work)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 130
+    assert "Stopped." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("after", [0.05, 0.15, 0.3, 0.6, 1.2])
 def test_ctrl_c_at_any_moment_is_no_traceback(after):
     """Imports included, once the interpreter has begun on our own first line."""
@@ -76,6 +91,6 @@ def test_ctrl_c_at_any_moment_is_no_traceback(after):
         assert ", in main" not in said
         return
     if running.returncode not in (0, 1):  # it had not ended before
-        assert running.returncode == 130
+        assert running.returncode == 130, said
         assert "Stopped." in said
     assert "Traceback" not in said

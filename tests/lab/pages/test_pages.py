@@ -630,9 +630,10 @@ def test_the_background_process_ends_with_the_lab_in_the_middle_of_an_errand(tmp
     (tmp_path / "random.py").write_text("raise SystemExit('a file of the folder was run')")
     program = (
         "from regard.lab.background import Errands; import time\n"
-        "errands = Errands('time'); errands.ask('sleep', seconds=1)\n"  # time.sleep takes no words: the process answers
+        "errands = Errands('multiprocessing.connection')\n"
+        "errands.ask('wait', object_list=[], timeout=600)\n"  # of nothing, for ten minutes
         "while errands._process is None: time.sleep(0.01)\n"
-        "print(errands._process.pid, flush=True); errands.ask('sleep'); time.sleep(600)\n"
+        "print(errands._process.pid, flush=True); time.sleep(600)\n"
     )
     command = [sys.executable, "-P", "-c", program]
     lab = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=ONE_THREAD)

@@ -23,9 +23,10 @@ from regard.errors import InputError
 from regard.translator.models.run import load_run
 from regard.translator.runs.files import read_json
 from regard.translator.runs.records import read_record
+from regard.translator.runs.settings import Settings
 from regard.translator.scoring.intervals import holm, paired_differences, paired_p, t_interval
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import compare, compare_runs
+from regard.translator.studies.comparison import _check_plan, compare, compare_runs
 from regard.translator.studies.comparison_record import PLAN, read_comparison
 from regard.translator.studies.summary import NLL, summarise
 from regard.translator.studies.variants import read_variants, split_variants
@@ -208,6 +209,15 @@ def test_one_seed_says_so(toy, tmp_path):
     got = compare(tiny(toy, *QUICK), ["learned", "positions=none"], tmp_path / "one", seeds=1)
     assert got.entries[0].measures["BLEU"].low is None
     assert "One seed says nothing about noise" in str(got)
+
+
+def test_a_setting_that_an_earlier_version_lacked_was_at_its_default(tmp_path):
+    settings = Settings()
+    plan = {"settings": settings.to_dict()}
+    del plan["settings"]["training"]["optimiser"]
+    _check_plan(plan, settings, tmp_path)
+    with pytest.raises(InputError, match=r"training\.optimiser: asked for 'muon', there 'adamw'"):
+        _check_plan(plan, settings.with_changes(["optimiser=muon"]), tmp_path)
 
 
 def test_other_settings_data_or_folder_are_refused(found, toy, tmp_path):

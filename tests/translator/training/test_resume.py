@@ -135,7 +135,7 @@ def test_killed_at_random_moments_between_steps_and_inside_writes(whole, tmp_pat
     assert_same_run(tmp_path / "run", uninterrupted)
 
 
-@pytest.mark.parametrize("write", range(1, 14))
+@pytest.mark.parametrize("write", range(1, 15))
 def test_a_disk_that_is_full_at_any_write(whole, tmp_path, monkeypatch, write):
     """The n-th time something is forced to disk, the disk is full: one sentence, and the same weights afterwards."""
     settings, uninterrupted = whole

@@ -1,7 +1,7 @@
 """When a translation deserves no trust: what can be seen without knowing either language.
 
 A translator writes something fluent for whatever it is given. Six things are signs that it has nothing to do with
-the sentence, or with a part of it only: the sentence has no word at all, most of its words are unlike those of the
+the sentence, or with a part of it only: the sentence has no word at all, many of its words are unlike those of the
 training text, it is several sentences and the translation fewer, the translation has far more words than the sentence,
 it says one thing again and again, or the model itself gave the words that it wrote low probabilities. What is low, and
 which words are known, the run tells at the end of its training (:class:`Usual`).

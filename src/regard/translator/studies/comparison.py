@@ -232,13 +232,14 @@ def _open(
 
 
 def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
-    theirs, ours = plan["settings"], settings.to_dict()
-    for section, content in ours.items():
+    # a setting that the plan's version did not have yet was at its default
+    theirs, defaults = plan["settings"], Settings().to_dict()
+    for section, content in settings.to_dict().items():
         for key, value in content.items():
-            if theirs.get(section, {}).get(key) != value:
+            if (there := theirs.get(section, {}).get(key, defaults[section][key])) != value:
                 raise InputError(
                     f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
-                    f"{theirs.get(section, {}).get(key)!r}); give another --out."
+                    f"{there!r}); give another --out."
                 )
 
 

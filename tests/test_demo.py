@@ -78,6 +78,16 @@ def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):
     assert "Left out: it needs  pip install" in demo.demo(tmp_path, say=lambda line: None).read_text()
 
 
+def test_the_report_of_a_second_tour_takes_the_place_of_the_first(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="the report is of trained runs")
+    tiny = "--set epochs=1 --set data.size=60 --set width=8 --set head_width=4 --set feed_forward=8"
+    compare = demo.Stop("", "", f"regard translator compare builtin --with learned --seeds 1 {tiny} --out translator")
+    monkeypatch.setattr(demo, "TOUR", (compare, demo.TOUR[-1]))
+    for _ in range(2):
+        demo.demo(tmp_path, say=lambda line: None)
+    assert (tmp_path / "translator.html").exists()
+
+
 def test_a_stop_that_fails_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "TOUR", (demo.Stop("Wrong", "", "regard design ceiling nothing.npy 4"),))
     with pytest.raises(InputError, match=r"The tour stopped at `regard design ceiling nothing.npy 4`: .*nothing\.npy"):

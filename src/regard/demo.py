@@ -115,7 +115,7 @@ TOUR = (
         "What it gets right, and what wrong",
         "Below, where positions matter most. The report has every phenomenon, learning curves, sample translations "
         "with their errors marked, and what attention looked at.",
-        "regard translator report translator --out translator.html",
+        "regard translator report translator --out translator.html --replace",
         files=("translator.html",),
         scores="translator/scores",
         needs="torch",

@@ -123,6 +123,11 @@ class TrainingSettings:
     """How it is trained."""
 
     epochs: int = _setting(10, "passes over the training pairs", least=1)
+    both_directions: int = _setting(
+        0,
+        "in so many of the first epochs every pair is learnt backwards too, target to source (needs vocabulary.joint)",
+        least=0,
+    )
     batch: int = _setting(128, "sentence pairs in a batch", least=1)
     batch_tokens: int = _setting(0, "target tokens in a batch, about; 0 = count sentence pairs instead", least=0)
     batching: str = _setting(
@@ -220,6 +225,21 @@ def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = 
     if config is None:
         return _build({}, changes, "The settings")
     return _build(_up_to_date(_read(config), Path(config)), changes, str(config))
+
+
+def with_new_settings(values: Mapping[str, Any], like: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Sections that an earlier version wrote, with what ``like`` has and they do not: it was at its default then.
+
+    >>> old = {"training": {"epochs": 3}}
+    >>> with_new_settings(old, {"training": {"epochs": 5, "optimiser": "muon"}})
+    {'training': {'optimiser': 'adamw', 'epochs': 3}}
+    """
+    defaults, filled = Settings().to_dict(), dict(values)
+    for section, content in like.items():
+        there = values.get(section, {})
+        if isinstance(there, Mapping):  # a damaged file may have anything there, which is then a difference
+            filled[section] = {k: defaults[section][k] for k in content if k not in there} | dict(there)
+    return filled
 
 
 def builtin_configs() -> dict[str, str]:
@@ -355,6 +375,8 @@ def _conflicts(settings: Settings) -> list[str]:
         conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
     if settings.vocabulary.kind == "words" and settings.vocabulary.piece_dropout:
         conflicts.append("vocabulary.piece_dropout cuts words into other pieces; it needs vocabulary.kind bpe.")
+    if settings.training.both_directions and not settings.vocabulary.joint:
+        conflicts.append("training.both_directions needs one vocabulary for both languages; set vocabulary.joint=true.")
     return conflicts + _model_conflicts(settings)
 
 

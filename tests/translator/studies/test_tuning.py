@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,11 +16,12 @@ import torch
 
 from processes import PATIENCE
 from regard.errors import CouldNotFindOut, InputError
+from regard.translator.runs.files import json_file
 from regard.translator.runs.records import read_record
 from regard.translator.runs.settings import load_settings
 from regard.translator.studies import tuning
 from regard.translator.studies.importance import importances
-from regard.translator.studies.search_record import read_study
+from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.space import Range, Space, load_space
 from regard.translator.studies.storage import JOURNAL
 from regard.translator.studies.tuning import tune
@@ -260,6 +262,19 @@ def test_divergence_is_an_answer(base, tmp_path, monkeypatch):
     got = tune(settings, tmp_path / "s", trials=3, space=folder / "space.toml")
     assert [t.state for t in got.trials] == ["complete", "failed", "complete"]
     assert "loss is nan" in got.trials[1].reason
+
+
+def test_a_study_of_a_version_without_a_setting_goes_on(base, tmp_path):
+    folder, settings, whole = base
+    out = tmp_path / "earlier"
+    shutil.copytree(folder / "whole", out)
+    about = json.loads((out / STUDY).read_text())
+    del about["settings"]["training"]["both_directions"]
+    (out / STUDY).write_bytes(json_file(about))
+    with pytest.raises(InputError, match="holds a study with other settings; give another --out"):
+        tune(settings.with_changes(["vocabulary.joint=true", "both_directions=1"]), out, space=folder / "space.toml")
+    got = tune(settings, out, trials=len(whole.trials), space=folder / "space.toml")
+    assert table(got) == table(whole)
 
 
 def test_another_study_is_refused(base, tmp_path):

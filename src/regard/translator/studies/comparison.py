@@ -27,7 +27,7 @@ from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run, searches
 from regard.translator.runs.files import json_file, locked
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
-from regard.translator.runs.settings import Settings
+from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.scoring.scores import score
 from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
 from regard.translator.studies.comparison_record import PLAN, read_comparison, read_plan
@@ -232,11 +232,11 @@ def _open(
 
 
 def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
-    # a setting that the plan's version did not have yet was at its default
-    theirs, defaults = plan["settings"], Settings().to_dict()
-    for section, content in settings.to_dict().items():
+    ours = settings.to_dict()
+    theirs = with_new_settings(plan["settings"], ours)
+    for section, content in ours.items():
         for key, value in content.items():
-            if (there := theirs.get(section, {}).get(key, defaults[section][key])) != value:
+            if (there := theirs[section][key]) != value:
                 raise InputError(
                     f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
                     f"{there!r}); give another --out."

@@ -18,7 +18,7 @@ from regard.results import Result
 from regard.tables import aligned
 from regard.translator.runs.files import json_file, read_json, understood
 from regard.translator.runs.log import read_log
-from regard.translator.runs.settings import Settings
+from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
 from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
@@ -143,6 +143,8 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """What a study differs in, or nothing."""
     named = {"settings": "other settings", "space": "another search space", "pruner": "another pruner"}
     named |= {"seed": "another seed", "fingerprint": "other data than there is now"}
+    if isinstance(there := theirs.get("settings"), dict) and "settings" in ours:
+        theirs = theirs | {"settings": with_new_settings(there, ours["settings"])}
     return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 

@@ -32,7 +32,8 @@ from torch.nn import functional as F  # noqa: N812
 from benchmarks import joey_peer
 from benchmarks.joey_peer import TURN
 from benchmarks.tutorial_transformer import TutorialTransformer
-from regard.translator.data.batches import Batch, Rows, epoch_plan, plan
+from regard.array_types import Whole
+from regard.translator.data.batches import Batch, epoch_plan, plan
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
@@ -98,7 +99,7 @@ class Arm:
 class Here(Arm):
     """An arm in this process."""
 
-    def __init__(self, model: Any, data: Prepared, batches: list[Rows]) -> None:
+    def __init__(self, model: Any, data: Prepared, batches: list[Whole]) -> None:
         self.model, self.data, self.plan, self.at = model.train(), data, batches, 0
         self.weights = parameters(model)
 

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from regard.translator.data.batches import Batch, Rows, plan
+from regard.array_types import Whole
+from regard.translator.data.batches import Batch, plan
 from regard.translator.data.vocabulary import PAD
 from regard.translator.models.encoder import EncoderTranslator, build_model, padded
 from regard.translator.runs.settings import Settings
@@ -65,7 +66,7 @@ class Arm:
         self.model = build_model(settings, len(data.source), len(data.target))
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.0, fused=True)
         s = settings.training
-        self.plan: list[Rows] = plan(data.train, size=s.batch, batching=s.batching, seed=0, epoch=1)
+        self.plan: list[Whole] = plan(data.train, size=s.batch, batching=s.batching, seed=0, epoch=1)
         self.seconds, self.tokens = 0.0, 0
 
     def step(self, batch: Batch) -> None:

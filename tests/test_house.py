@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import subprocess
 import sys
@@ -270,3 +271,22 @@ def test_the_module_runs_like_the_command():
     assert done.returncode == 1
     assert "No query does" in done.stdout
     assert done.stderr == ""
+
+
+OURS = ("regard", "benchmarks", "tools", "grammar")
+OUTBUILDINGS = [path for folder in OURS[1:] for path in sorted((ROOT / folder).glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", OUTBUILDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_benchmarks_and_tools_take_from_the_house_is_there(path):
+    """They are run by hand and seldom, so a name that moved would be noticed late."""
+    taken = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom)]
+    for module, name in ((node.module or "", alias.name) for node in taken for alias in node.names):
+        if module.split(".")[0] in OURS:
+            try:
+                home = importlib.import_module(module)
+            except ModuleNotFoundError as missing:
+                if str(missing.name).split(".")[0] in OURS:
+                    raise
+                continue  # a peer, which is there for benchmarks only
+            assert hasattr(home, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module} has no {name}"

@@ -47,7 +47,8 @@ def train(
     config: Annotated[
         str,
         typer.Argument(
-            help="A settings file, or a built-in one: builtin, coursework, coursework-as-described, good, ctc, example."
+            help="A settings file, or a built-in one: "
+            "builtin, coursework, coursework-as-described, good, best, ctc, example."
         ),
     ] = "builtin",
     data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from regard.cli.translator import app
 from regard.errors import InputError
 from regard.translator.runs.settings import Settings, builtin_configs, load_settings
 
@@ -42,8 +45,11 @@ def test_as_described_differs_in_two_settings_and_its_head_names_them():
 
 
 @pytest.mark.parametrize("name", sorted(builtin_configs()))
-def test_every_built_in_configuration_loads(name):
+def test_every_built_in_configuration_has_every_key_commented_and_is_named_in_the_help(name):
     assert load_settings(name).data.source == "de"
+    assert builtin_configs()[name].endswith("\n\n" + load_settings(name).to_toml())
+    said = CliRunner().invoke(app, ["train", "--help"], terminal_width=200).output
+    assert re.search(rf"built-in one:[^.]*\b{name}\b[,.]", " ".join(said.replace("│", " ").split()))
 
 
 @given(

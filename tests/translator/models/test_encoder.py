@@ -26,7 +26,7 @@ from regard.translator.models.encoder import (
     padded,
     seed_dropout,
 )
-from regard.translator.models.losses import fused_cross_entropy
+from regard.translator.models.losses import fused_agreement, fused_cross_entropy
 from regard.translator.runs.settings import Settings
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -196,6 +196,38 @@ def test_fused_cross_entropy_in_any_pieces(rows, words, smoothing, piece, seed):
     (plain * 3).backward()
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a.grad, b.grad)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 31), st.integers(2, 37), st.sampled_from([0.0, 0.1, 0.7]), st.integers(1, 200), st.integers(0, 99)
+)
+def test_fused_agreement_in_any_pieces(rows, words, smoothing, piece, seed):
+    torch.manual_seed(seed)
+    given_ = [torch.randn(2, rows, 5, dtype=torch.float64), torch.randn(words, 5, dtype=torch.float64) * 3]
+    given_.append(torch.randn(words, dtype=torch.float64))
+    labels = torch.randint(1, words, (rows,))
+    ours, theirs = ([t.clone().requires_grad_() for t in given_] for _ in range(2))
+    fused = fused_agreement(*ours, labels, agreement=2.5, smoothing=smoothing, piece=piece)
+    scores = theirs[0] @ theirs[1].T + theirs[2]
+    once, again = torch.log_softmax(scores, dim=-1)
+    apart = F.kl_div(once, again, log_target=True, reduction="batchmean")
+    apart = apart + F.kl_div(again, once, log_target=True, reduction="batchmean")
+    plain = F.cross_entropy(scores.flatten(0, 1), labels.repeat(2), label_smoothing=smoothing) + 2.5 / 4 * apart
+    torch.testing.assert_close(fused, plain)
+    (fused * 3).backward()
+    (plain * 3).backward()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_fused_agreement_leaves_frozen_parts_and_huge_scores_alone():
+    states, weight = torch.full((2, 2, 3), 1e4, requires_grad=True), torch.eye(3) * 1e4
+    loss = fused_agreement(states, weight, torch.zeros(3), torch.tensor([2, 1]), agreement=1.0)
+    assert float(loss.detach()) == pytest.approx(np.log(3))
+    loss.backward()
+    assert bool(states.grad.isfinite().all())
+    assert weight.grad is None
 
 
 def test_fused_cross_entropy_leaves_frozen_parts_and_huge_scores_alone():

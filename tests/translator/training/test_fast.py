@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from plain_translator import plain_adamw, plain_ctc_loss, plain_dropout, plain_loss
+from regard.errors import InputError
 from regard.translator.data.batches import Batch, Encoded, epoch_plan, plan, table
 from regard.translator.decoding.greedy import TranslationModel
-from regard.translator.models.encoder import Dropout, build_model
+from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.encoder_decoder import EncoderDecoder
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import train
+from regard.translator.training.loop import train, training_loss
 from regard.translator.training.optimisers import build_optimiser
 from toy_translator import same, tiny, weights, write_corpus
 
@@ -107,6 +108,73 @@ def test_a_model_that_only_gives_scores_is_trained_and_scored_from_all_of_them(k
     torch.testing.assert_close(own.token_losses(batch), ours.token_losses(batch), rtol=1e-5, atol=1e-6)
     own.loss(batch).backward()
     assert all(p.grad is not None for p in ours.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_two_passes_that_must_agree_cost_what_all_their_scores_do(kind, smoothing, monkeypatch):
+    """Dropout in a form that both ways of computing meet alike: the second pass lacks its first numbers."""
+
+    def halved(self, states):
+        kept = torch.ones_like(states)
+        kept[len(states) // 2 :, ..., :5] = 0
+        return states * kept
+
+    monkeypatch.setattr(Dropout, "forward", halved)
+    batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
+    found = []
+    for base in (False, True):
+        model = build_model(settings_of(kind), WORDS, WORDS)
+        loss = (OwnModel(model) if base else model).agreeing_loss(batch, agreement=5.0, smoothing=smoothing)
+        loss.backward()
+        found.append((float(loss.detach()), {name: p.grad for name, p in model.named_parameters()}))
+    assert_equal(*found)
+    plain = build_model(settings_of(kind), WORDS, WORDS).agreeing_loss(batch, agreement=0.0, smoothing=smoothing)
+    assert found[0][0] > float(plain.detach()) + 1e-3  # they do differ
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_dropout_two_passes_are_one(kind):
+    batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
+    model = build_model(settings_of(kind), WORDS, WORDS)
+    once, twice = model.loss(batch, smoothing=0.1), model.agreeing_loss(batch, agreement=5.0, smoothing=0.1)
+    torch.testing.assert_close(once, twice)
+
+
+def test_an_agreement_keeps_two_passes_together():
+    """Trained with it, the probabilities of two passes with other dropout are nearer to each other."""
+    batch, apart = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7)), []
+    for agreement in (0, 20):
+        settings = settings_of("encoder-decoder", "dropout=0.3", "learning_rate=0.01", f"agreement={agreement}")
+        model = build_model(settings, WORDS, WORDS).train()
+        optimiser = build_optimiser(settings, model, words=WORDS)
+        for step in range(80):
+            seed_dropout(model, 0, step)
+            optimiser.zero_grad()
+            training_loss(model, batch, settings.training).backward()
+            optimiser.step()
+        losses = []
+        for weight in (0.0, 1.0):
+            seed_dropout(model, 1, 0)
+            losses.append(float(model.agreeing_loss(batch, agreement=weight).detach()))
+        apart.append(losses[1] - losses[0])
+    assert 0 < apart[1] < apart[0] / 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["agreement=5"], "agreement compares two passes that dropout makes differ; set model.dropout too"),
+        (
+            ["agreement=5", "dropout=0.1", "model.kind=ctc", "decoder_layers=1"],
+            "agreement compares places, and a path through ctc's slots has none; set it to 0",
+        ),
+        (["agreement=-1", "dropout=0.1"], "training.agreement must be 0.0 or more"),
+    ],
+)
+def test_an_agreement_that_makes_no_sense_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        Settings().with_changes(changes)
 
 
 def test_a_model_without_scores_says_so():

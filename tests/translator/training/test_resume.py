@@ -28,7 +28,7 @@ from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
 
-CHANGES = ["dropout=0.3", "schedule=cosine", "warmup=3", "clip=1", "smoothing=0.1", "weight_decay=0.01"]
+CHANGES = ["dropout=0.3", "agreement=2", "schedule=cosine", "warmup=3", "clip=1", "smoothing=0.1", "weight_decay=0.01"]
 
 
 @pytest.fixture(scope="module")

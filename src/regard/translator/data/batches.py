@@ -50,6 +50,10 @@ class Batch:
         """Some of the pairs, as long as before."""
         return _batch(self.source[which], self.target[which])
 
+    def twice(self) -> Batch:
+        """All pairs, and all of them again."""
+        return _batch(self.source.repeat(2, 1), self.target.repeat(2, 1))
+
     def target_lengths(self) -> Tensor:
         """How many target tokens each pair has, markers included."""
         return (self.target != PAD).sum(1)

@@ -35,6 +35,20 @@ class TranslationModel(nn.Module):
         scores, labels = self.scores(batch).flatten(0, 1), self._labels(batch).flatten()
         return F.cross_entropy(scores, labels, ignore_index=PAD, label_smoothing=smoothing)
 
+    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        """The mean of two passes' losses, which dropout makes differ, and how far apart their words' probabilities are.
+
+        See :mod:`regard.translator.models.losses`.
+        """
+        labels = self._labels(batch).flatten()
+        said = labels != PAD
+        scores = torch.stack(self.scores(batch.twice()).chunk(2)).flatten(1, 2)[:, said]
+        log_p = torch.log_softmax(scores, dim=-1)
+        p = log_p.exp()
+        apart = ((p[0] - p[1]) * (log_p[0] - log_p[1])).sum(-1).mean()
+        twice = labels[said].repeat(2)
+        return F.cross_entropy(scores.flatten(0, 1), twice, label_smoothing=smoothing) + agreement / 4 * apart
+
     def counted(self, batch: Batch) -> int:
         """How many target tokens that is a mean over."""
         return len(batch.labels) - (0 if self.says_sos else len(batch))

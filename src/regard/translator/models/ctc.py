@@ -55,7 +55,7 @@ class CTCTranslator(TranslationModel):
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """-log p of the targets that fit, over the number of the batch's target tokens after <sos>."""
-        states, weight, bias = _linear(self.output, self.slots(*self.encoder(batch.source)))
+        states, weight, bias = self.output.factors(self.slots(*self.encoder(batch.source)))
         labels, count = Labels.of(batch.target), self._counted(batch.source)
         # over all tokens, also of targets that do not fit: a batch's size does not depend on what the model can say
         return fused_ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.counted(batch)
@@ -143,12 +143,3 @@ def build_ctc(settings: Settings, source: Words, target: Words) -> CTCTranslator
     for stack in (encoder, slots):
         draw_weights(stack)
     return CTCTranslator(encoder, slots, output)
-
-
-def _linear(output: Output, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """States, weight and bias whose scores are the output layer's."""
-    if not isinstance(output, VectorOutput):
-        return states, output.linear.weight, output.linear.bias
-    projection = output.vectors.projection
-    projected = states @ projection.weight if isinstance(projection, nn.Linear) else states
-    return projected, output.vectors.table(), output.bias

@@ -37,7 +37,7 @@ from regard.translator.models.embeddings import (
     positions_module,
     rotate_places,
 )
-from regard.translator.models.losses import fused_cross_entropy
+from regard.translator.models.losses import fused_agreement, fused_cross_entropy
 from regard.translator.runs.settings import Settings
 
 
@@ -65,6 +65,10 @@ class EncoderTranslator(TranslationModel):
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
         return self.output.loss(self.states(batch), batch.labels, smoothing=smoothing)
+
+    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        states = torch.stack(self.states(batch.twice()).chunk(2))
+        return self.output.agreeing_loss(states, batch.labels, agreement=agreement, smoothing=smoothing)
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source, batch.target.shape[1])  # type: ignore[no-any-return]
@@ -207,7 +211,15 @@ class Output(nn.Module):
 
     def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the labels that are not <pad>, without ever holding all scores at once."""
-        return fused_cross_entropy(states, self.linear.weight, self.linear.bias, labels, smoothing=smoothing)
+        return fused_cross_entropy(*self.factors(states), labels, smoothing=smoothing)
+
+    def agreeing_loss(self, states: Tensor, labels: Tensor, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        """The loss of two passes' states (2, rows, width), and of how far apart they are, likewise."""
+        return fused_agreement(*self.factors(states), labels, agreement=agreement, smoothing=smoothing)
+
+    def factors(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """States, weight and bias whose product is the scores."""
+        return states, self.linear.weight, self.linear.bias
 
 
 class VectorOutput(Output):
@@ -221,10 +233,10 @@ class VectorOutput(Output):
     def forward(self, states: Tensor) -> Tensor:
         return self.vectors.scores(states) + self.bias
 
-    def loss(self, states: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    def factors(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if isinstance(self.vectors.projection, nn.Linear):
             states = states @ self.vectors.projection.weight
-        return fused_cross_entropy(states, self.vectors.table(), self.bias, labels, smoothing=smoothing)
+        return states, self.vectors.table(), self.bias
 
 
 class Dropout(nn.Module):

@@ -11,6 +11,7 @@ token, with the keys and values of the past remembered.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
@@ -64,6 +65,10 @@ class EncoderDecoder(TranslationModel):
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens after <sos>."""
         return self.output.loss(self.states(batch), batch.target[:, 1:][_said(batch)], smoothing=smoothing)
+
+    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        states, labels = torch.stack(self.states(batch.twice()).chunk(2)), batch.target[:, 1:][_said(batch)]
+        return self.output.agreeing_loss(states, labels, agreement=agreement, smoothing=smoothing)
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source, batch.target[:, :-1])  # type: ignore[no-any-return]

@@ -5,6 +5,12 @@ is scored, turned into its gradient on the spot and forgotten; a test compares w
 Measured with one thread, forward and backward: 1.1 to 1.9 times as fast as ``cross_entropy``, 1.03 to 1.26 times as
 fast as ``linear_cross_entropy`` in pieces, which torch has since 2.13 only.
 Places whose label is <pad> count for nothing.
+
+With an agreement the same places come twice, in two passes that dropout made differ, with words' probabilities p and q:
+
+    loss = mean cross-entropy of both passes + agreement / 4 * mean over places of KL(p || q) + KL(q || p)
+
+(liang2021, whose alpha the agreement is).
 """
 
 from __future__ import annotations
@@ -60,6 +66,90 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         saved = iter(ctx.saved_tensors)
         return (*(next(saved) * grad if want else None for want in ctx.wanted), None, None, None)
+
+
+def fused_agreement(
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    *,
+    agreement: float,
+    smoothing: float = 0.0,
+    piece: int = PIECE,
+) -> Tensor:
+    """The loss of two passes: ``states`` is (2, rows, width), and row i of both is to say label i, which is not <pad>.
+
+    Two passes that give a word 3/4 and 1/4 of the probability are ln 3 apart, there and back:
+
+    >>> z, w, b = torch.tensor([[[1.0]], [[-1.0]]]), torch.tensor([[0.0], [1.0986123]]), torch.zeros(2)
+    >>> apart = fused_agreement(z, w, b, torch.tensor([1]), agreement=4.0)
+    >>> round(float(apart - fused_agreement(z, w, b, torch.tensor([1]), agreement=0.0)), 6)
+    1.098612
+    """
+    return _FusedTwice.apply(states, weight, bias, labels, agreement, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _FusedTwice(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        agreement: float,
+        smoothing: float,
+        piece: int,
+    ) -> Tensor:
+        wanted = ctx.needs_input_grad[:3]
+        grads = [torch.zeros_like(t) if want else None for t, want in zip((states, weight, bias), wanted, strict=True)]
+        rows = max(1, piece // (2 * len(weight)))
+        total = torch.zeros((), dtype=torch.float64)
+        for start in range(0, len(labels), rows):
+            part = slice(start, start + rows)
+            both = states[:, part].flatten(0, 1)
+            log_p = torch.log_softmax(torch.addmm(bias, both, weight.T), dim=1).view(2, -1, len(weight))
+            losses, gradient = _losses_and_gradient_of_two(log_p, labels[part], agreement, smoothing)
+            total += losses.double().sum()
+            for one in range(2):
+                to_states = None if grads[0] is None else grads[0][one]
+                _pass_on(gradient[one], states[one, part], weight, [to_states, *grads[1:]], part)
+        ctx.save_for_backward(*(g for g in grads if g is not None))
+        ctx.wanted, ctx.count = wanted, 2 * len(labels)
+        return (total / (2 * len(labels))).to(states.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        saved, grad = iter(ctx.saved_tensors), grad / ctx.count
+        return (*(next(saved) * grad if want else None for want in ctx.wanted), None, None, None, None)
+
+
+def _losses_and_gradient_of_two(
+    log_p: Tensor, labels: Tensor, agreement: float, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """Sums over both passes of the losses of the rows, and their gradient in the scores (2, rows, words).
+
+    With d = ln p - ln q, the gradient of KL(p || q) + KL(q || p) in p's scores is p (d - KL(p || q)) + p - q.
+    Overwrites ``log_p``.
+    """
+    column = labels.expand(2, -1)[..., None]
+    losses = (smoothing - 1) * log_p.gather(2, column).sum((0, 2))
+    if smoothing:
+        losses -= smoothing * log_p.mean(2).sum(0)
+    apart, pull = log_p[0] - log_p[1], agreement / 2
+    p = log_p.exp_()
+    gradient = torch.empty_like(p)
+    for one, sign in enumerate((1, -1)):
+        distance = sign * torch.linalg.vecdot(p[one], apart)[:, None]  # KL from this pass to the other
+        losses += pull * distance.squeeze(1)
+        torch.add(1 + pull - pull * distance, apart, alpha=sign * pull, out=gradient[one])
+        gradient[one].mul_(p[one]).sub_(p[1 - one], alpha=pull)
+    if smoothing:
+        gradient -= smoothing / p.shape[2]
+    gradient.scatter_add_(2, column, torch.full_like(column, smoothing - 1, dtype=p.dtype))
+    return losses, gradient
 
 
 def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float, count: int) -> tuple[Tensor, Tensor]:

@@ -155,6 +155,13 @@ class TrainingSettings:
     smoothing: float = _setting(
         0.0, "label smoothing of the training loss; never of a perplexity", least=0.0, below=1.0
     )
+    agreement: float = _setting(
+        0.0,
+        "how strongly two passes over each batch, with different dropout, must agree (R-Drop's alpha; 5: strongly); "
+        "0 = one pass",
+        least=0.0,
+        most=1000.0,
+    )
     average: float = _setting(
         0.0,
         "how slowly the averaged weights, the ones kept and used, follow the trained ones (0.995: about the last 200 "
@@ -375,6 +382,10 @@ def _conflicts(settings: Settings) -> list[str]:
         conflicts.append("vocabulary.size must leave room for 4 markers and a word: 0 (no limit) or 5 and more.")
     if settings.vocabulary.kind == "words" and settings.vocabulary.piece_dropout:
         conflicts.append("vocabulary.piece_dropout cuts words into other pieces; it needs vocabulary.kind bpe.")
+    if settings.training.agreement and not settings.model.dropout and settings.model.kind != "own":
+        conflicts.append("training.agreement compares two passes that dropout makes differ; set model.dropout too.")
+    if settings.training.agreement and settings.model.kind == "ctc":
+        conflicts.append("training.agreement compares places, and a path through ctc's slots has none; set it to 0.")
     if settings.training.both_directions and not settings.vocabulary.joint:
         conflicts.append("training.both_directions needs one vocabulary for both languages; set vocabulary.joint=true.")
     return conflicts + _model_conflicts(settings)

@@ -9,7 +9,7 @@ import numpy as np
 from regard.translator.data.batches import epoch_plan
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import exactly_repeatable, first_model
+from regard.translator.training.loop import exactly_repeatable, first_model, training_loss
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import Prepared
 
@@ -33,7 +33,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
             began = time.process_time()
             seed_dropout(model, s.seed, number)
             optimiser.zero_grad(set_to_none=True)
-            model.loss(batch, smoothing=s.smoothing).backward()  # type: ignore[no-untyped-call]
+            training_loss(model, batch, s).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             # the first step also warms up caches and allocators
             if number:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.array_types import Whole
 from regard.errors import CouldNotFindOut, InputError
@@ -203,6 +204,13 @@ def learning_rate(step: int, steps: int, settings: TrainingSettings) -> float:
     return settings.learning_rate
 
 
+def training_loss(model: TranslationModel, batch: Batch, settings: TrainingSettings) -> Tensor:
+    """What training makes small, as a mean over the batch's target tokens."""
+    if settings.agreement:
+        return model.agreeing_loss(batch, agreement=settings.agreement, smoothing=settings.smoothing)
+    return model.loss(batch, smoothing=settings.smoothing)
+
+
 class _Trainer:
     """The loop, and what it keeps between steps."""
 
@@ -269,7 +277,7 @@ class _Trainer:
         """The loss of a batch, and its gradient in the weights; of a team, each does its part."""
         part, value = self.team.part(batch), 0.0
         if part is not None:
-            loss = self.model.loss(part, smoothing=self.settings.training.smoothing)
+            loss = training_loss(self.model, part, self.settings.training)
             if part is not batch:
                 # a mean over this part's tokens, weighted so that the parts' gradients add up to the batch's
                 loss = loss * (self.model.counted(part) / self.model.counted(batch))

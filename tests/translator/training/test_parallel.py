@@ -49,7 +49,9 @@ LAUNCHER = textwrap.dedent(
     from regard.translator.training import loop, parallel
     loop._LOG_EVERY, parallel._FIRST_SPEAKS = 1, 0.0
 
-    def work(rank, size, port, settings, out, kill, lines):
+    def work(rank, size, port, settings, out, kill, lines, sockets):
+        if sockets:
+            parallel.shared_rows = lambda **_: None
         os.dup2(os.open(f"{lines}.{rank}", os.O_CREAT | os.O_WRONLY), 1)
         os.dup2(1, 2)
         os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
@@ -98,13 +100,17 @@ def launcher():
         yield process
 
 
-def run(launcher, settings, out: Path, *, size: int, kill: tuple[int, int] | None = None):
-    """Train in ``size`` processes; their exit codes, and what each said. ``kill``: which process, before which step."""
+def run(launcher, settings, out: Path, *, size: int, kill: tuple[int, int] | None = None, sockets: bool = False):
+    """Train in ``size`` processes; their exit codes, and what each said. ``kill``: which process, before which step.
+
+    ``sockets``: as if they were on several machines.
+    """
     path, lines = out.with_suffix(".toml"), out.with_suffix(".said")
     path.write_text(settings.to_toml())
     for old in out.parent.glob(f"{lines.name}.*"):
         old.unlink()
     job = {"size": size, "port": free_port(), "settings": str(path), "out": str(out), "kill": kill, "lines": str(lines)}
+    job["sockets"] = sockets
     launcher.stdin.write(json.dumps(job) + "\n")
     launcher.stdin.flush()
     codes = json.loads(launcher.stdout.readline())
@@ -297,10 +303,20 @@ def test_processes_that_differ_are_refused(data, monkeypatch):
         Team(size=2).agree(settings, "data", model)
 
 
-def test_whatever_torch_raises_when_another_is_gone_is_one_sentence(monkeypatch):
-    def gone(*_):
+@pytest.mark.parametrize("call", ["broadcast_object_list", "all_reduce"])  # before the first step, and in each
+def test_whatever_torch_raises_when_another_is_gone_is_one_sentence(monkeypatch, call):
+    def gone(*_, **__):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection closed by peer")
 
-    monkeypatch.setattr(parallel.dist, "all_reduce", gone)
+    monkeypatch.setattr(parallel.dist, call, gone)
+    team = Team(rank=1, size=2, asked_for_rows=call == "all_reduce")
     with pytest.raises(LostError, match=r"Process 1 of 2 \(counted from 0\) stops, because another one ended or all"):
-        Team(rank=1, size=2).sum_up([torch.nn.Parameter(torch.zeros(3))], 0.0)
+        team.sum_up([torch.nn.Parameter(torch.zeros(3))], 0.0)
+
+
+def test_on_several_machines_it_is_the_same_run(data, tmp_path, launcher):
+    settings = tiny(data, *SHARED, *KINDS["encoder-decoder"], "dropout=0.1")
+    for name, sockets in (("near", False), ("far", True)):
+        codes, said = run(launcher, settings, tmp_path / name, size=2, sockets=sockets)
+        assert codes == [0, 0], said
+    assert same(weights(tmp_path / "near"), weights(tmp_path / "far"))

@@ -8,7 +8,8 @@ is the gradient of the whole batch: without dropout the run is the run of one pr
 hold the same weights and take the same step; the first one alone validates, logs and writes checkpoints, and the others
 need no disk: what they must know when a run goes on, it sends them.
 
-The gradients travel in one piece, together with the loss and the CPU time, once a step.
+The gradients travel in one piece, together with the loss and the CPU time, once a step; between processes of
+one machine they do not travel at all (:mod:`regard.translator.training.shared_rows`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from torch import Tensor, nn
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.translator.data.batches import Batch
 from regard.translator.runs.settings import Settings
+from regard.translator.training.shared_rows import SharedRows, shared_rows
 
 T = TypeVar("T")
 TIMEOUT = 600  # seconds; the others wait while the first validates. A process that dies is noticed at once.
@@ -46,6 +48,8 @@ class Team:
     rank: int = 0
     size: int = 1
     clock: float = field(default_factory=time.process_time)
+    rows: SharedRows | None = None
+    asked_for_rows: bool = False
 
     @property
     def leads(self) -> bool:
@@ -84,14 +88,36 @@ class Team:
         spent, self.clock = now - self.clock, now
         # a process without a part still takes part, or the others would wait for it
         gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        # one message for everything: on a network each costs a round trip
-        flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor([loss, spent])])
+        numbers = torch.tensor([loss, spent])
         with self._talking():
-            dist.all_reduce(flat)
-        summed = torch.split(flat[:-2], [w.numel() for w in weights])
+            flat = self._summed(gradients, numbers)
+        summed = torch.split(flat, [w.numel() for w in weights])
         for weight, gradient in zip(weights, summed, strict=True):
             weight.grad = gradient.view_as(weight)
-        return float(flat[-2]), float(flat[-1]) - spent
+        return float(numbers[0]), float(numbers[1]) - spent
+
+    def _summed(self, gradients: Sequence[Tensor], numbers: Tensor) -> Tensor:
+        """The sum over all processes of the gradients, in one piece; ``numbers`` becomes theirs."""
+        if not self.asked_for_rows:
+            self.asked_for_rows, self.rows = True, self._shared_rows(gradients)
+        if self.rows is not None:
+            return self.rows.total(gradients, wait=lambda: dist.all_reduce(numbers))
+        # one message for everything: on a network each costs a round trip
+        flat = torch.cat([*(g.flatten() for g in gradients), numbers])
+        dist.all_reduce(flat)
+        numbers.copy_(flat[-2:])
+        return flat[:-2]
+
+    def _shared_rows(self, gradients: Sequence[Tensor]) -> SharedRows | None:
+        length = sum(g.numel() for g in gradients)
+        if not length or any(g.dtype != torch.float32 for g in gradients):  # of somebody's own model
+            return None
+        return shared_rows(rank=self.rank, size=self.size, length=length, tell=self.tell, all_agree=self._all_agree)
+
+    def _all_agree(self, here: bool) -> bool:
+        yes = torch.tensor([int(here)])
+        dist.all_reduce(yes, op=dist.ReduceOp.MIN)
+        return bool(yes)
 
     def agree(self, settings: Settings, fingerprint: str, model: nn.Module) -> None:
         """Refuse to go on where the processes do not have the same settings, data and first weights."""

@@ -52,6 +52,22 @@ def test_a_layer_has_room_for_one_more_than_a_power_of_two() -> None:
     assert exact_sum(np.append(ones, np.full(1025, 2.0**-43 - 1))) == 1025 * 2.0**-43
 
 
+@pytest.mark.parametrize("last", [-(2.0**-400), 0.0, 2.0**-400])
+def test_what_is_far_below_decides_between_two_floats(last: float) -> None:
+    """1 + 2^-53 is half way between two floats: what the first layers leave says which of them is the nearest."""
+    x = np.zeros(2 * FEW)
+    x[3], x[5], x[7] = 1.0, 2.0**-53, last
+    assert exact_sum(x) == (1 + 2.0**-52 if last > 0 else 1.0)
+    x[3] = 1 + 2.0**-52
+    assert exact_sum(x) == (1 + 2.0**-52 if last < 0 else 1 + 2.0**-51)
+
+
+@pytest.mark.parametrize("size", [2.0**-1074, 2.0**-1060, 2.0**-1021, 2.0**-1000, 2.0**-960])
+def test_sums_of_the_least_floats(size: float) -> None:
+    x = np.random.default_rng(1).integers(-(2**20), 2**20, 3 * FEW) * size
+    assert exact_sum(x) == math.fsum(x)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (7, 5), (CHUNK // 4, 9), (3, CHUNK), (CHUNK + 1, 1)])
 def test_the_largest_entry(shape: tuple[int, int], order: str) -> None:

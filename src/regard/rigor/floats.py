@@ -188,7 +188,35 @@ def exact_sum(x: Float) -> float:
     x = np.asarray(x, dtype=np.float64)
     if len(x) <= FEW:
         return math.fsum(x.tolist())
-    return math.fsum([part for some in row_chunks(len(x), 1, LAYERED) for part in _layers(x[some])])
+    layers: list[float] = []
+    rests: list[Float] = []
+    unknown = 0.0
+    for some in row_chunks(len(x), 1, LAYERED):
+        first, rest, bound = _first_layers(x[some])
+        layers += first
+        rests.append(rest)
+        unknown += bound
+    # rounding keeps the order: where both ends of what is unknown round to one float, so does the exact sum
+    low, high = math.fsum([*layers, -SLACK * unknown]), math.fsum([*layers, SLACK * unknown])
+    if low == high:
+        return low
+    return math.fsum([*layers, *(part for rest in rests for part in _layers(rest))])
+
+
+def _first_layers(x: Float) -> tuple[list[float], Float, float]:
+    """Two layers, what they leave of each number, and a bound on the sum of that: nearly always they are enough."""
+    top, room = float(np.abs(x).max()), (len(x) + 2).bit_length()
+    if not top < 2.0**900:
+        return [], x, math.inf
+    above = math.ldexp(1.0, math.frexp(top)[1] + room)  # as in `_layers`
+    layers = []
+    for _ in range(2):
+        leading = x + above
+        leading -= above
+        layers.append(float(leading.sum()))
+        x = x - leading  # each at most 2^-53 of `above`: the next layer need not look how large they are
+        above = math.ldexp(above, room - 53)
+    return layers, x, len(x) * math.ldexp(above, -room)
 
 
 def _layers(left: Float) -> list[float]:

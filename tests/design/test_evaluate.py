@@ -142,6 +142,71 @@ def test_a_mixture_of_one_point_is_that_point(seed: int, *, refine: bool) -> Non
     assert bound <= math.sqrt(square) * (1 + 1e-9) + (1e-20 if refine else 1e-6)
 
 
+def mixed(weights: np.ndarray, mixture: np.ndarray) -> list[Fraction]:
+    """The mixture that `slack_above` measures against: brought to the weights' total, exactly."""
+    scaled = mixture * (math.fsum(weights) / math.fsum(mixture))
+    exact = [Fraction(x) for x in scaled.tolist()]
+    exact[int(np.argmax(scaled))] += sum(map(Fraction, weights.tolist())) - sum(exact)
+    return exact
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_anchors_among_the_keys_need_one_product(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights near the mixture, so that their difference is small; every other time less near, and the keys far off."""
+    rng = np.random.default_rng(seed)
+    n, d, far = 11, 3, seed % 2
+    keys, places = 1e6 * far + rng.standard_normal((n, d)), np.array([7, 2, 5])
+    mixture = rng.dirichlet(np.ones(3))
+    weights = rng.random(n) * 0.01
+    weights[places] += mixture * (rng.uniform(0.5, 1.5, 3) if far else 1 + 1e-6 * rng.standard_normal(3))
+    mixture *= 10.0 ** rng.integers(-3, 3)
+    difference = [Fraction(w) for w in weights.tolist()]
+    for place, share in zip(places, mixed(weights, mixture), strict=True):
+        difference[place] -= share
+    columns = [sum(c * Fraction(float(k)) for c, k in zip(difference, keys[:, i], strict=True)) for i in range(d)]
+    square = sum(column**2 for column in columns) / sum(map(Fraction, weights.tolist())) ** 2
+    calls = spied("dot_enclosure", monkeypatch)
+    bound = evaluate.slack_above(keys, weights, keys[places], mixture, refine=False, places=places)
+    assert all(rows.shape == (d, n) for (rows, _), _ in calls)
+    assert Fraction(bound) ** 2 >= square
+    apart = evaluate.slack_above(keys, weights, keys[places], mixture, refine=False)
+    assert bound <= apart * (1 + 2.0**-50)
+    assert bound <= math.sqrt(square) * (1 + 1e-9) + (1e-7 if far else 1e-15)
+
+
+def test_a_mixture_far_from_the_weights_is_multiplied_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, weights, mixture = np.array([[4.0], [1.0], [0.0]]), np.array([1.0, 1.0, 2.0]), np.array([3.0, 1.0])
+    calls = spied("dot_enclosure", monkeypatch)
+    bound = evaluate.slack_above(keys, weights, keys[:2], mixture, refine=False, places=np.arange(2))
+    assert bound == pytest.approx(13 / 4 - 5 / 4)
+    assert len(calls) == 1  # |1 - 3| + |1 - 1| + 2 is 4, as much as the weights
+    calls.clear()
+    mixture[1] = 0.5
+    assert evaluate.slack_above(keys, weights, keys[:2], mixture, refine=False, places=np.arange(2)) > 0
+    assert len(calls) == 3
+
+
+def test_an_anchor_that_is_named_twice_counts_twice() -> None:
+    keys, weights, mixture = np.array([[4.0], [0.0]]), np.ones(2), np.ones(3)
+    places = np.array([0, 1, 0])
+    bound = evaluate.slack_above(keys, weights, keys[places], mixture, refine=False, places=places)
+    assert bound == pytest.approx(8 / 3 - 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_roundings_of_a_difference_are_paid_for(seed: int) -> None:
+    """Keys that are all alike but for a sign: the product adds nothing of its own to what the coefficients lost."""
+    rng = np.random.default_rng(seed)
+    keys, places = np.where(np.arange(4) < 2, 1.0, -1.0)[:, None], np.array([0, 2])
+    mixture, weights = rng.random(2), rng.random(4) * [1, 2.0**-30, 1, 2.0**-30]
+    difference = [Fraction(w) for w in weights.tolist()]
+    for place, share in zip(places, mixed(weights, mixture), strict=True):
+        difference[place] -= share
+    exact = abs(sum(c * Fraction(float(k)) for c, k in zip(difference, keys[:, 0], strict=True)))
+    bound = evaluate.slack_above(keys, weights, keys[places], mixture, refine=False, places=places)
+    assert Fraction(bound) >= exact / sum(map(Fraction, weights.tolist()))
+
+
 @pytest.mark.parametrize("refine", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_the_distance_to_a_target_of_any_total(seed: int, *, refine: bool) -> None:

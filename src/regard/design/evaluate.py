@@ -12,11 +12,14 @@ import math
 
 import flint
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.array_types import Float
-from regard.rigor import U, dot_enclosure, exact_sum, largest, row_chunks
+from regard.rigor import SLACK, U, dot_enclosure, exact_sum, largest, row_chunks
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
+
+Rows = NDArray[np.intp]
 
 COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
 WIDE = 1e-11  # share of rounding in a length: beyond it the narrower radii are worth reading the keys once more
@@ -90,13 +93,21 @@ def norm_above(vector: Float) -> float:
 
 
 def slack_above(
-    keys: Float, weights: Float, anchors: Float, mixture: Float, *, refine: bool, top: float | None = None
+    keys: Float,
+    weights: Float,
+    anchors: Float,
+    mixture: Float,
+    *,
+    refine: bool,
+    top: float | None = None,
+    places: Rows | None = None,
 ) -> float:
     """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
 
     mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
     changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
-    top: the largest absolute value among the keys, from a caller that has it.
+    top: the largest absolute value among the keys, from a caller that has it. places: where the anchors stand among the
+    keys, if they do: near weights and mixture then need one plain product, with their difference.
     """
     total = exact_sum(weights)
     if total == 0:
@@ -106,18 +117,48 @@ def slack_above(
     heaviest = int(np.argmax(scaled))
     if scaled[heaviest] + rest <= 0:
         return math.inf
+    if places is not None and not refine and 1 < len(places) == len(set(places.tolist())):
+        difference = weights.copy()
+        difference[places] -= scaled
+        own = int(places[heaviest])
+        difference[own] = math.fsum([weights[own], -scaled[heaviest], -rest])
+        if float(np.abs(difference).sum()) <= total:  # else two products round less
+            off = 2 * U * float(np.abs(difference[places]).sum())  # rounded once each, and elsewhere not at all
+            return _one_length_above(keys, difference, total, off=off, top=top)
     parts = [(keys, weights), (anchors, -scaled), (anchors[heaviest : heaviest + 1], np.array([-rest]))]
     return _length_above(parts, total, refine=refine, top=top)
 
 
-def slack_to_target_above(keys: Float, weights: Float, target: Float, *, refine: bool) -> float:
-    """An upper bound of || sum_i (w_i / W - p_i / P) k_i || for a prescribed distribution p."""
-    total = exact_sum(weights)
+def slack_to_target_above(
+    keys: Float, weights: Float, target: Float, *, refine: bool, top: float | None = None
+) -> float:
+    """An upper bound of || sum_i (w_i / W - p_i / P) k_i || for a prescribed distribution p; top: as in slack_above."""
+    total, whole = exact_sum(weights), exact_sum(target)
     # W / P = 1 + (W - P) / P, to a few roundings of the small second part
-    excess = exact_sum(np.concatenate([weights, -target])) / exact_sum(target)
-    size = largest(keys) * math.sqrt(keys.shape[1]) * max(1.0, exact_sum(target) / total)
-    parts = [(keys, weights), (keys, -target), (keys, -excess * target)]
-    return _length_above(parts, total, refine=refine) + 8 * U * (U + abs(excess)) * size
+    excess = exact_sum(np.concatenate([weights, -target])) / whole
+    top = largest(keys) if top is None else top
+    size = top * math.sqrt(keys.shape[1]) * max(1.0, whole / total)
+    if refine:
+        parts = [(keys, weights), (keys, -target), (keys, -excess * target)]
+        return _length_above(parts, total, refine=True, top=top) + 8 * U * (U + abs(excess)) * size
+    difference = weights - target
+    difference -= excess * target
+    # three roundings: U |w - p|, where |w - p| <= |difference| + |excess| p, then U |excess| p and U |difference|
+    off = 4 * U * float(np.abs(difference).sum())
+    return _one_length_above(keys, difference, total, off=off, top=top) + 12 * U * (U + abs(excess)) * size
+
+
+def _one_length_above(keys: Float, coefficients: Float, total: float, *, off: float, top: float | None) -> float:
+    """An upper bound of || keys^T coefficients || / total in plain products; off: of the coefficients, added up.
+
+    Where two sides are near each other, so are their coefficients, and their difference has far less to round.
+    """
+    top = largest(keys) if top is None else top
+    blur = SLACK * off * top  # the most that a coordinate of the sum is off by
+    mid, rad = dot_enclosure(keys.T, coefficients, top=top, enough=math.inf)
+    if norm_above(rad) > WIDE * norm_above(mid):
+        mid, rad = dot_enclosure(keys.T, coefficients, top=top)
+    return _length(mid, rad + blur, total, top)
 
 
 def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
@@ -152,6 +193,10 @@ def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: boo
         mid, rad = _plainly_added(parts, tops, enough=math.inf)
         if norm_above(rad) > WIDE * norm_above(mid):
             mid, rad = _plainly_added(parts, tops, enough=0.0)
-    size = max(tops.values())
+    return _length(mid, rad, total, max(tops.values()))
+
+
+def _length(mid: Float, rad: Float, total: float, size: float) -> float:
+    """An upper bound of ||x|| / total for all x within rad of mid; size: of the rows; 2^-106 of them may be missing."""
     rounding = 4 * U * U * size * math.sqrt(len(mid)) * total
     return (norm_above(np.abs(mid) + rad) + rounding) / total * (1 + 8 * U)

@@ -186,14 +186,17 @@ class FloatLevel:
     def slack(self, balance: Balance) -> flint.arb:
         weights, problem = _floats(balance.weights), self.problem
         if self.target is not None:
-            length = evaluate.slack_to_target_above(problem.points, weights, self.target, refine=self.refine)
+            top = None if problem.masked else problem.top
+            length = evaluate.slack_to_target_above(problem.points, weights, self.target, refine=self.refine, top=top)
         else:
-            mixture, points, top = _floats(balance.mixture), problem.keys, problem.top
+            mixture, points, top, places = _floats(balance.mixture), problem.keys, problem.top, problem.chosen
             if self.refine or problem.masked:
-                points, top = problem.points, rigor.largest(problem.points)
+                points, top, places = problem.points, rigor.largest(problem.points), None
             elif len(weights) < len(points):  # the key to copy competes with weight zero
                 weights = np.insert(weights, problem.chosen[0], 0.0)
-            length = evaluate.slack_above(points, weights, self.anchors, mixture, refine=self.refine, top=top)
+            length = evaluate.slack_above(
+                points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places
+            )
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
     def _leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:

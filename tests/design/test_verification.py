@@ -190,6 +190,16 @@ def test_quick_is_a_choice():
     assert not recheck(given, keys, strict=True, quick=True).holds
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_who_has_looked_at_the_keys_says_how_large_they_are(strict: bool) -> None:
+    keys = np.random.default_rng(3).standard_normal((13, 5))
+    for found in (design.copy(keys, 3, eps=0.1), design.share(keys, [2, 3], max_norm=0.5), design.ceiling(keys, 3)):
+        made = found.certificate
+        told = recheck(made, keys, strict=strict, top=float(np.abs(keys).max()))
+        assert told.holds
+        assert told.numbers == recheck(made, keys, strict=strict).numbers
+
+
 # the shortest query -------------------------------------------------------------------------------------------------
 
 

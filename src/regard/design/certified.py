@@ -123,7 +123,7 @@ def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
 def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
     for hair in _hairs(question):
         made = _shortest_certificate(question, query * (1 + hair), dual)
-        verification = recheck(made, question.keys, strict=False, quick=True)
+        verification = recheck(made, question.keys, strict=False, quick=True, top=question.top)
         if verification.holds:
             return made, verification
         if verification.numbers["gap"] > GAP:  # too long, or the bound too weak: lengthening helps neither
@@ -139,14 +139,14 @@ def _hairs(question: Question) -> tuple[float, ...]:
 
 def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:
     made = _shortest_certificate(question, query * (1 + HAIRS[0]), dual)
-    verification = confirmed(made, question.keys)
+    verification = confirmed(made, question)
     necessary = verification.numbers["lower_bound"]
     for nudge in NUDGES if query.any() and necessary > 0 else ():
         if verification.holds:
             break
         size = math.hypot(*query.tolist())  # np.linalg.norm squares, and squares of a very short query vanish
         made = _shortest_certificate(question, query * (necessary / size * (1 + nudge)), dual)
-        verification = confirmed(made, question.keys)
+        verification = confirmed(made, question)
     return (made, verification) if verification.holds else None
 
 
@@ -177,7 +177,7 @@ def _strongest(question: Question) -> Tried | None:
 
 
 def _stated_budget(question: Question, made: Certificate) -> Tried | None:
-    verification = confirmed(made, question.keys)
+    verification = confirmed(made, question)
     if not verification.holds:
         return None
     numbers = verification.numbers
@@ -189,7 +189,7 @@ def _never(question: Question, place: Geometry) -> Tried | None:
     """The proof that no query meets the demand, if there is one that the check confirms."""
     for proof in unreachable_proofs(question, place):
         made = question.certificate(Claim.UNREACHABLE, combination=proof)
-        verification = confirmed(made, question.keys)
+        verification = confirmed(made, question)
         if verification.holds:
             return replace(made, bound=verification.numbers["bound"]), verification
     return None
@@ -203,7 +203,7 @@ def _exactly(question: Question) -> Tried | None:
             if tried is not None:
                 return tried
             continue
-        verification = recheck(made, question.keys, strict=True)
+        verification = recheck(made, question.keys, strict=True, top=question.top)
         if not verification.holds:
             continue
         numbers = verification.numbers
@@ -229,10 +229,11 @@ def _refusal(question: Question) -> str:
     )
 
 
-def confirmed(made: Certificate, keys: Float) -> Verification:
+def confirmed(made: Certificate, question: Question) -> Verification:
     """The separate check: the quick arithmetic, and where that does not confirm it and it is affordable, the strict."""
-    quick = recheck(made, keys, strict=False)
-    return quick if quick.holds or len(keys) > MANY else recheck(made, keys, strict=True)
+    keys, top = question.keys, question.top
+    quick = recheck(made, keys, strict=False, top=top)
+    return quick if quick.holds or len(keys) > MANY else recheck(made, keys, strict=True, top=top)
 
 
 def answered(question: Question, made: Certificate, verification: Verification) -> Design:

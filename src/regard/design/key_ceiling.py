@@ -138,10 +138,10 @@ def _proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
     keys, key = question.keys, question.chosen[0]
     if not len(distinct):
         return _confirmed(question, np.zeros(keys.shape[1]))
-    both = np.concatenate([distinct, [key]])
     for query in _winning_queries(question, distinct, None):  # most keys are corners, and this is quick
         with contextlib.suppress(CouldNotFindOut):
             return _confirmed(question, query)
+    both = np.concatenate([distinct, [key]])
     member = hull.decide(keys[both], len(distinct))
     if member.inside:
         few = () if member.support is None else tuple(int(both[i]) for i in member.support)
@@ -236,7 +236,7 @@ def _confirmed(
 ) -> _Proof:
     """The proof, once the separate check has confirmed both sides; CouldNotFindOut if it does not."""
     made = question.certificate(Claim.CEILING, query=query, combination=combination, direction=direction, gap=PRECISION)
-    verification = confirmed(made, question.keys)
+    verification = confirmed(made, question)
     numbers = verification.numbers
     if not verification.holds:
         proved = next(holds for _, holds in verification.statements)
@@ -253,7 +253,7 @@ def _confirmed(
 def _exact_proof(question: Question) -> _Proof | None:
     """The same in rationals and balls, where the keys are few enough for that."""
     for made in exact_answers.ceilings(question):
-        verification = recheck(made, question.keys, strict=True)
+        verification = recheck(made, question.keys, strict=True, top=question.top)
         if verification.holds:
             numbers = verification.numbers
             stated = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])

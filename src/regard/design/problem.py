@@ -64,11 +64,11 @@ class Problem:
     A copy of the points is made only where somebody asks for them: products run over the keys as they lie there.
     """
 
-    def __init__(self, certificate: Certificate, keys: Float, strict: bool) -> None:
+    def __init__(self, certificate: Certificate, keys: Float, strict: bool, top: float | None = None) -> None:
         question = certificate.question
         self.certificate, self.strict = certificate, strict
         self.verb, self.eps, self.scale = question.verb, question.eps, certificate.scale
-        self.keys, self.masked = keys, certificate.allowed is not None
+        self.keys, self.masked, self.known_top = keys, certificate.allowed is not None, top
         rows = np.array(certificate.allowed, dtype=np.intp) if self.masked else np.arange(len(keys))
         self.chosen = np.array(question.keys, dtype=np.intp)
         self.anchors = keys[self.chosen]
@@ -93,7 +93,7 @@ class Problem:
     @cached_property
     def top(self) -> float:
         """The largest absolute value among all keys."""
-        return rigor.largest(self.keys)
+        return rigor.largest(self.keys) if self.known_top is None else self.known_top
 
     @property
     def unseen(self) -> float:
@@ -105,7 +105,7 @@ class Problem:
         """Which competing keys equal the one to copy, number for number."""
         if self.verb is not Verb.COPY:
             return np.zeros(len(self.competing), dtype=bool)
-        alike = self.keys[self.competing, 0] == self.anchors[0, 0]  # few pass this, and only they are read whole
+        alike = (self.keys[:, 0] == self.anchors[0, 0])[self.competing]  # few pass this, and only they are read whole
         alike[alike] = (self.keys[self.competing[alike]] == self.anchors[0]).all(axis=1)
         return np.asarray(alike)
 

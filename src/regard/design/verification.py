@@ -110,10 +110,19 @@ def _refuse_other_keys(shape: Any, sha256: Any, keys: Float) -> None:
 
 
 def recheck(
-    certificate: Certificate, keys: Float, *, strict: bool, quick: bool = False, outer: Mapping[str, Any] | None = None
+    certificate: Certificate,
+    keys: Float,
+    *,
+    strict: bool,
+    quick: bool = False,
+    top: float | None = None,
+    outer: Mapping[str, Any] | None = None,
 ) -> Verification:
-    """`verify` for keys that are known to be the right ones; `quick`: plain products only."""
-    checker = _Checker(certificate, Problem(certificate, keys, strict), quick=quick)
+    """`verify` for keys that are known to be the right ones; `quick`: plain products only.
+
+    top: `rigor.largest(keys)`, from a caller that has just looked at all of them.
+    """
+    checker = _Checker(certificate, Problem(certificate, keys, strict, top), quick=quick)
     # what leaves the range of floats becomes infinite or not a number, and then proves nothing
     with flint.ctx.workprec(PRECISION), np.errstate(over="ignore", invalid="ignore"):
         checker.check()

@@ -364,24 +364,46 @@ def spied(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple, dict]
         ([[2.0**20, 0.0], [-(2.0**20), 0.0]], [0.0, 1e-6], [math.inf, 0.0], 1e-6),  # what is left of 2^20
     ],
 )
+@pytest.mark.parametrize("count", [1, 2])
 def test_keys_are_read_again_only_where_their_rounding_counts(
-    keys: list, anchor: list, passes: list, distance: float, monkeypatch: pytest.MonkeyPatch
+    keys: list, anchor: list, passes: list, distance: float, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = spied("_plainly_added", monkeypatch)
-    bound = evaluate.slack_above(np.array(keys), np.ones(2), np.array([anchor]), np.ones(1), refine=False)
+    """A single anchor is taken away from the product with the keys; several have a product of their own."""
+    calls = spied("dot_enclosure" if count == 1 else "_plainly_added", monkeypatch)
+    bound = evaluate.slack_above(np.array(keys), np.ones(2), np.array([anchor] * count), np.ones(count), refine=False)
     assert [named["enough"] for _, named in calls] == passes
     assert bound == pytest.approx(distance, rel=1e-2)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_one_anchor_is_as_good_as_two_that_are_the_same(seed: int) -> None:
+    """Its rounding is paid for: the keys are near it, so that nearly all of it is taken away again."""
+    rng = np.random.default_rng(seed)
+    anchor, weights = 1e3 * rng.standard_normal((1, 3)), rng.random(5)
+    keys = anchor + 10.0 ** -rng.integers(0, 12) * rng.standard_normal((5, 3))
+    w, k = [Fraction(x) for x in weights.tolist()], keys.tolist()
+    means = [sum(a * Fraction(row[c]) for a, row in zip(w, k, strict=True)) / sum(w) for c in range(3)]
+    square = sum((mean - Fraction(float(x))) ** 2 for mean, x in zip(means, anchor[0], strict=True))
+    bound = evaluate.slack_above(keys, weights, anchor, np.ones(1), refine=False)
+    twice = evaluate.slack_above(keys, weights, np.repeat(anchor, 2, axis=0), np.ones(2), refine=False)
+    assert square <= Fraction(bound) ** 2
+    assert bound <= twice
+    assert bound <= math.sqrt(square) * (1 + 1e-13) + 1e-11
+
+
 def test_the_largest_entry_of_keys_is_taken_from_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys, anchors = np.array([[8.0, 0.0], [-4.0, 0.0]]), np.array([[0.0, 1.0]])
+    keys, anchors = np.array([[8.0, 0.0], [-4.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 2.0]])
     calls = spied("largest", monkeypatch)
-    given = keys, np.ones(2), anchors, np.ones(1)
+    given = keys, np.ones(2), anchors, np.ones(2)
     told = evaluate.slack_above(*given, refine=False, top=8.0)
     assert [rows is keys for (rows,), _ in calls] == [False] * 2  # the anchors, and the heaviest of them
     calls.clear()
     assert evaluate.slack_above(*given, refine=False) == told
     assert [rows is keys for (rows,), _ in calls] == [True, False, False]
+    calls.clear()
+    target = np.array([0.5, 0.5])
+    assert evaluate.slack_to_target_above(keys, np.ones(2), target, refine=False, top=8.0) >= 0
+    assert not calls
 
 
 @pytest.mark.parametrize("top", [1e-3, 1e9])

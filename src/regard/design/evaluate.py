@@ -112,19 +112,22 @@ def slack_above(
     total = exact_sum(weights)
     if total == 0:
         return 0.0  # nothing competes
+    top = largest(keys) if top is None else top
+    if len(anchors) == 1 and not refine:  # it is the mixture, whatever the number
+        return _plain_length_above(keys, weights, total, top=top, less=total * anchors[0])
     scaled = mixture * (total / exact_sum(mixture))
     rest = exact_sum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
     heaviest = int(np.argmax(scaled))
-    if scaled[heaviest] + rest <= 0:
+    if not scaled[heaviest] + rest > 0:
         return math.inf
-    if places is not None and not refine and 1 < len(places) == len(set(places.tolist())):
+    if places is not None and not refine and len(places) == len(set(places.tolist())):
         difference = weights.copy()
         difference[places] -= scaled
         own = int(places[heaviest])
         difference[own] = math.fsum([weights[own], -scaled[heaviest], -rest])
         if float(np.abs(difference).sum()) <= total:  # else two products round less
             off = 2 * U * float(np.abs(difference[places]).sum())  # rounded once each, and elsewhere not at all
-            return _one_length_above(keys, difference, total, off=off, top=top)
+            return _plain_length_above(keys, difference, total, top=top, off=off)
     parts = [(keys, weights), (anchors, -scaled), (anchors[heaviest : heaviest + 1], np.array([-rest]))]
     return _length_above(parts, total, refine=refine, top=top)
 
@@ -145,20 +148,24 @@ def slack_to_target_above(
     difference -= excess * target
     # three roundings: U |w - p|, where |w - p| <= |difference| + |excess| p, then U |excess| p and U |difference|
     off = 4 * U * float(np.abs(difference).sum())
-    return _one_length_above(keys, difference, total, off=off, top=top) + 12 * U * (U + abs(excess)) * size
+    return _plain_length_above(keys, difference, total, top=top, off=off) + 12 * U * (U + abs(excess)) * size
 
 
-def _one_length_above(keys: Float, coefficients: Float, total: float, *, off: float, top: float | None) -> float:
-    """An upper bound of || keys^T coefficients || / total in plain products; off: of the coefficients, added up.
+def _plain_length_above(
+    keys: Float, coefficients: Float, total: float, *, top: float, less: Float | float = 0.0, off: float = 0.0
+) -> float:
+    """An upper bound of || keys^T coefficients - less || / total in plain products.
 
-    Where two sides are near each other, so are their coefficients, and their difference has far less to round.
+    less: d numbers, each off by two roundings at most. off: what the coefficients are off by, added up. Where two sides
+    are near each other, their difference has less to round than either.
     """
-    top = largest(keys) if top is None else top
-    blur = SLACK * off * top  # the most that a coordinate of the sum is off by
-    mid, rad = dot_enclosure(keys.T, coefficients, top=top, enough=math.inf)
-    if norm_above(rad) > WIDE * norm_above(mid):
-        mid, rad = dot_enclosure(keys.T, coefficients, top=top)
-    return _length(mid, rad + blur, total, top)
+    for enough in (math.inf, 0.0):
+        part, error = dot_enclosure(keys.T, coefficients, top=top, enough=enough)
+        mid = part - less
+        rad = (error + SLACK * off * top + U * (3 * np.abs(less) + np.abs(mid))) * (1 + 8 * U)
+        if rad.sum() <= WIDE * np.abs(mid).sum():
+            break
+    return _length(mid, rad, total, top)
 
 
 def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:

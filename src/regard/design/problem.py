@@ -189,11 +189,13 @@ class FloatLevel:
             top = None if problem.masked else problem.top
             length = evaluate.slack_to_target_above(problem.points, weights, self.target, refine=self.refine, top=top)
         else:
-            mixture, points, top, places = _floats(balance.mixture), problem.keys, problem.top, problem.chosen
+            mixture, points, top = _floats(balance.mixture), problem.keys, problem.top
+            places = None if problem.masked else problem.chosen
             if self.refine or problem.masked:
-                points, top, places = problem.points, rigor.largest(problem.points), None
+                points, top = problem.points, rigor.largest(problem.points)
             elif len(weights) < len(points):  # the key to copy competes with weight zero
-                weights = np.insert(weights, problem.chosen[0], 0.0)
+                competing, weights = weights, np.zeros(len(points))
+                weights[problem.competing] = competing
             length = evaluate.slack_above(
                 points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places
             )
@@ -212,17 +214,16 @@ class FloatLevel:
 
     def _plain_leads(self, anchors: Float, query: Float) -> Iterator[tuple[Float, Float]]:
         """Differences of scores, each score with its bound: one product with the keys for all anchors."""
-        problem = self.problem
+        problem, top = self.problem, None
         if problem.masked:  # what is masked may be of any size: it stays out of the sums and of their bounds
             scores, error = rigor.dot_enclosure(problem.points, query)
         else:
-            scores, error = rigor.dot_enclosure(
-                problem.keys, query, top=problem.top, enough=problem.unseen / self.scale
-            )
+            top = problem.top
+            scores, error = rigor.dot_enclosure(problem.keys, query, top=top, enough=problem.unseen / self.scale)
             problem.plain_scores = scores
             if len(problem.competing) < len(scores):
                 scores, error = scores[problem.competing], error[problem.competing]
-        for own, own_error in zip(*rigor.dot_enclosure(anchors, query), strict=True):
+        for own, own_error in zip(*rigor.dot_enclosure(anchors, query, top=top), strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number, and proves nothing
                 mid = own - scores
                 yield mid, (error + own_error) * (1 + 4 * rigor.U) + 2 * rigor.U * np.abs(mid)

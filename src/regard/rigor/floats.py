@@ -43,11 +43,11 @@ def dot_enclosure(
     >>> float(mid[0]), bool(rad[0] < 1e-14)
     (1.0, True)
     """
-    K = finite(K, "the matrix") if top is None else np.asarray(K, dtype=np.float64)
-    q = finite(q, "the vector")
+    K, k_top = _measured(K, "the matrix") if top is None else (np.asarray(K, dtype=np.float64), top)
+    q, q_top = _measured(q, "the vector")
     if K.ndim != 2 or q.shape != K.shape[1:]:
         raise InputError(f"a product needs an n x d matrix and d numbers, but got {K.shape} and {q.shape}")
-    (K, q), exponent = in_range(K, q, top=top)
+    (K, q), exponent = in_range(K, q, tops=(k_top, q_top))
     if not refine:
         return scaled_back(*plain_product(K, q, top=None if exponent else top, enough=enough), exponent)
     hi, lo, rad = _dot_pair(K, q)
@@ -268,19 +268,25 @@ def largest(x: Float) -> float:
 
 
 def finite(x: ArrayLike, what: str) -> Float:
+    return _measured(x, what)[0]
+
+
+def _measured(x: ArrayLike, what: str) -> tuple[Float, float]:
+    """Finite numbers, and the largest absolute value."""
     array = np.asarray(x, dtype=np.float64)
-    if not math.isfinite(largest(array)):
+    top = largest(array)
+    if not math.isfinite(top):
         raise InputError(f"{what} must hold finite numbers, but has NaN or infinity: remove those entries")
-    return array
+    return array, top
 
 
-def in_range(K: Float, q: Float, *, top: float | None = None) -> tuple[tuple[Float, Float], int]:
+def in_range(K: Float, q: Float, *, tops: tuple[float, float] | None = None) -> tuple[tuple[Float, Float], int]:
     """K and q as they are, or both divided by powers of two to a largest entry near 1, and the exponent.
 
     In the middle of the range nothing can overflow and underflow costs less than TINY. Outside, what the
     division itself makes underflow is below 2^-1022 of the largest entry, and TINY pays for that too.
     """
-    tops = [largest(K) if top is None else top, largest(q)]
+    tops = (largest(K), largest(q)) if tops is None else tops
     if all(top == 0 or 2.0**-300 < top < 2.0**300 for top in tops):
         return (K, q), 0
     k_exp, q_exp = (int(np.frexp(top)[1]) for top in tops)

@@ -74,7 +74,7 @@ class Question:
         if self.verb is not Verb.COPY:
             return np.zeros(len(self.competing), dtype=bool)
         own = self.keys[self.chosen[0]]
-        alike = self.keys[self.competing, 0] == own[0]  # few pass this, and only they are read whole
+        alike = (self.keys[:, 0] == own[0])[self.competing]  # few pass this, and only they are read whole
         alike[alike] = (self.keys[self.competing[alike]] == own).all(axis=1)
         return np.asarray(alike)
 
@@ -280,7 +280,6 @@ def checked_target(target: ArrayLike, count: int, rows: Rows) -> Float:
         raise InputError(f"The target's shares must not be negative; key {place} has {p[place]:g}.")
     if abs(p.sum() - 1) > 1e-6:
         raise InputError(f"The target's shares must sum to 1; they sum to {p.sum():.9g}: divide them by that.")
-    forbidden = np.setdiff1d(np.arange(count), rows)
-    if p[forbidden].any():
+    if len(rows) < count and np.delete(p, rows).any():
         raise InputError("The target gives attention to a key that the mask forbids; set that share to 0.")
     return p

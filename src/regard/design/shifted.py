@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Float
+from regard.rigor import row_chunks
+
+PART = 1 << 14  # numbers of rows that are made level at once
 
 
 class Shifted:
@@ -57,7 +60,10 @@ class Shifted:
         # the number of a row plus how many keys are left out before it is the number of its key
         rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
         rows -= self.anchor
-        return self.level(rows)
+        if self.across is not None:
+            for part in row_chunks(*rows.shape, PART):
+                rows[part] -= (rows[part] @ self.across) @ self.across.T
+        return rows
 
     def level(self, vectors: Float) -> Float:
         """The part of one vector, or of each of several rows, at right angles to `across`."""

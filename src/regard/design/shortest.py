@@ -217,6 +217,7 @@ def rebuilt_inverse(rows: Float | Shifted, weights: Float, mean: Float, multipli
     centred -= mean
     centred *= np.sqrt(share * multiplier)[:, None]
     hessian = centred.T @ centred
+    del centred  # for few keys it is a copy of all of them
     hessian.flat[:: d + 1] += 1.0
     return _inverse(hessian)
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from regard.rigor import dot_enclosure, exact_sum, floats, largest, row_blocks
+from regard.errors import InputError
+from regard.rigor import dot_enclosure, dot_enclosures, exact_sum, floats, largest, row_blocks
 from regard.rigor.floats import CHUNK, FEW, LAYERED, STRETCH, plain_product, product_bound
 
 SIZES = [0, 1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003, LAYERED + 1, LAYERED + FEW + 1]
@@ -166,3 +167,37 @@ def test_rows_that_lie_together_are_not_copied(monkeypatch: pytest.MonkeyPatch) 
     blocks = [block for _, block in row_blocks(rows, np.array([1, 2, 3, 4]))]
     assert [len(block) for block in blocks] == [2, 2]
     assert all(np.shares_memory(block, rows) for block in blocks)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(7, 5), (CHUNK // 60, 11), (CHUNK // 8, 9), (3, 2 * STRETCH + 5)])
+@pytest.mark.parametrize("enough", [0.0, math.inf])
+def test_several_vectors_at_once(shape: tuple[int, int], order: str, enough: float) -> None:
+    """The same enclosures as one by one, but for the order in which a product adds up: the exact product is in both."""
+    rng = np.random.default_rng(shape[0])
+    K = np.asarray(rng.standard_normal(shape), order=order)
+    vectors = rng.standard_normal((3, shape[1])) * [[1.0], [1e-9], [1e9]]
+    top = largest(K)
+    few = rng.integers(0, shape[0], 5)
+    for (mid, rad), q in zip(dot_enclosures(K, vectors, top=top, enough=enough), vectors, strict=True):
+        alone, radius = dot_enclosure(K, q, top=top, enough=enough)
+        assert np.allclose(rad, radius, rtol=1e-12, atol=0)
+        assert (np.abs(mid - alone) <= 2 * radius).all()
+        for i in few:
+            exact = sum(
+                (Fraction(a) * Fraction(b) for a, b in zip(K[i].tolist(), q.tolist(), strict=True)), Fraction(0)
+            )
+            assert abs(exact - Fraction(float(mid[i]))) <= Fraction(float(rad[i]))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_several_vectors_at_the_ends_of_the_range(size: float) -> None:
+    K = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for K_size, q_size in ((size, 1.0), (1.0, size)):
+        vectors = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, -1.0]]) * q_size
+        found = dot_enclosures(K * K_size, vectors, top=4 * K_size)
+        for (mid, rad), q in zip(found, vectors, strict=True):
+            alone = dot_enclosure(K * K_size, q, top=4 * K_size)
+            assert (mid.tolist(), rad.tolist()) == (alone[0].tolist(), alone[1].tolist())
+    with pytest.raises(InputError, match="the vectors must hold finite numbers"):
+        dot_enclosures(K, np.array([[1.0, math.nan]]), top=4.0)

@@ -7,7 +7,7 @@ Nothing leaves here that `verification` has not confirmed. Float64 answers nearl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from regard.design.shifted import Shifted
 from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
-from regard.design.verification import Verification, recheck
+from regard.design.verification import Verification, recheck, recheck_together
 from regard.errors import CouldNotFindOut
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
@@ -102,6 +102,19 @@ def certified_shortest(question: Question, query: Float, dual: Balance) -> Desig
     return None if tried is None else answered(question, *tried)
 
 
+def certified_together(
+    questions: Sequence[Question], queries: Sequence[Float], duals: Sequence[Balance]
+) -> list[Design | None]:
+    """`certified_shortest` of several copies on the same keys, all allowed; None where one look is not enough."""
+    asked = list(zip(questions, queries, duals, strict=True))
+    made = [_shortest_certificate(asks, query * (1 + _hairs(asks)[0]), dual) for asks, query, dual in asked]
+    checked = recheck_together(made, questions[0].keys, top=questions[0].top)
+    return [
+        answered(question, *_stated(certificate, verification)) if verification.holds else None
+        for question, certificate, verification in zip(questions, made, checked, strict=True)
+    ]
+
+
 def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
     """A certificate that the check confirms, or None.
 
@@ -112,9 +125,11 @@ def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
     if question.verb is Verb.MATCH:
         dual = replace(dual, mixture=np.zeros(0))
     tried = _quickly(question, query, dual) or _carefully(question, query, dual)
-    if tried is None:
-        return None
-    made, verification = tried
+    return None if tried is None else _stated(*tried)
+
+
+def _stated(made: Certificate, verification: Verification) -> Tried:
+    """The certificate of a shortest query with what the check proved."""
     numbers = verification.numbers
     gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
     return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
@@ -206,11 +221,9 @@ def _exactly(question: Question) -> Tried | None:
         verification = recheck(made, question.keys, strict=True, top=question.top)
         if not verification.holds:
             continue
-        numbers = verification.numbers
         if made.claim is Claim.UNREACHABLE:
-            return replace(made, bound=numbers["bound"]), verification
-        gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
-        return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
+            return replace(made, bound=verification.numbers["bound"]), verification
+        return _stated(made, verification)
     return None
 
 
@@ -257,7 +270,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
         bound=made.bound,
         textbook=_textbook(question, query),
         certificate=made,
-        verification=verification,
+        verification=replace(verification, _scores=None),  # they have served, and are as many as keys
         _keys=drawable(question.keys),
     )
 

@@ -20,6 +20,7 @@ from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
 Rows = NDArray[np.intp]
+Enclosure = tuple[Float, Float]  # midpoints and radii
 
 COLUMNS = 1 << 20  # numbers copied at once where columns are added with care: 8 MB
 WIDE = 1e-11  # share of rounding in a length: beyond it the narrower radii are worth reading the keys once more
@@ -101,20 +102,22 @@ def slack_above(
     refine: bool,
     top: float | None = None,
     places: Rows | None = None,
+    added: Enclosure | None = None,
 ) -> float:
     """An upper bound of || sum_i w_i k_i / W - sum_m mu_m a_m / M ||, with W = sum w and M = sum mu.
 
     mu is first brought to the total W: by a factor, and the rest (a rounding error) put on its largest entry, which
     changes the mixture within its own simplex; so the bound is that of a mixture, not necessarily the stored one.
     top: the largest absolute value among the keys, from a caller that has it. places: where the anchors stand among the
-    keys, if they do: near weights and mixture then need one plain product, with their difference.
+    keys, if they do: near weights and mixture then need one plain product, with their difference. added: the plain
+    keys^T weights, from a caller that has it.
     """
     total = exact_sum(weights)
     if total == 0:
         return 0.0  # nothing competes
     top = largest(keys) if top is None else top
     if len(anchors) == 1 and not refine:  # it is the mixture, whatever the number
-        return _plain_length_above(keys, weights, total, top=top, less=total * anchors[0])
+        return _plain_length_above(keys, weights, total, top=top, less=total * anchors[0], added=added)
     scaled = mixture * (total / exact_sum(mixture))
     rest = exact_sum(np.concatenate([weights, -scaled]))  # correctly rounded, so total = sum(scaled) + rest to 2^-106
     heaviest = int(np.argmax(scaled))
@@ -152,15 +155,23 @@ def slack_to_target_above(
 
 
 def _plain_length_above(
-    keys: Float, coefficients: Float, total: float, *, top: float, less: Float | float = 0.0, off: float = 0.0
+    keys: Float,
+    coefficients: Float,
+    total: float,
+    *,
+    top: float,
+    less: Float | float = 0.0,
+    off: float = 0.0,
+    added: Enclosure | None = None,
 ) -> float:
     """An upper bound of || keys^T coefficients - less || / total in plain products.
 
     less: d numbers, each off by two roundings at most. off: what the coefficients are off by, added up. Where two sides
-    are near each other, their difference has less to round than either.
+    are near each other, their difference has less to round than either. added: the product, if it is there.
     """
     for enough in (math.inf, 0.0):
-        part, error = dot_enclosure(keys.T, coefficients, top=top, enough=enough)
+        ready = added if enough else None  # its radius may be the quick one
+        part, error = ready or dot_enclosure(keys.T, coefficients, top=top, enough=enough)
         mid = part - less
         rad = (error + SLACK * off * top + U * (3 * np.abs(less) + np.abs(mid))) * (1 + 8 * U)
         if rad.sum() <= WIDE * np.abs(mid).sum():

@@ -29,7 +29,7 @@ class Together:
     """What the iteration ended with, one row per target; `upper` is inf where no feasible query was found."""
 
     queries: Float  # targets x d
-    weights: Float  # targets x n
+    weights: list[Float]  # n numbers for every target
     lower: Float  # one per target, as the next
     upper: Float
 
@@ -50,16 +50,19 @@ def shortest_together(
     for start in range(0, len(anchors), size):
         part = slice(start, start + size)
         parts.append(_Group(points, anchors[part], bounds[part], own[part], exact).run(gap))
-    joined = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
-    return Together(**joined)
+    return Together(
+        queries=np.concatenate([part.queries for part in parts]),
+        weights=[weights for part in parts for weights in part.weights],
+        lower=np.concatenate([part.lower for part in parts]),
+        upper=np.concatenate([part.upper for part in parts]),
+    )
 
 
 def _unfinished(count: int, points: Float) -> Together:
     """No answers yet, for `count` targets."""
-    n, d = points.shape
     return Together(
-        queries=np.zeros((count, d)),
-        weights=np.zeros((count, n)),
+        queries=np.zeros((count, points.shape[1])),
+        weights=[np.zeros(0)] * count,
         lower=np.zeros(count),
         upper=np.full(count, np.inf),
     )
@@ -166,17 +169,18 @@ class _Group:
         slope = cross + self.multiplier * _dot(self.gradient, step)
         start = 0.5 * square + self.multiplier * self.value
         length = np.ones(len(self.index))
+        scores = self.scores
+        scores += change  # in place, like all of this size: there are as many scores as keys, for every target
         while True:
-            # mostly nobody is cut, and the multiplication is spared
-            scores = self.scores + change if length.min() == 1 else self.scores + length[:, None] * change
-            value, weights = _softmax(scores, self.own)
+            value, weights = _softmax(scores, self.own, self.weights)
             merit = 0.5 * (square + 2 * length * cross + length**2 * stretch) + self.multiplier * value
             worse = (merit > start + 1e-4 * length * slope + 1e-12 * np.abs(start)) & (length > 1e-9)
             if not worse.any():
                 break
             length[worse] *= 0.5
+            scores[worse] -= length[worse, None] * change[worse]
         self.cut = length < 1
-        self.scores, self.value, self.weights = scores, value, weights
+        self.value, self.weights = value, weights
         return length
 
     def _measure(self, gap: float) -> None:
@@ -202,8 +206,10 @@ class _Group:
         where = self.index[done]
         out.queries[where] = self.best_query[done]
         # the weights again from the query they belong to: keeping the best ones of every target would double the memory
-        scores = self.best_dual[done] @ self.points.T - _dot(self.best_dual[done], self.anchors[done])[:, None]
-        out.weights[where] = _softmax(scores, self.own[done])[1]
+        scores = self.best_dual[done] @ self.points.T
+        scores -= _dot(self.best_dual[done], self.anchors[done])[:, None]
+        for t, weights in zip(where, _softmax(scores, self.own[done], scores)[1], strict=True):
+            out.weights[t] = weights
         out.lower[where], out.upper[where] = self.lower[done], self.upper[done]
         keep = ~done
         for name in self.OF_TARGETS:
@@ -236,12 +242,15 @@ def _norm(rows: Float) -> Float:
     return np.asarray(np.sqrt(_dot(rows, rows)))
 
 
-def _softmax(scores: Float, own: NDArray[np.intp]) -> tuple[Float, Float]:
-    """Log-sum-exp and softmax of each row, without its own point, whose score becomes a harmless 0."""
+def _softmax(scores: Float, own: NDArray[np.intp], out: Float | None = None) -> tuple[Float, Float]:
+    """Log-sum-exp and softmax of each row, without its own point, whose score becomes a harmless 0.
+
+    out: where the softmax goes; the scores themselves, if nobody needs them any more.
+    """
     rows = np.flatnonzero(own >= 0)
     scores[rows, own[rows]] = -np.inf
     top = scores.max(axis=1)
-    weights = scores - top[:, None]
+    weights = np.subtract(scores, top[:, None], out=out)
     np.exp(weights, out=weights)
     scores[rows, own[rows]] = 0.0  # its weight is 0, and 0 * 0 is not NaN
     total = weights.sum(axis=1)

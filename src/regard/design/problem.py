@@ -78,6 +78,9 @@ class Problem:
         if self.verb is Verb.COPY:
             self.competing = np.sort(rows[others[rows]]) if self.masked else np.flatnonzero(others)
         self.target = None if question.target is None else question.target[rows]
+        # keys @ query and keys^T weights of this certificate, enclosed, where they were made together with others
+        self.enclosed_scores: evaluate.Enclosure | None = None
+        self.added: evaluate.Enclosure | None = None
         self.plain_scores: Float | None = None  # k.q of all keys for the last query, where a plain product was made
 
     @cached_property
@@ -112,6 +115,12 @@ class Problem:
     @property
     def copies(self) -> int:
         return int(self.same.sum())
+
+    def among_all(self, weights: Float) -> Float:
+        """Weights of the competing keys as weights of all keys: the others have none."""
+        everything = np.zeros(len(self.keys))
+        everything[self.competing] = weights
+        return everything
 
     def total_asked(self) -> Fraction:
         """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
@@ -194,10 +203,9 @@ class FloatLevel:
             if self.refine or problem.masked:
                 points, top = problem.points, rigor.largest(problem.points)
             elif len(weights) < len(points):  # the key to copy competes with weight zero
-                competing, weights = weights, np.zeros(len(points))
-                weights[problem.competing] = competing
+                weights = problem.among_all(weights)
             length = evaluate.slack_above(
-                points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places
+                points, weights, self.anchors, mixture, refine=self.refine, top=top, places=places, added=problem.added
             )
         return flint.arb(self.scale * length * (1 + 4 * rigor.U) + rigor.TINY)
 
@@ -219,7 +227,9 @@ class FloatLevel:
             scores, error = rigor.dot_enclosure(problem.points, query)
         else:
             top = problem.top
-            scores, error = rigor.dot_enclosure(problem.keys, query, top=top, enough=problem.unseen / self.scale)
+            scores, error = problem.enclosed_scores or rigor.dot_enclosure(
+                problem.keys, query, top=top, enough=problem.unseen / self.scale
+            )
             problem.plain_scores = scores
             if len(problem.competing) < len(scores):
                 scores, error = scores[problem.competing], error[problem.competing]

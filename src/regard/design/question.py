@@ -177,18 +177,23 @@ def as_they_lie(question: Question) -> Lying | None:
     keys = question.keys
     if len(question.rows) < len(keys) or len(keys) <= keys.shape[1] or keys.size <= FEW_NUMBERS:
         return None
-    # every so many-th row, the division rounded up
-    sample = keys[:: -(-len(keys) // LOOKED_AT)]
     anchors = keys[list(question.chosen)] if question.target is None else _mean_key(question.target, keys)
     middle = anchors.mean(axis=0)
-    apart, size = (math.sqrt(float(np.einsum("nd,nd->n", x, x).max())) for x in (sample - middle, sample))
-    # the solver wants rows near size 1, and k.v - a.v loses the digits by which keys are longer than far apart
-    if not (2.0**-10 < apart < 2.0**10 and apart > size / 100):
+    if not near_one(keys, middle):
         return None
     if len(anchors) > 1:  # attention does not see where the origin is
         return Lying(keys, anchors)
     left_out = question.chosen if question.verb is Verb.COPY else ()
     return Lying(Shifted(keys, middle, left_out), np.zeros((1, keys.shape[1])))
+
+
+def near_one(keys: Float, middle: Float) -> bool:
+    """Are the keys' distances from here near 1, and not small beside their lengths? A sample of them tells."""
+    # every so many-th row, the division rounded up
+    sample = keys[:: -(-len(keys) // LOOKED_AT)]
+    apart, size = (math.sqrt(float(np.einsum("nd,nd->n", x, x).max())) for x in (sample - middle, sample))
+    # a solver wants rows near size 1, and k.v - a.v loses the digits by which keys are longer than far apart
+    return 2.0**-10 < apart < 2.0**10 and apart > size / 100
 
 
 def _mean_key(target: Float, keys: Float) -> Float:

@@ -61,9 +61,9 @@ class Shifted:
         rows = self.keys[some + np.searchsorted(self.left_out - np.arange(len(self.left_out)), some, side="right")]
         rows -= self.anchor
         if self.across is not None:
-            for part in row_chunks(*rows.shape, PART):
+            for part in row_chunks(len(rows), rows.shape[1], PART):
                 rows[part] -= (rows[part] @ self.across) @ self.across.T
-        return rows
+        return np.asarray(rows)
 
     def level(self, vectors: Float) -> Float:
         """The part of one vector, or of each of several rows, at right angles to `across`."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.array_types import Float
 from regard.design.answer import Design, Designs
 from regard.design.certificate import Balance, Verb, fingerprint
-from regard.design.certified import GAP, SOLVER_GAP, certified_shortest, solve
+from regard.design.certified import GAP, SOLVER_GAP, certified_shortest, certified_together, solve
 from regard.design.many_targets import shortest_together
 from regard.design.question import (
     Question,
@@ -20,12 +20,14 @@ from regard.design.question import (
     checked_keys,
     checked_positive,
     checked_target,
+    near_one,
 )
 from regard.errors import CouldNotFindOut, InputError
 
 # Where targets are solved one by one: a product with keys of few dimensions costs less than its exponentials, so there
 # is nothing to share, and of so many keys in so few dimensions a good part cannot win (benchmarks/bench_design_many).
 MANY_KEYS, FEW_DIMENSIONS = 5000, 32
+CHECKED_TOGETHER = 1 / 16  # answers for each dimension: as many scores of all keys are held beside the keys
 
 
 def copy(
@@ -127,35 +129,57 @@ def copy_many(
     solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1 and not (len(rows) > MANY_KEYS and array.shape[1] < FEW_DIMENSIONS):
         solutions = _together(array, rows, chosen, math.log(eps))
+    ready = _certified(questions, solutions)
     answers, unanswered = [], {}
-    for question, (query, weights) in zip(questions, solutions, strict=True):
-        dual = Balance(weights=weights, mixture=np.ones(1))
-        ready = None if query is None else certified_shortest(question, query / scale, dual)
+    for question, answer in zip(questions, ready, strict=True):
         try:
-            answers.append(ready if ready is not None else solve(question))
+            answers.append(answer if answer is not None else solve(question))
         except CouldNotFindOut as error:
             unanswered[question.chosen[0]] = str(error)
     return Designs(designs=tuple(answers), unanswered=unanswered)
+
+
+def _certified(questions: list[Question], solutions: list[tuple[Float | None, Float]]) -> list[Design | None]:
+    """What the separate check confirms of the solutions; some at a time, since each check reads all keys twice."""
+    answers: list[Design | None] = [None] * len(questions)
+    found = [
+        (place, query / questions[place].scale, Balance(weights=weights, mixture=np.ones(1)))
+        for place, (query, weights) in enumerate(solutions)
+        if query is not None
+    ]
+    n, d = questions[0].keys.shape
+    everything, size = len(questions[0].rows) == n, max(4, int(d * CHECKED_TOGETHER))
+    for start in range(0, len(found), size):
+        some = found[start : start + size]
+        if everything:
+            places, queries, duals = zip(*some, strict=True)
+            checked = certified_together([questions[place] for place in places], queries, duals)
+            for place, answer in zip(places, checked, strict=True):
+                answers[place] = answer
+        for place, query, dual in some:
+            answers[place] = answers[place] or certified_shortest(questions[place], query, dual)
+    return answers
 
 
 def _together(
     keys: Float, rows: NDArray[np.intp], chosen: tuple[int, ...], limit: float
 ) -> list[tuple[Float | None, Float]]:
     """A query and dual weights for each chosen key, found together; None for the query where it did not finish."""
-    points = keys[rows]
-    # attention does not feel a common shift, and the smaller the keys the less is rounded
-    points -= points.mean(axis=0)
-    unit = float(np.sqrt(np.einsum("nd,nd->n", points, points).max()))
-    if unit == 0 or not math.isfinite(unit):
-        return [(None, np.zeros(0)) for _ in chosen]
-    points /= unit
+    points, unit = keys, 1.0
+    if len(rows) < len(keys) or not near_one(keys, keys[chosen[0]]):
+        points = keys[rows]
+        # attention does not feel a common shift, and the smaller the keys the less is rounded
+        points -= points.mean(axis=0)
+        unit = float(np.sqrt(np.einsum("nd,nd->n", points, points).max()))
+        if unit == 0 or not math.isfinite(unit):
+            return [(None, np.zeros(0)) for _ in chosen]
+        points /= unit
     own = np.searchsorted(rows, chosen)
     solved = shortest_together(points, points[own], np.full(len(chosen), limit), own, gap=SOLVER_GAP)
+    finished = solved.upper <= solved.lower * (1 + GAP)
     return [
-        (query / unit if upper <= lower * (1 + GAP) else None, np.delete(weights, place))
-        for query, weights, lower, upper, place in zip(
-            solved.queries, solved.weights, solved.lower, solved.upper, own, strict=True
-        )
+        (query / unit, np.delete(weights, place)) if done else (None, np.zeros(0))
+        for query, weights, done, place in zip(solved.queries, solved.weights, finished, own, strict=True)
     ]
 
 

@@ -16,7 +16,7 @@ It is two-sided: every figure that a certificate states must be on the safe side
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -122,7 +122,28 @@ def recheck(
 
     top: `rigor.largest(keys)`, from a caller that has just looked at all of them.
     """
-    checker = _Checker(certificate, Problem(certificate, keys, strict, top), quick=quick)
+    return _rechecked(Problem(certificate, keys, strict, top), quick=quick, outer=outer)
+
+
+def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: float | None) -> list[Verification]:
+    """`recheck`, quick, of several shortest copying queries on the same keys, all allowed: these are read together."""
+    top = rigor.largest(keys) if top is None else top
+    problems = [Problem(certificate, keys, False, top) for certificate in certificates]
+    weights = [problem.among_all(_present(problem.certificate.dual).weights) for problem in problems]
+    enough = min(problem.unseen / problem.scale for problem in problems)
+    queries = np.stack([_present(certificate.query) for certificate in certificates])
+    scores = rigor.dot_enclosures(keys, queries, top=top, enough=enough)
+    added = rigor.dot_enclosures(keys.T, np.stack(weights), top=top, enough=math.inf)
+    verifications = []
+    for place, problem in enumerate(problems):
+        problem.enclosed_scores, problem.added = scores[place], added[place]
+        verifications.append(_rechecked(problem, quick=True))
+    return verifications
+
+
+def _rechecked(problem: Problem, *, quick: bool, outer: Mapping[str, Any] | None = None) -> Verification:
+    certificate, keys, strict = problem.certificate, problem.keys, problem.strict
+    checker = _Checker(certificate, problem, quick=quick)
     # what leaves the range of floats becomes infinite or not a number, and then proves nothing
     with flint.ctx.workprec(PRECISION), np.errstate(over="ignore", invalid="ignore"):
         checker.check()
@@ -132,14 +153,14 @@ def recheck(
         checker.statements += checks
     how = "exact and ball arithmetic" if strict else "rounding-bounded float64 (NumPy's exp and log within 8 ulp)"
     return Verification(
-        question=checker.problem.words(),
+        question=problem.words(),
         holds=all(holds for _, holds in checker.statements),
         statements=tuple(checker.statements),
         numbers=checker.numbers,
         arithmetic=f"{how}, on the stored float64 keys",
         one_in=None if checker.exactly is None else int(1 / checker.exactly),
         unchecked=unchecked,
-        _scores=checker.problem.plain_scores,
+        _scores=problem.plain_scores,
     )
 
 

@@ -55,6 +55,26 @@ def dot_enclosure(
     return scaled_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
 
 
+def dot_enclosures(K: Float, vectors: Float, *, top: float, enough: float = 0.0) -> list[tuple[Float, Float]]:
+    """`dot_enclosure` of K with every row of `vectors`, in plain products: K is read once for all of them.
+
+    >>> K = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> [mid.tolist() for mid, rad in dot_enclosures(K, np.array([[1.0, 1.0], [1.0, -1.0]]), top=4.0)]
+    [[3.0, 7.0], [-1.0, -1.0]]
+    """
+    vectors = finite(vectors, "the vectors")
+    if not _in_the_middle(top, *(largest(q) for q in vectors)):
+        return [dot_enclosure(K, q, top=top, enough=enough) for q in vectors]
+    products, roundings = _in_stretches(vectors, K.T)
+    bound, tiny = product_bound(roundings), (K.shape[1] + 1) * TINY
+    if K.size > CHUNK:
+        quick = [bound * top * exact_sum(np.abs(q)) + tiny for q in vectors]
+        if max(quick) <= enough:
+            return [(product, np.full(len(product), rad)) for product, rad in zip(products, quick, strict=True)]
+    rads = bound * _absolute_product(K, np.abs(vectors).T).T + tiny
+    return list(zip(products, rads, strict=True))
+
+
 def plain_product(
     K: Float, q: Float, *, blur: float = 0.0, top: float | None = None, enough: float = 0.0
 ) -> tuple[Float, Float]:
@@ -72,26 +92,33 @@ def plain_product(
 
 
 def _in_stretches(K: Float, q: Float) -> tuple[Float, int]:
-    """Kq, and how many roundings a term can go through: those of its own stretch, and of adding the stretches up."""
+    """Kq, and how many roundings a term can go through: those of its own stretch, and of adding the stretches up.
+
+    q: one vector, or several as columns.
+    """
     terms = K.shape[1]
     if terms <= 2 * STRETCH:
         return K @ q, terms
-    product = np.zeros(len(K))
+    product = np.zeros((len(K), *q.shape[1:]))
     for start in range(0, terms, STRETCH):
         product += K[:, start : start + STRETCH] @ q[start : start + STRETCH]
     return product, STRETCH + -(-terms // STRETCH)
 
 
 def _absolute_product(K: Float, q: Float) -> Float:
-    """|K| q in blocks along the longer way of the memory: a copy of all of K would cost more than the product."""
-    if K.size <= CHUNK:
+    """|K| q in blocks along the longer way of the memory: a copy of all of K would cost more than the product.
+
+    q: one vector, or several as columns.
+    """
+    most = CHUNK if K.size > CHUNK else CHUNK // 4  # a copy of few rows is small, but not beside them
+    if K.size <= most:
         return np.asarray(np.abs(K) @ q)
     n, d = K.shape
     if K.flags.f_contiguous and not K.flags.c_contiguous:
-        parts = (np.abs(K[:, some]) @ q[some] for some in row_chunks(d, n))
-        return np.asarray(sum(parts, np.zeros(n)))
-    product = np.empty(n)
-    for rows in row_chunks(n, d):
+        parts = (np.abs(K[:, some]) @ q[some] for some in row_chunks(d, n, most))
+        return np.asarray(sum(parts, np.zeros((n, *q.shape[1:]))))
+    product = np.empty((n, *q.shape[1:]))
+    for rows in row_chunks(n, d, most):
         product[rows] = np.abs(K[rows]) @ q
     return product
 
@@ -287,11 +314,15 @@ def in_range(K: Float, q: Float, *, tops: tuple[float, float] | None = None) -> 
     division itself makes underflow is below 2^-1022 of the largest entry, and TINY pays for that too.
     """
     tops = (largest(K), largest(q)) if tops is None else tops
-    if all(top == 0 or 2.0**-300 < top < 2.0**300 for top in tops):
+    if _in_the_middle(*tops):
         return (K, q), 0
     k_exp, q_exp = (int(np.frexp(top)[1]) for top in tops)
     with np.errstate(under="ignore"):
         return (np.ldexp(K, -k_exp), np.ldexp(q, -q_exp)), k_exp + q_exp
+
+
+def _in_the_middle(*tops: float) -> bool:
+    return all(top == 0 or 2.0**-300 < top < 2.0**300 for top in tops)
 
 
 def scaled_back(mid: Float, rad: Float, exponent: int) -> tuple[Float, Float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy as copying
 import itertools
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 import design_oracle
 from regard import design
+from regard.design.certificate import floats, rationals
 from regard.errors import InputError
 
 LINE = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1]])
@@ -184,3 +186,26 @@ def test_the_forgeries_that_were_accepted_once():
         checked = design.verify({**whole, field: value}, keys)
         assert not checked.holds
         assert (f"the file states its own {field}, which is not the certificate's", False) in checked.statements
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("part", ["weights", "mixture"])
+def test_negative_weights_prove_nothing_even_where_nobody_read_them(part: str, exact: bool) -> None:
+    """As JSON they are refused; an object comes from a solver, which is not believed either."""
+    keys = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.25, 0.125]])
+    found = [
+        design.share(keys, [1, 2], eps=0.1),
+        design.share(keys, [1, 2], max_norm=1.0),
+        design.copy(keys, 4, eps=0.1),
+        design.ceiling(keys, 4),
+    ]
+    for answer in found:
+        made = answer.certificate
+        name = "dual" if made.dual is not None else "combination"
+        balance = getattr(made, name)
+        forged = np.array([float(x) for x in floats(getattr(balance, part))])
+        forged[0] = -1e-3
+        numbers = rationals(forged) if exact else forged
+        worse = replace(made, **{name: replace(balance, **{part: numbers})}, lower_bound=None, bound=None, ceiling=None)
+        assert design.verify(made, keys).holds
+        assert not design.verify(worse, keys).holds

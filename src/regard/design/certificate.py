@@ -94,6 +94,13 @@ class Balance:
     mixture: Numbers
     basis: tuple[int, ...] | None = None
 
+    def non_negative(self) -> bool:
+        """Reading sees to it that both are; what a solver has made, nobody has read."""
+        return all(
+            all(x >= 0 for x in numbers) if isinstance(numbers, tuple) else bool(numbers.min(initial=0.0) >= 0)
+            for numbers in (self.weights, self.mixture)
+        )
+
     def to_dict(self) -> dict[str, Any]:
         said: dict[str, Any] = {"weights": spelled(self.weights), "mixture": spelled(self.mixture)}
         return said if self.basis is None else {**said, "basis": list(self.basis)}

@@ -199,7 +199,7 @@ class _Checker:
         for level in self._levels(query, dual.weights, dual.mixture):
             norm = min(norm, level.norm(query))
             meets = meets or problem.meets(query, level)
-            if norm > 0:
+            if norm > 0 and dual.non_negative():
                 slack = level.slack(dual)
                 numerator = level.entropy(dual.weights) - problem.limit
                 lower = max(lower, evaluate.below(numerator / slack) if slack > 0 and numerator > 0 else 0.0)
@@ -226,7 +226,8 @@ class _Checker:
         for level in self._levels(query, dual.weights, dual.mixture):
             norm = min(norm, level.norm(query))
             best = min(best, evaluate.above(level.value(query)))
-            bound = max(bound, evaluate.below(level.entropy(dual.weights) - flint.arb(radius) * level.slack(dual)))
+            if dual.non_negative():
+                bound = max(bound, evaluate.below(level.entropy(dual.weights) - flint.arb(radius) * level.slack(dual)))
             gap = _gap_in_nats(problem, best, bound)
             reached, limit = problem.attention(best, up=False), problem.attention(bound, up=True)
             does = best < math.inf and self._states("reached", reached, upper=problem.verb is Verb.MATCH)
@@ -276,6 +277,8 @@ class _Checker:
     def _total(self, combination: Balance) -> Fraction | flint.arb | None:
         """e^H of exact weights near the stored ones (copies of the key added), from below; exact where it can be."""
         problem = self.problem
+        if not combination.non_negative():
+            return None
         uniform = len({float(w) for w in combination.weights if w > 0}) == 1 if combination.basis is not None else True
         if uniform and problem.size <= AFFORDABLE:
             total = ExactLevel(problem).total(combination)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.rigor import dot_enclosure, dot_enclosures, exact_sum, floats, largest, row_blocks
+from regard.rigor import dot_enclosure, dot_enclosures, exact_sum, floats, largest, next_up, row_blocks
 from regard.rigor.floats import CHUNK, FEW, LAYERED, STRETCH, plain_product, product_bound
 
 SIZES = [0, 1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 5003, LAYERED + 1, LAYERED + FEW + 1]
@@ -201,3 +201,16 @@ def test_several_vectors_at_the_ends_of_the_range(size: float) -> None:
             assert (mid.tolist(), rad.tolist()) == (alone[0].tolist(), alone[1].tolist())
     with pytest.raises(InputError, match="the vectors must hold finite numbers"):
         dot_enclosures(K, np.array([[1.0, math.nan]]), top=4.0)
+
+
+def test_the_next_float() -> None:
+    rng = np.random.default_rng(0)
+    x = np.ldexp(rng.standard_normal(5003), rng.integers(-1074, 1000, 5003))
+    least, most = 2.0**-1074, float(np.finfo(np.float64).max)
+    x[:9] = [0.0, -0.0, least, -least, 2.0**-1022, -(2.0**-1022), 1.0, -most, -math.inf]
+    for size in (9, FEW, FEW + 1, len(x)):
+        some = x[:size].copy()
+        assert (next_up(some) == np.nextafter(x[:size], math.inf)).all()
+        assert some.tobytes() == x[:size].tobytes()
+    assert not np.isfinite(next_up(np.repeat([math.nan, math.inf], FEW))).any()
+    assert not np.isfinite(next_up(np.array([math.nan, math.inf]))).any()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Float
-from regard.rigor import SLACK, U, dot_enclosure, exact_sum, largest, row_chunks
+from regard.rigor import SLACK, U, dot_enclosure, exact_sum, largest, next_up, row_chunks
 from regard.rigor.balls import above as above
 from regard.rigor.balls import below as below
 
@@ -33,7 +33,7 @@ def sum_exp(mid: Float, rad: Float, *, strict: bool) -> flint.arb:
     >>> 2.0 <= above(sum_exp(np.zeros(2), np.zeros(2), strict=True)) < 2.0 + 1e-14
     True
     """
-    highest = np.nextafter(mid + rad, np.inf)
+    highest = next_up(mid + rad)
     if np.isnan(highest).any():
         return flint.arb(math.inf)  # the enclosure overflowed: nothing is known
     if strict:

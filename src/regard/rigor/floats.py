@@ -263,6 +263,21 @@ def _layers(left: Float) -> list[float]:
     return [*layers, *left.tolist()]
 
 
+def next_up(x: Float) -> Float:
+    """np.nextafter(x, inf), several times faster for many numbers; infinity may become NaN.
+
+    Floats of one sign are ordered like their bits, taken as whole numbers: the next of a positive one has one more.
+
+    >>> next_up(np.array([1.0, -1.0, -0.0])).tolist()
+    [1.0000000000000002, -0.9999999999999999, 5e-324]
+    """
+    if len(x) <= FEW:
+        return np.asarray(np.nextafter(x, math.inf))
+    bits = (x + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    bits += np.where(x < 0, -1, 1)
+    return np.asarray(bits.view(np.float64))
+
+
 def row_blocks(rows: NDArray[Any], chosen: NDArray[np.integer[Any]]) -> Iterator[tuple[slice, NDArray[Any]]]:
     """The chosen rows, some at a time, each with its place among them; a view of the rows where they lie together."""
     for some in row_chunks(len(chosen), rows.shape[1]):

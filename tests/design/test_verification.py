@@ -200,6 +200,25 @@ def test_who_has_looked_at_the_keys_says_how_large_they_are(strict: bool) -> Non
         assert told.numbers == recheck(made, keys, strict=strict).numbers
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"scale": -1.0},
+        {"scale": math.nan},
+        {"allowed": (0, 1, 1, 3)},
+        {"allowed": (0, 3, 99)},
+    ],
+)
+def test_an_object_is_read_as_strictly_as_a_file(forged: dict) -> None:
+    keys = np.random.default_rng(3).standard_normal((13, 5))
+    made = design.copy(keys, 3, eps=0.1).certificate
+    assert verify(made, keys).holds
+    assert verify({"certificate": made}, keys, strict=False).holds
+    for given in (replace(made, **forged), replace(made, **forged).to_dict()):
+        with pytest.raises(InputError):
+            verify(given, keys)
+
+
 # the shortest query -------------------------------------------------------------------------------------------------
 
 

@@ -88,21 +88,22 @@ def verify(
     otherwise in NumPy, taken to be within 8 units in the last place, which is much faster for many keys.
     """
     keys = check_array(keys, what="keys", ndim=2)
-    whole = certificate.to_dict() if isinstance(certificate, Result) else certificate
-    outer = None
+    # an object too is read as a file is: somebody may have made it by hand
+    whole = certificate.to_dict() if isinstance(certificate, Result | Certificate) else certificate
+    outer, digest = None, fingerprint(keys)
     if isinstance(whole, Mapping) and "certificate" in whole:
         outer, whole = whole, whole["certificate"]
-    if not isinstance(whole, Certificate):
-        data = whole.get("data") if isinstance(whole, Mapping) else None
-        if isinstance(data, Mapping):
-            _refuse_other_keys(data.get("shape"), data.get("sha256"), keys)
-        whole = Certificate.from_dict(whole)
-    _refuse_other_keys(list(whole.shape), whole.sha256, keys)
-    return recheck(whole, keys, strict=strict, outer=outer)
+        whole = whole.to_dict() if isinstance(whole, Certificate) else whole
+    data = whole.get("data") if isinstance(whole, Mapping) else None
+    if isinstance(data, Mapping):
+        _refuse_other_keys(data.get("shape"), data.get("sha256"), keys, digest)
+    made = Certificate.from_dict(whole)
+    _refuse_other_keys(list(made.shape), made.sha256, keys, digest)
+    return recheck(made, keys, strict=strict, outer=outer)
 
 
-def _refuse_other_keys(shape: Any, sha256: Any, keys: Float) -> None:
-    if list(keys.shape) != shape or fingerprint(keys) != sha256:
+def _refuse_other_keys(shape: Any, sha256: Any, keys: Float, digest: str) -> None:
+    if list(keys.shape) != shape or digest != sha256:
         raise InputError(
             f"The certificate was made for other keys, of shape {shape}; these are of shape "
             f"{list(keys.shape)} and other numbers: pass the same file."

@@ -19,6 +19,7 @@ import pytest
 import design_oracle
 from regard import design
 from regard.design.certificate import floats, rationals
+from regard.design.verification import recheck
 from regard.errors import InputError
 
 LINE = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1]])
@@ -191,7 +192,7 @@ def test_the_forgeries_that_were_accepted_once():
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("part", ["weights", "mixture"])
 def test_negative_weights_prove_nothing_even_where_nobody_read_them(part: str, exact: bool) -> None:
-    """As JSON they are refused; an object comes from a solver, which is not believed either."""
+    """`verify` refuses them; the check of an answer, which comes from a solver, does not believe them either."""
     keys = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.25, 0.125]])
     found = [
         design.share(keys, [1, 2], eps=0.1),
@@ -207,5 +208,8 @@ def test_negative_weights_prove_nothing_even_where_nobody_read_them(part: str, e
         forged[0] = -1e-3
         numbers = rationals(forged) if exact else forged
         worse = replace(made, **{name: replace(balance, **{part: numbers})}, lower_bound=None, bound=None, ceiling=None)
-        assert design.verify(made, keys).holds
-        assert not design.verify(worse, keys).holds
+        for strict in (False, True):
+            assert recheck(made, keys, strict=strict).holds
+            assert not recheck(worse, keys, strict=strict).holds
+        with pytest.raises(InputError, match="The certificate's"):
+            design.verify(worse, keys)

@@ -219,6 +219,8 @@ def joined() -> Iterator[Team]:
     signal.signal(signal.SIGTERM, lambda *_: team.lost())  # torchrun ends the others when one is gone
     with team._talking():
         dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT))
+        # the first keeps the list of all: were it gone with an error already, the others could not even find each other
+        dist.barrier()
     try:
         yield team
     except LostError:

@@ -269,10 +269,10 @@ def test_a_study_of_a_version_without_a_setting_goes_on(base, tmp_path):
     out = tmp_path / "earlier"
     shutil.copytree(folder / "whole", out)
     about = json.loads((out / STUDY).read_text())
-    del about["settings"]["training"]["both_directions"]
+    del about["settings"]["training"]["agreement"]
     (out / STUDY).write_bytes(json_file(about))
     with pytest.raises(InputError, match="holds a study with other settings; give another --out"):
-        tune(settings.with_changes(["vocabulary.joint=true", "both_directions=1"]), out, space=folder / "space.toml")
+        tune(settings.with_changes(["dropout=0.1", "agreement=1"]), out, space=folder / "space.toml")
     got = tune(settings, out, trials=len(whole.trials), space=folder / "space.toml")
     assert table(got) == table(whole)
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
 
 from regard.array_types import Whole
 from regard.errors import InputError
@@ -99,26 +98,6 @@ class Encoded:
             source_lengths=self.source_lengths[rows],
             target_lengths=self.target_lengths[rows],
             kept=[self.kept[row] for row in rows],
-        )
-
-    def backwards(self) -> Encoded:
-        """The same pairs, from target to source."""
-        return Encoded(
-            source=self.target,
-            target=self.source,
-            source_lengths=self.target_lengths,
-            target_lengths=self.source_lengths,
-            kept=self.kept,
-        )
-
-    def followed_by(self, other: Encoded) -> Encoded:
-        """These pairs and then those."""
-        return Encoded(
-            source=_stacked(self.source, other.source),
-            target=_stacked(self.target, other.target),
-            source_lengths=np.concatenate([self.source_lengths, other.source_lengths]),
-            target_lengths=np.concatenate([self.target_lengths, other.target_lengths]),
-            kept=[*self.kept, *other.kept],
         )
 
     def in_order(self, size: int) -> Iterator[tuple[Whole, Batch]]:
@@ -203,12 +182,6 @@ def _cut(order: Whole, size: int) -> list[Whole]:
 def _batch(source: Tensor, target: Tensor) -> Batch:
     wanted = (target != PAD).flatten().nonzero().flatten()
     return Batch(source=source, target=target, wanted=wanted, labels=target.flatten()[wanted])
-
-
-def _stacked(above: Tensor, below: Tensor) -> Tensor:
-    """Two tables of ids as one, <pad> past each end of the narrower."""
-    width = max(above.shape[1], below.shape[1])
-    return torch.cat([F.pad(ids, (0, width - ids.shape[1]), value=PAD) for ids in (above, below)])
 
 
 def table(sentences: Sequence[Sequence[int]]) -> Tensor:

@@ -123,11 +123,6 @@ class TrainingSettings:
     """How it is trained."""
 
     epochs: int = _setting(10, "passes over the training pairs", least=1)
-    both_directions: int = _setting(
-        0,
-        "in so many of the first epochs every pair is learnt backwards too, target to source (needs vocabulary.joint)",
-        least=0,
-    )
     batch: int = _setting(128, "sentence pairs in a batch", least=1)
     batch_tokens: int = _setting(0, "target tokens in a batch, about; 0 = count sentence pairs instead", least=0)
     batching: str = _setting(
@@ -386,8 +381,6 @@ def _conflicts(settings: Settings) -> list[str]:
         conflicts.append("training.agreement compares two passes that dropout makes differ; set model.dropout too.")
     if settings.training.agreement and settings.model.kind == "ctc":
         conflicts.append("training.agreement compares places, and a path through ctc's slots has none; set it to 0.")
-    if settings.training.both_directions and not settings.vocabulary.joint:
-        conflicts.append("training.both_directions needs one vocabulary for both languages; set vocabulary.joint=true.")
     return conflicts + _model_conflicts(settings)
 
 

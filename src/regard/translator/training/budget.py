@@ -21,7 +21,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     taken to cost a third of a training step for each batch. Nothing of it is kept.
     """
     s = settings.training
-    pairs = data.epoch(1, s)
+    pairs = data.epoch(1, seed=s.seed)
     batches = epoch_plan(pairs, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
     with exactly_repeatable(s.threads):
@@ -39,4 +39,4 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
             if number:
                 spent, tokens = spent + time.process_time() - began, tokens + len(batch.labels)
     a_token = spent / max(tokens, 1)
-    return a_token * (data.target_tokens(s) + s.epochs * data.validation.target_tokens / 3)
+    return s.epochs * a_token * (pairs.target_tokens + data.validation.target_tokens / 3)

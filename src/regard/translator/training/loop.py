@@ -84,14 +84,11 @@ class Training(Result):
     rate: float  # target tokens per CPU-second
     fingerprint: str
     left_out: int  # training pairs whose target the model cannot say, whatever its weights
-    both_directions: int = 0  # epochs in which the pairs were learnt backwards too
     own: str = ""  # my.py:NAME, where the model is somebody's own
 
     def __str__(self) -> str:
         b = self.best
         epochs = "1 epoch" if len(self.epochs) == 1 else f"{len(self.epochs)} epochs"
-        if self.both_directions:
-            epochs += f" (the first {self.both_directions} backwards too)"
         left_out = f"{self.left_out:,} training pairs were left out: the model cannot say their targets.\n"
         return (
             f"Trained {epochs} of {self.target_tokens:,} target tokens ({self.parameters:,} weights) "
@@ -238,7 +235,7 @@ class _Trainer:
             rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
-        return self.team.first(lambda: _result(self.folder, self.settings, self.model, self.data))
+        return self.team.first(lambda: _result(self.folder, self.model, self.data))
 
     def _go_on(self, last: Path, say: Say) -> None:
         header = restore(last, self.model, self.optimiser, self.average)
@@ -250,7 +247,7 @@ class _Trainer:
             say(unchecked(self.folder / LAST))
 
     def _epoch(self) -> None:
-        pairs = self.data.epoch(self.at.epoch, self.settings.training)
+        pairs = self.data.epoch(self.at.epoch, seed=self.settings.training.seed)
         batches = epoch_plan(pairs, self.settings, self.at.epoch)
         self.model.train()
         for rows in batches[self.at.batch :]:
@@ -352,16 +349,15 @@ class _Trainer:
         )
 
     def _plan(self, epoch: int) -> list[Whole]:
-        pairs = self.data.epoch(epoch, self.settings.training)
+        pairs = self.data.epoch(epoch, seed=self.settings.training.seed)
         return epoch_plan(pairs, self.settings, epoch)
 
     def _count_steps(self) -> int:
         """Of the whole run; where words are cut anew every epoch, epochs differ by a few."""
-        s = self.settings.training
+        epochs = self.settings.training.epochs
         if self.data.pieces is None:
-            both = min(s.both_directions, s.epochs)
-            return sum(count * len(self._plan(epoch)) for count, epoch in ((both, 1), (s.epochs - both, s.epochs)))
-        return sum(len(self._plan(epoch)) for epoch in range(1, s.epochs + 1))
+            return epochs * len(self._plan(1))
+        return sum(len(self._plan(epoch)) for epoch in range(1, epochs + 1))
 
     def _progress(self, loss: float) -> Step:
         at = self.at
@@ -428,11 +424,11 @@ def exactly_repeatable(threads: int) -> Iterator[None]:
         memory.fill_uninitialized_memory = fill
 
 
-def _result(folder: Path, settings: Settings, model: TranslationModel, data: Prepared) -> Training:
+def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
     epochs = list(read_log(folder).epochs)
     if not epochs:
         raise InputError(f"{folder / LOG} is empty, though the run has ended; restore it from a copy.")
-    last, s = epochs[-1], settings.training
+    last = epochs[-1]
     return Training(
         folder=str(folder),
         epochs=epochs,
@@ -441,9 +437,8 @@ def _result(folder: Path, settings: Settings, model: TranslationModel, data: Pre
         target_tokens=data.train.target_tokens,
         cpu_seconds=last.cpu_seconds,
         wall_seconds=last.wall_seconds,
-        rate=data.target_tokens(s) / last.cpu_seconds,
+        rate=data.train.target_tokens * len(epochs) / last.cpu_seconds,
         fingerprint=data.corpus.fingerprint,
         left_out=model.cannot_say(data.train),
-        both_directions=min(s.both_directions, s.epochs),
         own=model.code.name if isinstance(model, OwnTranslator) else "",
     )

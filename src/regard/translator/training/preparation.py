@@ -9,7 +9,7 @@ from regard.translator.data.corpus import Corpus, load_corpus
 from regard.translator.data.piece_dropout import PieceDropout
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
 from regard.translator.models.embeddings import Vectors, initial_vectors
-from regard.translator.runs.settings import Settings, TrainingSettings
+from regard.translator.runs.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,19 +25,10 @@ class Prepared:
     source_vectors: Vectors | None
     target_vectors: Vectors | None
     pieces: PieceDropout | None = None  # the training sources in other pieces every epoch
-    pieces_backwards: PieceDropout | None = None  # the training targets, for epochs in both directions
 
-    def epoch(self, number: int, training: TrainingSettings) -> Encoded:
-        """The training pairs as an epoch (from 1) of a run with these settings sees them."""
-        pairs = _cut_anew(self.train, self.pieces, number, training.seed)
-        if number > training.both_directions:
-            return pairs
-        return pairs.followed_by(_cut_anew(self.train.backwards(), self.pieces_backwards, number, training.seed))
-
-    def target_tokens(self, training: TrainingSettings) -> int:
-        """Target tokens of all epochs of a run with these settings; backwards, the sources are the targets."""
-        both = min(training.both_directions, training.epochs)
-        return training.epochs * self.train.target_tokens + both * self.train.backwards().target_tokens
+    def epoch(self, number: int, *, seed: int) -> Encoded:
+        """The training pairs as an epoch (from 1) of a run with this seed sees them."""
+        return self.train if self.pieces is None else self.pieces.epoch(number, seed=seed)
 
     def remarks(self) -> list[str]:
         """What to know before training: counts, leaks, pairs left out, and how much of the text vectors cover."""
@@ -86,23 +77,16 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
         validation=encode(corpus.validation, source, target, longest=s.data.longest),
         source_vectors=vectors[0],
         target_vectors=vectors[1],
-        pieces=_piece_dropout(s, train, corpus.train.source, source),
-        pieces_backwards=_piece_dropout(s, train.backwards(), corpus.train.target, target)
-        if s.vocabulary.joint
-        else None,
+        pieces=_piece_dropout(s, corpus, train, source),
     )
 
 
-def _piece_dropout(settings: Settings, train: Encoded, text: list[str], words: Vocabulary) -> PieceDropout | None:
-    """For pairs whose sources are of this text."""
+def _piece_dropout(settings: Settings, corpus: Corpus, train: Encoded, source: Vocabulary) -> PieceDropout | None:
     share = settings.vocabulary.piece_dropout
-    if not (share and isinstance(words, BPEVocabulary)):
+    if not (share and isinstance(source, BPEVocabulary)):
         return None
-    return PieceDropout(train, [text[i] for i in train.kept], words, share=share, longest=settings.data.longest)
-
-
-def _cut_anew(pairs: Encoded, pieces: PieceDropout | None, epoch: int, seed: int) -> Encoded:
-    return pairs if pieces is None else pieces.epoch(epoch, seed=seed)
+    sentences = [corpus.train.source[i] for i in train.kept]
+    return PieceDropout(train, sentences, source, share=share, longest=settings.data.longest)
 
 
 def load_data(settings: Settings) -> Corpus:

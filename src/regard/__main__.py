@@ -11,7 +11,11 @@ def main() -> None:
         from regard.cli import main as run
 
         run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        from regard.errors import was_stopped
+
+        if not was_stopped(error):
+            raise
         print("regard: Stopped. Nothing was begun yet.", file=sys.stderr)
         sys.exit(130)
 

@@ -12,6 +12,7 @@ import pytest
 
 from processes import PATIENCE
 from regard import cli, design
+from regard.__main__ import main as started
 from regard.cli import main
 
 
@@ -73,6 +74,26 @@ def test_ctrl_c_that_a_library_turned_into_something_else_is_still_ctrl_c(monkey
         cli.main()
     assert left.value.code == 130
     assert "Stopped." in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_class_is_being_defined_is_ctrl_c(monkeypatch, capsys):
+    """Python 3.11 makes a RuntimeError of what a member's __set_name__ raises, Ctrl-C among it."""
+
+    class Interrupted:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    def run():
+        type("Half", (), {"member": Interrupted()})
+
+    monkeypatch.setattr(cli, "main", run)
+    with pytest.raises(SystemExit) as left:
+        started()
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "regard: Stopped. Nothing was begun yet.\n"
+    monkeypatch.setattr(cli, "main", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # anything else goes on
+        started()
 
 
 @pytest.mark.parametrize("after", [0.05, 0.15, 0.3, 0.6, 1.2])

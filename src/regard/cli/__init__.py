@@ -30,7 +30,7 @@ from regard.cli import (
 )
 from regard.cli.branches import named_part
 from regard.cli.output import Group
-from regard.errors import InputError, RegardError
+from regard.errors import InputError, RegardError, was_stopped
 from regard.extras import EXTRAS, missing
 
 INTERRUPTED = 130
@@ -110,7 +110,7 @@ def main() -> None:
     except OSError as error:
         _leave(f"The system refused {error.filename or 'an operation'}: {error.strerror or error}.", 2)
     except Exception as error:
-        if _was_stopped(error):
+        if was_stopped(error):
             _leave(STOPPED, INTERRUPTED)
         if (absent := _not_installed(error)) is not None:
             _leave(str(absent), absent.exit_code)
@@ -122,17 +122,6 @@ def main() -> None:
             "the command; regard --debug VERB ... shows where it happened.",
             FAULT,
         )
-
-
-def _was_stopped(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an exception: libraries turn it into one of their own where it finds them at work."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _not_installed(error: Exception) -> InputError | None:

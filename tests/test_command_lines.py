@@ -133,11 +133,12 @@ def _run_small(line: str, shell: Shell) -> None:
     assert code == 0, f"{first} {SMALL}\n{code}: {said}"
 
 
-# The README always, the pages of the docs with `make lines`: together they take ten minutes of one core.
+# The README with `make nightly`, the pages of the docs with `make lines`: together they take ten minutes of one core.
 RUN = PAGES if os.environ.get("EVERY_PAGE") else PAGES[:1]
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", [page for page in RUN if lines_to_run(page)], ids=lambda page: page.name)
 def test_every_line_runs_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import requires
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
+from places import ROOT
 from regard import demo
 from regard.cli import app
 from regard.errors import InputError
@@ -99,3 +103,31 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
     with pytest.raises(InputError, match="is a file; the demo writes a folder"):
         demo.demo(tmp_path / "tour")
     assert (tmp_path / "tour").read_text() == "mine"
+
+
+def test_the_tour_is_installed_from_a_lock_of_its_own_within_that_of_the_tests():
+    """Everything that `regard[demo]` brings, torch apart, in the very files that the tests are run with."""
+    demo_lock, lock = (read_lock(name) for name in ("requirements-demo.lock", "requirements.lock"))
+    assert demo_lock.items() <= lock.items()
+    assert packages_of("regard", "demo") - packages_of("torch") - {"torch"} <= demo_lock.keys()
+    assert not {"transformers", "playwright", "mkdocs", "pytest", "optuna"} & demo_lock.keys()
+
+
+def read_lock(name):
+    """The packages of a lock file, each with its version and hashes."""
+    blocks = re.split(r"^(?=[a-z0-9.-]+==)", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(block.split("==", 1) for block in blocks if block)
+
+
+def packages_of(name, *extras):
+    """What the installed package needs, itself left out; packages by the names that lock files use."""
+    found, todo = set(), [(name, extras)]
+    while todo:
+        package, wanted = todo.pop()
+        for line in requires(package) or ():
+            need = Requirement(line)
+            if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in ("", *wanted)):
+                if need.name not in found or need.extras:
+                    todo.append((need.name, tuple(need.extras)))
+                found.add(canonicalize_name(need.name))
+    return found - {name}

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 from models.healthy import tiny  # noqa: E402
 from models.mutants.reported import FAULTS  # noqa: E402
 from regard.models import audit, compare  # noqa: E402
+from tiers import TABLE  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of the models' own code
+pytestmark = [*TABLE, pytest.mark.filterwarnings("ignore")]  # warnings of the models' own code
 IDS = (tiny.ids(),)
 OBSERVABLE = [f for f in FAULTS if f.property is not None]
 UNSEEN = "NVIDIA/Megatron-LM#411"  # it shows in training only, where neither looks

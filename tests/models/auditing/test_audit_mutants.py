@@ -13,7 +13,7 @@ from models.healthy import table as healthy  # noqa: E402
 from models.healthy import tiny  # noqa: E402
 from models.mutants import table as mutants  # noqa: E402
 from regard.models import audit  # noqa: E402
-from tiers import sampled  # noqa: E402
+from tiers import TABLE, sampled  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
 
@@ -22,8 +22,8 @@ def quick_or_slow(cases):
     """Cases as parameters: those of libraries, which take long to import and to build, are slow."""
     quick, slow = ([case for case in cases if case.quick is wanted] for wanted in (True, False))
     return [
-        *sampled(quick, every=3, name=lambda case: case.name),
-        *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in slow),
+        *sampled(quick, every=3, others=TABLE, name=lambda case: case.name),
+        *(pytest.param(case, id=case.name, marks=TABLE) for case in slow),
     ]
 
 
@@ -78,7 +78,7 @@ def in_long_texts(cases):
         case for case in cases if case.inputs is not None and len(case.inputs) - isinstance(case.inputs, dict) == 1
     ]
     tiny_ones = [case for case in fitting if "torch.nn" not in case.name and "in long texts" not in case.name]
-    return sampled(tiny_ones, every=9, name=lambda case: case.name)
+    return sampled(tiny_ones, every=9, others=TABLE, name=lambda case: case.name)
 
 
 @pytest.mark.parametrize("mutant", in_long_texts(mutants.OBSERVABLE))

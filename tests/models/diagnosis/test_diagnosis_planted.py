@@ -12,7 +12,7 @@ from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
 from regard.models.diagnosis.mistakes import LIBRARY, Weight
 from regard.models.diagnosis.recorder import record_model
 from regard.models.diagnosis.unpacking import unpacked
-from tiers import sampled
+from tiers import TABLE, sampled
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 ROWS = [(style, row[0], row[1:]) for style, rows in PLANTS.items() for row in rows]
@@ -68,7 +68,7 @@ def test_there_are_enough_styles_and_mistakes() -> None:
     assert sum(one.weight is not Weight.VARIATION for one in LIBRARY) >= 100
 
 
-@pytest.mark.parametrize("row", sampled(ROWS, every=23, name=lambda row: f"{row[1]} in {row[0]}"))
+@pytest.mark.parametrize("row", sampled(ROWS, every=23, others=TABLE, name=lambda row: f"{row[1]} in {row[0]}"))
 def test_a_planted_mistake_is_named(row: tuple[str, str, tuple[str, ...]]) -> None:
     assert_named(*row)
 
@@ -109,7 +109,7 @@ def rows_of(style: str, name: str) -> tuple[str, ...]:
     return next(tuple(row[1:]) for row in PLANTS[style] if row[0] == name)
 
 
-@pytest.mark.parametrize("pair", sampled(PAIRS, every=5, name="+".join))
+@pytest.mark.parametrize("pair", sampled(PAIRS, every=5, others=TABLE, name="+".join))
 def test_two_mistakes_at_once(pair: tuple[str, str]) -> None:
     found = diagnosed(planted("plain", rows_of("plain", pair[0]) + rows_of("plain", pair[1])))
     assert {one.name for one in found.mistakes} == set(pair)
@@ -124,7 +124,7 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("strange", sampled(STRANGE, every=4, name=lambda row: row[0]))
+@pytest.mark.parametrize("strange", sampled(STRANGE, every=4, others=TABLE, name=lambda row: row[0]))
 def test_what_is_outside_the_library_gets_no_name(strange: tuple[str, str, str]) -> None:
     stage, old, new = strange
     found = diagnosed(planted("plain", (old, new)), tries=5_000)

@@ -15,7 +15,7 @@ from regard.models import compare  # noqa: E402
 from regard.models.diagnosis import mistakes as library  # noqa: E402
 from regard.models.known_mistakes import KINDS  # noqa: E402
 from regard.models.output_functions import FUNCTIONS  # noqa: E402
-from tiers import sampled  # noqa: E402
+from tiers import TABLE, sampled  # noqa: E402
 
 WIDTH, HEADS, WORDS, LONGEST = 40, 4, 31, 50
 INNER = WIDTH // HEADS
@@ -248,14 +248,14 @@ def test_attention_between_heads() -> None:
         assert words_for("attention-between-heads") & set(found.equal_if), (style, found.equal_if)
 
 
-@pytest.mark.parametrize("name", sampled(BY_HAND, every=5))
+@pytest.mark.parametrize("name", sampled(BY_HAND, every=5, others=TABLE))
 def test_a_mistake_of_the_library_is_named(name: str) -> None:
     found = compare(ByHand(name), ByHand(), EXAMPLE)
     assert not found.equal
     assert words_for(name) & set(found.equal_if), found.equal_if
 
 
-@pytest.mark.parametrize("name", sampled(NORM_BY_HAND, every=3))
+@pytest.mark.parametrize("name", sampled(NORM_BY_HAND, every=3, others=TABLE))
 def test_a_norm_by_hand(name: str) -> None:
     found = compare(ByHand(name, OwnNorm), ByHand("", OwnNorm), EXAMPLE)
     assert not found.equal
@@ -267,7 +267,7 @@ def test_the_norm_of_the_annotated_transformer() -> None:
     assert found.equal_if == ("the norm divides by sqrt(variance + 1e-6), the variance by n",)
 
 
-@pytest.mark.parametrize("value", sampled(FUNCTIONS, every=3))
+@pytest.mark.parametrize("value", sampled(FUNCTIONS, every=3, others=TABLE))
 def test_a_function_at_the_output(value: str) -> None:
     [entry] = [one for one in library.OUTPUT if one.value == value]
     wrong, right = ByHand(entry.name), ByHand()

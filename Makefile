@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test check check-tests check-rest nightly soak fuzz plain lines kernels package student bench corpus example docs lab lock clean
 
-# The tour needs 44 of the 162 packages that the tests need; where those are there already, they will do.
+# The tour and the lab need a third of the packages that the tests need; where those are there already, they will do.
 demo: $(if $(wildcard $(VENV)/.ready),$(VENV)/.ready,$(VENV)/.demo)
 	$(BIN)/regard demo --out regard-demo
 

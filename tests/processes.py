@@ -21,6 +21,15 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+def running(process: int) -> bool:
+    """Whether a process is there and has not ended; one that nobody has waited for has."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def printed_under_two_hash_seeds(program: str) -> set[str]:
     """What a program prints in two processes that order their sets differently; one element where it is the same."""
     command = [sys.executable, "-c", program]

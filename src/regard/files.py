@@ -1,32 +1,39 @@
 """Files written whole or not at all, read only if they are files, and locks that end with the process that holds them.
 
 A file is written beside its place, forced to disk, then renamed: a reader sees the old one or the new one, never half.
-The name beside it has the process in it, so that two writers of one file do not mix: the last one wins, whole.
+The name beside it is random, and what has it must be new. So two writers of one file do not mix: the last one wins,
+whole. And in a folder that others write to, nobody can lay a link there beforehand and have us write through it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
+import secrets
 import shutil
+import signal
 import stat
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from regard.errors import InputError
 
-PARTIAL = ".partial"
+PARTIAL, LOCK = ".partial", ".lock"
 MOST = 4 * 2**30  # bytes that are read into memory at once
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Put ``data`` at ``path`` whole or not at all; a full disk leaves what was there and says so."""
     path = Path(path)
-    partial = path.with_name(f".{path.name[:40]}.{os.getpid()}{PARTIAL}")  # a name may be as long as names can be
+    partial = partial_path(path)
     try:
         with _said(path):
-            with open(partial, "wb") as stream:
+            with open_partial(partial) as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -35,6 +42,16 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    """A new hidden name beside a path, which nobody can guess."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}{PARTIAL}")  # names may be as long as can be
+
+
+def open_partial(partial: Path) -> BinaryIO:
+    """The stream of a new file; whatever has that name already, a link too, is refused (O_EXCL)."""
+    return open(partial, "x+b")
 
 
 def append_file(path: Path, data: bytes, *, at: int) -> None:
@@ -89,11 +106,13 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.close(handle)
 
 
-def create_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """A new folder with ``files`` in it, all of them or no folder at all."""
-    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+def create_folder(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """A new folder with ``files`` in it, all of them or no folder at all; of two who make it at once, one does.
+
+    False: there is a folder with something in it, which is left as it is.
+    """
+    partial = partial_path(folder)
     try:
-        shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
@@ -101,11 +120,14 @@ def create_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         for name, data in files.items():
             write_file(partial / name, data)
         os.replace(partial, folder)  # an empty folder may be there already
-    except OSError:
-        raise InputError(f"{folder} exists and is not a run of ours; give another --out.") from None
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     sync_folder(folder.parent)
+    return True
 
 
 @contextlib.contextmanager
@@ -115,7 +137,8 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     Errors of the system come as they are, with the old folder in its place: the caller knows what it was for.
     """
     folder = folder.absolute()
-    partial, old = (folder.with_name(f".{folder.name}.{os.getpid()}{end}") for end in (PARTIAL, ".old"))
+    partial = partial_path(folder)
+    old = partial.with_suffix(".old")
     try:
         partial.mkdir(parents=True)
         yield partial
@@ -140,41 +163,78 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+_held: dict[tuple[int, str], object] = {}  # the locks of this process: its number and the file of each
+
+
 class Lock:
-    """A file or folder that one process at a time holds; the system lets go when it ends, however it ends."""
+    """A file or folder that one process at a time holds; the system lets go when it ends, however it ends.
+
+    The lock is a record lock (POSIX), which belongs to the process alone. A ``flock`` belongs to everybody who has the
+    open file, so a child that was being started when its parent was killed would keep it. The price of a record lock:
+    it does not keep its own process out, and closing the file anywhere in that process gives it up. So a process
+    remembers what it holds and does not open it again. Folders have no such locks: the file ``.lock`` in one stands
+    for it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.handle = path, -1
+        self._key = (0, "")
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Hold it; False where another process does and ``wait`` is false."""
+        """Hold it; False where another process, or another part of this one, does and ``wait`` is false."""
+        while not self._take():
+            if not wait:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def _take(self) -> bool:
         try:
             import fcntl
         except ImportError:  # no such locks on this system: go on without
             return True
-        how = os.O_RDONLY if self.path.is_dir() else os.O_RDWR | os.O_CREAT
-        try:
-            handle = os.open(self.path, how, 0o644)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be opened: {error.strerror or error}; check the folder.") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            os.close(handle)
+        place = self.path / LOCK if self.path.is_dir() else self.path
+        key, ours = (os.getpid(), os.path.realpath(place)), object()  # the number: a forked child holds nothing
+        if _held.setdefault(key, ours) is not ours:
             return False
-        self.handle = handle
+        handle = -1
+        try:
+            handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            _let_go(handle, key)
+            if handle >= 0 and error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            what = "opened" if handle < 0 else "locked"
+            raise InputError(f"{place} cannot be {what}: {error.strerror or error}; check the folder.") from None
+        self.handle, self._key = handle, key
         return True
 
     def release(self) -> None:
         if self.handle >= 0:
-            os.close(self.handle)
-            self.handle = -1
+            handle, self.handle = self.handle, -1
+            _let_go(handle, self._key)
 
     def __enter__(self) -> None:
         self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _let_go(handle: int, key: tuple[int, str]) -> None:
+    """Close the file, and only then forget it: who opened it in between would lose the lock by our closing."""
+    if handle >= 0:
+        os.close(handle)
+    _held.pop(key, None)
+
+
+def end_with_parent(parent: int) -> None:
+    """In a worker that ``parent`` has started: end with it, however it ends, as its locks do (on Linux)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it was gone before the line above
+            os._exit(1)
 
 
 @contextlib.contextmanager

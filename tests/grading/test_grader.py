@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from processes import running, wait_until
 from regard.coursework.answers import jail as jails
+from regard.coursework.answers.cgroup import below
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
@@ -204,24 +206,77 @@ def test_stopped_half_way(place, monkeypatch) -> None:
     assert points(found) == whole
 
 
-def test_killed_half_way_and_a_line_cut_in_two(place) -> None:
+def another_grader(place, *, jail=Tier.NONE, workers=1):
+    """The same in a process of its own; bad input is said on standard error."""
     code = (
-        "import sys; sys.path[:0] = [sys.argv[2]]\nimport test_grader as t\nfrom pathlib import Path\n"
-        "t.graded(Path(sys.argv[1]))"
+        "import sys; sys.path[:0] = [sys.argv[2], sys.argv[3]]\nimport test_grader as t\nfrom pathlib import Path\n"
+        "if __name__ == '__main__':\n"
+        "    try: t.graded(Path(sys.argv[1]), jail=t.Tier(sys.argv[4]), workers=int(sys.argv[5]))\n"
+        "    except t.InputError as error: sys.exit(str(error))"
     )
+    here = Path(__file__).parent
+    words = [sys.executable, "-c", code, place, here, here.parent, jail.value, str(workers)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+
+
+def half_way(process, journal, lines):
+    wait_until(
+        lambda: process.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= lines),
+        "nothing is graded",
+    )
+
+
+def test_killed_half_way_and_a_line_cut_in_two(place) -> None:
     hand_in(place, **{f"s{n}": RIGHT for n in range(4)})
-    process = subprocess.Popen([sys.executable, "-c", code, str(place), str(Path(__file__).parent)])
     journal = place / "grades" / "journal.jsonl"
-    while process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 3):
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    with another_grader(place) as process:
+        half_way(process, journal, 3)
+        process.kill()
     kept = journal.read_bytes()
     journal.write_bytes(kept + b'{"body": {"key": "half')
     found = graded(place)
     assert found.known == kept.count(b"\n") >= 3
     assert found.graded + found.known == 12
     assert points(found)["s3"] == [10, 5]
+
+
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", [Tier.NONE, *TIERS])
+def test_killed_with_its_workers_at_work_it_goes_on_at_once(tier, place) -> None:
+    """On a busy machine: the lock is gone with the process, the workers and their jails end, the marks are the same."""
+    hand_in(place, **{f"s{n}": RIGHT for n in range(3)})
+    with contextlib.ExitStack() as load:
+        for _ in range(2):
+            load.callback(load.enter_context(subprocess.Popen(BUSY)).kill)
+        with another_grader(place, jail=tier, workers=2) as process:
+            half_way(process, place / "grades" / "journal.jsonl", 2)
+            started = below(process.pid)
+            process.kill()
+            process.wait()
+            found = graded(place, workers=2, jail=tier)
+        assert started
+        wait_until(lambda: not any(map(running, started)), "a worker lives on without its grader")
+    assert found.known >= 2
+    assert points(found) == {"ada": [10, 5], "carl": [2, 0], "s0": [10, 5], "s1": [10, 5], "s2": [10, 5]}
+
+
+def test_of_two_gradings_that_start_at_once_one_works(place) -> None:
+    """The answers wait until one of the two has been refused."""
+    gate = place / "gate"
+    waiting = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
+    hand_in(place, ada=waiting + RIGHT, carl=waiting + WRONG)
+    with another_grader(place) as one, another_grader(place) as other:
+        wait_until(lambda: None not in (one.poll(), other.poll()) or one.poll() != other.poll(), "neither is refused")
+        gate.touch()
+        said = [one.communicate()[1], other.communicate()[1]]
+    assert sorted([one.returncode, other.returncode]) == [0, 1], said
+    sentence = f"Another grading is at work in {place / 'grades'}; wait for it, or give another --out.\n"
+    assert sorted(said) == ["", sentence]
+    marks = json.loads((place / "grades" / "marks.json").read_text())
+    assert [row["points"] for row in marks["rows"]] == [15, 2]
 
 
 def test_an_edited_line_of_the_journal_is_not_believed(known) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from pathlib import Path
 from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
 from regard.coursework.answers.keeper import warm
 from regard.errors import InputError
-from regard.files import Lock
+from regard.files import Lock, end_with_parent
 from regard.grading.assignment import Assignment, Kind, Limits, Task
 from regard.grading.by_hand import Decisions
 from regard.grading.differences import differences
@@ -204,10 +202,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 def _begun(parent: int) -> None:
     """In a worker: Ctrl-C is for the one who waits; whoever loses that one ends too; jails stay for the next answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
+    end_with_parent(parent)
     jails = contextlib.ExitStack()
     jails.enter_context(warm())
     atexit.register(jails.close)

@@ -1,9 +1,9 @@
 """Captures on disk: one safetensors file, written as the model runs and read back without loading it.
 
 A long input has more weights than memory: 144 heads at 2,048 tokens are 2.4 GB. So a stream writes every block of
-queries as it comes, to ``.NAME.partial``, behind room that was left for the header; at the end the header is filled
-in, padded with spaces as the format allows, and the file gets its name. A run that is stopped leaves nothing under
-that name.
+queries as it comes, to a hidden file beside its place, behind room that was left for the header; at the end the header
+is filled in, padded with spaces as the format allows, and the file gets its name. A run that is stopped leaves nothing
+under that name.
 
 Tensors are called ``N.weights``, ``N.used``, ``N.allowed``, ``N.q``, ``N.k``, ``N.v`` (N counts the records); the facts
 are JSON in the header. The format allows no gaps, so the masks, of one byte each, come last: everything else stays
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from regard import formats
 from regard.arrays import check_target
 from regard.errors import InputError
+from regard.files import open_partial, partial_path
 from regard.models.records import ARRAYS, AttentionRecord, Capture, Missed, record_from
 
 _TYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL"}
@@ -40,7 +41,7 @@ class CaptureFile:
 
     def __init__(self, path: str | os.PathLike[str], *, room: int = _ROOM) -> None:
         self.target = check_target(path, (".safetensors",))
-        self.partial = self.target.with_name(f".{self.target.name}.partial")
+        self.partial = partial_path(self.target)
         self.entries: dict[str, dict[str, Any]] = {}
         self.masks: dict[str, npt.NDArray[np.bool_]] = {}
         self.room, self.written, self.checksum = room, 0, 0
@@ -112,7 +113,7 @@ class CaptureFile:
 
 def _opened(partial: Path) -> BinaryIO:
     try:
-        return open(partial, "w+b")
+        return open_partial(partial)
     except OSError as error:
         raise InputError(f"Cannot write {str(partial)!r}: {error.strerror or error}.") from None
 

@@ -48,8 +48,7 @@ ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before 
 
 
 def main() -> None:
-    if KEEP in sys.argv:
-        _keep()
+    keeper = _keep() if KEEP in sys.argv else None
     incoming, outgoing = _own_pipes()
     say(outgoing, {"here": True})
     task = json.loads(incoming.readline())
@@ -60,6 +59,8 @@ def main() -> None:
         confined = _confined(task["bounds"], task["confinement"])
     except Exception as error:  # whatever it is, nothing is run without a jail that was asked for
         return say(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
+    if keeper not in (None, os.getppid()):  # it ended before this process was to end with it
+        os._exit(1)
     say(outgoing, {"confined": confined})
     sys.dont_write_bytecode = True
     if tool is None:
@@ -82,12 +83,13 @@ def main() -> None:
 # keeping a started interpreter for many answers
 
 
-def _keep() -> None:
+def _keep() -> int:
     """Make a process for each answer that is asked for; returns in those processes only, the keeper's own end is here.
 
     The judge hands over three pipes over a socket, and the socket is closed in the new process before anything else.
+    What is returned is the keeper's process number.
     """
-    control = socket.socket(fileno=os.dup(0))
+    control, keeper = socket.socket(fileno=os.dup(0)), os.getpid()
     _empty_input()
     control.send(b'{"here": true}')
     child = 0
@@ -114,6 +116,7 @@ def _keep() -> None:
     for place, end in enumerate(ends):
         os.dup2(end, place)
         os.close(end)
+    return keeper
 
 
 def _ended(child: int, *, within: float) -> int | None:
@@ -164,10 +167,12 @@ def _guarded(incoming: TextIO) -> None:
 
         system = ctypes.CDLL(None)
         if system.prctl(36, 1, 0, 0, 0) == 0:  # PR_SET_CHILD_SUBREAPER; Linux only
-            child = os.fork()
+            guard, child = os.getpid(), os.fork()
             if child:
                 _guard(child, incoming.fileno())
             system.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: without its guard it ends too
+            if os.getppid() != guard:  # which is gone already
+                os._exit(1)
 
 
 def _guard(child: int, judge: int) -> None:

@@ -212,8 +212,8 @@ def _open(
         "command": command,
     }
     text = json_file(plan)
-    if not folder.exists() or not any(folder.iterdir()):
-        create_folder(folder, {PLAN: text})
+    empty = not folder.exists() or not any(folder.iterdir())
+    if empty and create_folder(folder, {PLAN: text}):  # else somebody has begun one in it meanwhile
         return
     old = read_plan(folder)
     _check_plan(old, base, folder)

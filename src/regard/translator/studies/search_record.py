@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.files import Lock, create_folder
+from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
 from regard.tables import aligned
@@ -157,17 +157,11 @@ def portable(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_folder(folder: Path, about: dict[str, Any], settings: Settings) -> None:
-    """Make the folder unless it is there; workers that begin at the same moment take turns."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror or error}; give another --out.") from error
-    # the folder itself may not be there yet, so its parent is what they lock
-    with Lock(folder.parent):
-        if not folder.exists() or not any(folder.iterdir()):
-            create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
-            (folder / TRIALS).mkdir(exist_ok=True)
+    """Make the folder unless it is there; of workers that begin at the same moment one makes it, for all."""
+    if not folder.exists() or not any(folder.iterdir()):
+        create_folder(folder, {STUDY: json_file(about), START: settings.to_toml().encode()})
     check_folder(folder, about)
+    (folder / TRIALS).mkdir(exist_ok=True)
 
 
 def read_about(folder: Path) -> dict[str, Any]:

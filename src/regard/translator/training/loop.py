@@ -162,7 +162,10 @@ def train(
 
             def begin() -> None:
                 if not begun(data.corpus.fingerprint):
-                    create_folder(folder, first_files(settings, data, model, command, processes=team.size))
+                    files = first_files(settings, data, model, command, processes=team.size)
+                    # where somebody else has made it meanwhile, it is looked at like any other
+                    if not create_folder(folder, files):
+                        begun(data.corpus.fingerprint)
                 held.enter_context(locked(folder))
 
             team.first(begin)

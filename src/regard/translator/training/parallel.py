@@ -32,6 +32,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
+from regard.files import end_with_parent
 from regard.translator.data.batches import Batch
 from regard.translator.runs.settings import Settings
 from regard.translator.training.shared_rows import SharedRows, shared_rows
@@ -215,6 +216,7 @@ def joined() -> Iterator[Team]:
     if size == 1 or not dist.is_torchelastic_launched():
         yield Team()
         return
+    end_with_parent(os.getppid())  # torchrun, killed, would leave its processes at work, and the run locked
     team = Team(rank=int(os.environ["RANK"]), size=size)
     signal.signal(signal.SIGTERM, lambda *_: team.lost())  # torchrun ends the others when one is gone
     with team._talking():

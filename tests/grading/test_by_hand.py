@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +16,7 @@ from lab_browser import browser
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
-from regard.grading.by_hand import ByHand, overrule, read_written
+from regard.grading.by_hand import ByHand, gather_decisions, overrule
 from regard.grading.examination import Outcome, Status
 from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page
@@ -26,9 +30,9 @@ __all__ = ["browser", "journal", "known", "place"]  # fixtures
 
 
 def regraded(place, students=None):
-    """As the command does it: with the written.json that is beside the marks."""
-    assignment, saved = read_assignment(place / "a.toml"), place / "grades" / "written.json"
-    decided = read_written(saved, assignment) if saved.exists() else None
+    """As the command does it: with what is beside the marks."""
+    assignment = read_assignment(place / "a.toml")
+    decided, _ = gather_decisions(place / "grades", assignment)
     submissions = read_submissions([str(place / "subs")])
     pile = pile_of(assignment, submissions, secret=SECRET, students=students, by_hand=decided)
     return write_marks(place / "grades", pile, grade(pile, place / "grades", jail=Tier.NONE, workers=1))
@@ -102,9 +106,8 @@ def test_what_was_ticked_can_be_overruled_too_and_the_ticks_stay(tmp_path) -> No
     regraded(tmp_path)
     overrule(tmp_path / "grades", "ada", "2", points=4, reason="more")
     overrule(tmp_path / "grades", "ada", "2", points=None)
-    assert read_written(tmp_path / "grades" / "written.json", read_assignment(tmp_path / "a.toml")) == {
-        "ada": {"2": ByHand(ticks=(True, False))}
-    }
+    decided, _ = gather_decisions(tmp_path / "grades", read_assignment(tmp_path / "a.toml"))
+    assert decided == {"ada": {"2": ByHand(ticks=(True, False))}}
 
 
 def test_a_groups_mark_is_that_of_who_handed_it_in(known) -> None:
@@ -132,7 +135,7 @@ def test_what_cannot_be_overruled(student, question, given, said, known) -> None
     regraded(known, read_students(known / "s.csv"))
     with pytest.raises(InputError, match=said):
         overrule(known / "grades", student, question, **given)
-    assert not (known / "grades" / "written.json").exists()
+    assert not (known / "grades" / "by-hand.json").exists()
 
 
 def test_folders_without_marks(tmp_path) -> None:
@@ -156,14 +159,141 @@ def test_damaged_decisions(row, said, place) -> None:
     path = place / "w.json"
     path.write_text(json.dumps({"assignment": "two", "marks": [{"student": "a", "question": "1", **row}]}))
     with pytest.raises(InputError, match=said):
-        read_written(path, read_assignment(place / "a.toml"))
+        gather_decisions(place / "grades", read_assignment(place / "a.toml"), path)
+    assert not (place / "grades" / "by-hand.json").exists()
 
 
 def test_a_question_that_is_not_asked_any_more_is_passed_over(place) -> None:
     path = place / "w.json"
     row = {"student": "a", "question": "gone", "points": 1, "reason": "x"}
     path.write_text(json.dumps({"assignment": "two", "marks": [row]}))
-    assert read_written(path, read_assignment(place / "a.toml")) == {}
+    assert gather_decisions(place / "grades", read_assignment(place / "a.toml"), path)[0] == {}
+    kept = json.loads((place / "grades" / "by-hand.json").read_text())
+    assert kept["marks"] == [row]
+
+
+# one file, whatever order the commands come in
+
+WORDS = '[[question]]\nid = "3"\ntext = "Why?"\npoints = 4\nchecklist = ["a", "b"]\n'
+TICKS = {"student": "ada", "question": "3", "ticks": [True, False]}
+GIVEN = {"student": "ada", "question": "2", "points": 4, "reason": "one sign is wrong"}
+
+
+@pytest.fixture
+def commands(known, regard, monkeypatch):
+    """The commands of docs/grading.md by a letter each, in a folder where everything has been graded once."""
+    monkeypatch.chdir(known)
+    (known / "a.toml").write_text(TOML + WORDS)
+    (known / "secret.txt").write_bytes(SECRET.key)
+    again = ["grade", "subs", "--assignment", "a.toml", "--secret", "secret.txt", "--no-sandbox", "--workers", 1]
+    mark = ["assignment", "overrule", "grades", "carl", "1"]
+
+    def give(letter):
+        if letter == "b":  # put beside the marks by hand
+            shutil.copy("saved.json", "grades/written.json")
+            return ""
+        words = {
+            "g": again, "w": [*again, "--written", "saved.json"], "u": [*mark, "--undo"],
+            "o": [*mark, "--points", 7, "--reason", "almost"],
+        }[letter]  # fmt: skip
+        code, out, err = regard(*words)
+        assert code == 0, err
+        return out + err
+
+    give("g")
+    return give
+
+
+def save(*rows, **more):
+    Path("saved.json").write_text(json.dumps({"assignment": "two", "marks": rows, **more}))
+
+
+def marks_of(student):
+    rows = json.loads(Path("grades/marks.json").read_text())["rows"]
+    return next([one["points"] for one in row["questions"]] for row in rows if row["student"] == student)
+
+
+EVERY_ORDER = sorted({*permutations("ow"), *permutations("owg"), *permutations("owgw"), *permutations("obg")})
+
+
+@pytest.mark.parametrize("base", [{}, {"base": []}], ids=["of an earlier version", "of today"])
+@pytest.mark.parametrize("orders", [("ow", "wo", "bo"), pytest.param(EVERY_ORDER, marks=pytest.mark.slow)])
+def test_nothing_is_lost_in_any_order(commands, base, orders) -> None:
+    save(TICKS, GIVEN, **base)
+    for order in orders:
+        for name in ("by-hand.json", "written.json"):
+            Path("grades", name).unlink(missing_ok=True)
+        for letter in order:
+            commands(letter)
+        for last in "gw":
+            said = commands(last)
+            assert (marks_of("ada"), marks_of("carl")) == ([10, 4, 2], [7, 0, 0]), (order, last)
+            assert "Marks with a star were given by a person: 2." in said
+        assert "taken into" not in said  # only what is new
+
+
+def test_a_file_that_is_given_as_before_undoes_nothing(commands) -> None:
+    """The same mark in the file and by the command: what came last counts, whatever is given again."""
+    save(TICKS, {"student": "carl", "question": "1", "points": 3, "reason": "kind"})
+    assert "2 decisions of saved.json were taken into grades/by-hand.json" in commands("w")
+    assert marks_of("carl")[0] == 3
+    assert "carl, 1: 7.0 points (almost) by this command, in place of 3 points (kind)." in commands("o")
+    commands("w")
+    assert marks_of("carl")[0] == 7
+    commands("u")
+    commands("w")
+    assert marks_of("carl")[0] == 2  # the check's again
+    commands("o")
+    save(TICKS, {"student": "carl", "question": "1", "points": 5, "reason": "changed"})
+    assert "carl, 1: 5 points (changed) by saved.json, in place of 7.0 points (almost)." in commands("w")
+    assert (marks_of("carl")[0], marks_of("ada")[2]) == (5, 2)
+    replaced = json.loads(Path("grades/by-hand.json").read_text())["replaced"]
+    assert [row["points"] for row in replaced] == [3, 7, 7]
+
+
+def test_what_the_form_takes_back_is_taken_back_once(commands) -> None:
+    """The page knew of the mark by hand, and the file has it no more; a page that did not know it changes nothing."""
+    commands("o")
+    commands("g")
+    known = json.loads(Path("grades/by-hand.json").read_text())["marks"]
+    save(base=[])
+    commands("w")
+    assert marks_of("carl")[0] == 7
+    save(base=known)
+    commands("w")
+    assert marks_of("carl")[0] == 2
+    commands("o")
+    commands("w")
+    assert marks_of("carl")[0] == 7
+
+
+def test_ticks_that_fit_no_more_are_told_and_kept(commands) -> None:
+    save(TICKS)
+    commands("w")
+    text = Path("a.toml").read_text()
+    Path("a.toml").write_text(text.replace('["a", "b"]', '["a", "b", "c"]'))
+    assert "ada, 3: the ticks do not fit its checklist; save it from marking.html" in commands("w")
+    assert marks_of("ada")[2] == 0
+    Path("a.toml").write_text(text)
+    commands("g")
+    assert marks_of("ada")[2] == 2
+
+
+def test_marks_that_are_overruled_at_once_are_all_kept(known) -> None:
+    regraded(known)
+    wanted = [(student, question) for student in ("ada", "carl") for question in ("1", "2")]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda one: overrule(known / "grades", *one, points=1, reason="r"), wanted))
+    assert points(regraded(known)) == {"ada": [1, 1], "carl": [1, 1]}
+
+
+@pytest.mark.parametrize("text", ["no", '{"assignment": "two", "marks": [{}]}', '{"assignment": "two", "marks": 3}'])
+def test_a_damaged_file_of_decisions_is_not_written_over(known, text) -> None:
+    regraded(known)
+    (known / "grades" / "by-hand.json").write_text(text)
+    with pytest.raises(InputError, match=r"by-hand\.json .*; restore it from a copy"):
+        overrule(known / "grades", "ada", "1", points=1, reason="r")
+    assert (known / "grades" / "by-hand.json").read_text() == text
 
 
 # the form
@@ -223,7 +353,10 @@ def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
     assert "(overruled)" not in tab.text_content("#where")
     tab.close()
     assert not wrong
-    decided = read_written(tmp_path / "saved.json", read_assignment(known / "a.toml"))
+    saved = json.loads((tmp_path / "saved.json").read_text())
+    assert saved.pop("base") == [{"student": "ghost", "question": "1", "points": 1.0, "reason": "left"}]
+    (tmp_path / "saved.json").write_text(json.dumps(saved))  # as an earlier version saved it
+    decided, _ = gather_decisions(tmp_path / "new", read_assignment(known / "a.toml"), tmp_path / "saved.json")
     assert decided == {
         "carl": {"1": ByHand(points=7.0, reason="jkx is text here", was=2.0)},
         "ghost": {"1": ByHand(points=1.0, reason="left")},

@@ -15,7 +15,7 @@ from regard.coursework.answers.jail import Tier
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.grading import statements
-from regard.grading.by_hand import read_written
+from regard.grading.by_hand import gather_decisions
 from regard.grading.examination import Given, Status, examined
 from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page, written_answer
@@ -279,7 +279,7 @@ def test_written_answers_are_marked_with_a_form(tmp_path) -> None:
     assert ": no mark stands yet" in class_page(marks)
     saved = {"assignment": "week 3", "marks": [{"student": "ada", "question": "2", "ticks": [True, False]}]}
     (tmp_path / "written.json").write_text(json.dumps(saved))
-    decided = read_written(tmp_path / "written.json", assignment)
+    decided, _ = gather_decisions(tmp_path / "grades", assignment, tmp_path / "written.json")
     pile = pile_of(assignment, found, secret=SECRET, by_hand=decided)
     marks = write_marks(tmp_path / "grades", pile, grade(pile, tmp_path / "grades", jail=Tier.NONE))
     assert marks.rows[0].questions[1].points == 0.75
@@ -335,4 +335,4 @@ def test_words_in_the_students_own_files_are_found(tmp_path) -> None:
 def test_what_the_form_did_not_save(data, said, tmp_path) -> None:
     (tmp_path / "w.json").write_text(data)
     with pytest.raises(InputError, match=said):
-        read_written(tmp_path / "w.json", read(tmp_path, TWO))
+        gather_decisions(tmp_path / "grades", read(tmp_path, TWO), tmp_path / "w.json")

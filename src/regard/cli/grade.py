@@ -18,7 +18,7 @@ def grade(
     secret: Annotated[str | None, typer.Option(metavar="FILE", help="Decides every student's numbers.")] = None,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Where marks and pages go.")] = "grades",
     students: Annotated[str | None, typer.Option(metavar="CSV", help="IDs, names, groups, extensions, times.")] = None,
-    written: Annotated[str | None, typer.Option(metavar="JSON", help="What marking.html saved.")] = None,
+    written: Annotated[str | None, typer.Option(metavar="JSON", help="What marking.html saved; taken once.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at once; all cores if left out.")] = None,
     times_of_files: Annotated[
         bool, typer.Option("--times-of-files", help="A file's date is when it was handed in.")
@@ -47,7 +47,7 @@ def grade(
         )
     if workers is not None and not 1 <= workers <= 1000:
         raise InputError(f"--workers must be a whole number from 1 to 1000; {workers} is not.")
-    from regard.grading.by_hand import WRITTEN, read_written
+    from regard.grading.by_hand import gather_decisions
     from regard.grading.grader import grade as graded
     from regard.grading.grader import pile_of, safe_tier
     from regard.grading.secret import read_secret
@@ -58,13 +58,14 @@ def grade(
     _apart(secret, submissions)
     key, tier = read_secret(secret), safe_tier(sandbox=not no_sandbox)
     listed = read_students(students) if students is not None else None
-    saved = Path(out) / WRITTEN if written is None else Path(written)
-    decided = read_written(saved, asked) if written is not None or saved.exists() else None
     handed_in = read_submissions(submissions, times_of_files=times_of_files, students=listed)
     if not handed_in:
         raise InputError(f"There is nothing to grade in {', '.join(submissions)}: no .py, .ipynb or .zip file.")
     if no_sandbox:
         note("submissions run without a jail, with your rights.")
+    decided, said = gather_decisions(Path(out), asked, written)
+    for line in said:
+        note(line)
     pile = pile_of(asked, handed_in, secret=key, students=listed, by_hand=decided)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
     show(write_marks(Path(out), pile, marks), as_json=as_json)

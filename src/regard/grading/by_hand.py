@@ -1,27 +1,32 @@
 """What a person decided: the ticks of a checklist, and marks that were overruled, each with its reason.
 
-One file holds both, written.json. The marking form saves it, ``regard assignment overrule`` adds to it, and ``regard
-grade`` puts what it says beside the automatic marks, now and whenever it grades again. Nothing automatic is lost:
-a mark that was overruled still carries the points that the check gave.
+One file in the folder of the marks holds all of it, by-hand.json. ``regard assignment overrule`` changes it, and
+``regard grade`` takes into it what is new in a written.json of the marking form: the one that lies beside the marks,
+and the one that ``--written`` names. New is what a person decided on that page, and what was not taken before. So a
+file can be given again, before or after other commands, and undoes none of them; where two decisions are about the
+same mark, the one that came last counts, and the other stays in the file, under "replaced". Nothing automatic is lost
+either: a mark that was overruled still carries the points that the check gave.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.files import read_file, write_file
-from regard.grading.assignment import Assignment, Kind
+from regard.files import Lock, read_file, write_file
+from regard.grading.assignment import Assignment, Kind, Task
+from regard.grading.folders import make_folder
 from regard.grading.students import identity, shown
 from regard.results import Result
 
-WRITTEN = "written.json"
+WRITTEN, KEPT = "written.json", "by-hand.json"
+PARTS = {"ticks": ("ticks",), "points": ("points", "reason", "was")}  # of a decision: each is taken by itself
 MOST_REASON = 500  # characters
 FORM = "save it from marking.html with the key s"
 
@@ -45,59 +50,162 @@ class ByHand:
 Decisions = Mapping[str, Mapping[str, ByHand]]  # by the student's identity, and by question
 
 
-def read_written(path: str | os.PathLike[str], assignment: Assignment) -> dict[str, dict[str, ByHand]]:
-    """Everything that was decided; InputError names the file, the student and the question."""
-    name, rows = _read(path)
-    if name != assignment.name:
-        raise InputError(f"{path} is about the assignment {str(name)[:80]!r}, not about {assignment.name!r}.")
-    lengths = {task.id: len(task.checklist) for task in assignment.tasks if task.kind is Kind.WRITTEN}
-    points = {task.id: task.points for task in assignment.tasks}
-    decided: dict[str, dict[str, ByHand]] = {}
-    for row in rows:
-        student, question = str(row["student"]), str(row["question"])
-        if "ticks" in row and not _fits(row["ticks"], lengths.get(question)):
-            raise InputError(
-                f"{path}: the ticks of {student[:40]!r} on {question[:40]!r} do not fit its checklist; {FORM}."
-            )
-        if question not in points:  # of an assignment that has changed: what is not asked any more has no mark
-            continue
-        given = _decision(row, points[question], f"{path}: {student[:40]!r} on {question[:40]!r}")
-        decided.setdefault(identity(student), {})[question] = given
-    return decided
+Part = tuple[str, str, str]  # the student's identity, the question, and one of PARTS
+Parts = dict[Part, dict[str, Any] | None]  # None: a decision that was taken back
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[object, list[dict[str, Any]]]:
-    """The assignment's name and the rows, each with a student and a question, and ticks or points."""
+class Ledger:
+    """The one file of marks by hand: what counts, what was taken from the form's files, and what was replaced."""
+
+    def __init__(self, folder: Path, assignment: str) -> None:
+        self.path, self.assignment = folder / KEPT, assignment
+        self.names: dict[str, str] = {}  # of students, as they were first written
+        data = _read(self.path, assignment) if self.path.exists() else {"marks": []}
+        self.counting, self.taken = self._parts(data["marks"]), self._parts(data.get("taken", []))
+        self.replaced = list(data.get("replaced", []))
+
+    def take(self, path: Path, tasks: Mapping[str, Task] | None = None) -> list[str]:
+        """Everything that is new in a file of the form; with the tasks, only if it fits them. Says what it did."""
+        data = _read(path, self.assignment)
+        there, began = self._parts(data["marks"]), self._parts(data.get("base", []))  # base: what the page began with
+        new = {part: there.get(part) for part in began | there if there.get(part) != began.get(part)}
+        new = {part: value for part, value in new.items() if part not in self.taken or self.taken[part] != value}
+        for part, value in new.items():
+            if value is not None and tasks is not None and part[1] in tasks:
+                _decision(value, tasks[part[1]], f"{path}: {self._name(part)}")
+        said = [line for part, value in new.items() for line in self.put(part, value, by=str(path))]
+        self.taken |= new
+        many = f"{len(new)} decision{'s' * (len(new) != 1)}"
+        return [f"{many} of {path} {'were' if len(new) != 1 else 'was'} taken into {self.path}.", *said] if new else []
+
+    def put(self, part: Part, value: dict[str, Any] | None, *, by: str) -> list[str]:
+        """Let a decision count, or none; says which other one it replaces."""
+        before = self.counting.pop(part, None)
+        if value is not None:
+            self.counting[part] = value
+        if before is None or before == value:
+            return []
+        self.replaced += self._rows({part: before})
+        return [f"{self._name(part)}: {_short(value)} by {by}, in place of {_short(before)}."]
+
+    def decisions(self, tasks: Mapping[str, Task]) -> tuple[dict[str, dict[str, ByHand]], list[str]]:
+        """What counts, and a line on each decision that the assignment, as it is now, has no place for."""
+        decided: dict[str, dict[str, ByHand]] = {}
+        passed_over = []
+        for row in self._rows(self.counting):
+            student, question = identity(row["student"]), row["question"]
+            if question not in tasks:  # of an assignment that has changed: what is not asked any more has no mark
+                continue
+            try:
+                given = _decision(row, tasks[question], f"{row['student'][:40]}, {question}")
+            except InputError as error:
+                passed_over.append(f"{error} It stays in {self.path}, and does not count.")
+            else:
+                decided.setdefault(student, {})[question] = given
+        return decided, passed_over
+
+    def save(self) -> None:
+        rows = {"marks": self._rows(self.counting), "taken": self._rows(self.taken), "replaced": self.replaced}
+        write_file(self.path, json.dumps({"assignment": self.assignment, **rows}, indent=1).encode())
+
+    def _parts(self, rows: Iterable[Mapping[str, Any]]) -> Parts:
+        parts: Parts = {}
+        for row in rows:
+            student, question = identity(str(row["student"])), str(row["question"])
+            self.names.setdefault(student, str(row["student"]))
+            for part, fields in PARTS.items():
+                if part in row:
+                    value = {field: row[field] for field in fields if field in row}
+                    parts[student, question, part] = None if row[part] is None else value
+        return parts
+
+    def _rows(self, parts: Parts) -> list[dict[str, Any]]:
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for (student, question, part), value in parts.items():
+            row = rows.setdefault((student, question), {"student": self.names[student], "question": question})
+            row.update({part: None} if value is None else value)
+        return list(rows.values())
+
+    def _name(self, part: Part) -> str:
+        return f"{shown(self.names[part[0]])}, {part[1][:40]}"
+
+
+@contextmanager
+def ledger_of(folder: Path, assignment: str) -> Iterator[Ledger]:
+    """The ledger of a folder, alone with it, and saved at the end."""
+    with Lock(make_folder(folder, mode=0o700) / ".by-hand.lock"):
+        ledger = Ledger(folder, assignment)
+        yield ledger
+        ledger.save()
+
+
+def gather_decisions(
+    folder: Path, assignment: Assignment, written: str | os.PathLike[str] | None = None
+) -> tuple[dict[str, dict[str, ByHand]], list[str]]:
+    """Everything that was decided, and what to tell the person about it; ``written``: one more file of the form."""
+    beside = folder / WRITTEN
+    files = [beside] if beside.exists() else []
+    files += [] if written is None or Path(written).resolve() == beside.resolve() else [Path(written)]
+    if not files and not (folder / KEPT).exists():
+        return {}, []
+    tasks = {task.id: task for task in assignment.tasks}
+    with ledger_of(folder, assignment.name) as ledger:
+        said = [line for path in files for line in ledger.take(path, tasks)]
+    decided, passed_over = ledger.decisions(tasks)
+    return decided, [*said, *passed_over]
+
+
+def _read(path: Path, assignment: str) -> dict[str, Any]:
+    """A file of decisions; each row has a student and a question, and ticks or points."""
+    otherwise = FORM if path.name != KEPT else "restore it from a copy"
     try:
-        data = json.loads(read_file(path, most=50_000_000))
-        name, rows = data["assignment"], [dict(row) for row in data["marks"]]
-        if not all({"student", "question"} <= row.keys() and {"ticks", "points"} & row.keys() for row in rows):
+        data = dict(json.loads(read_file(path, most=50_000_000)))
+        for name in ("marks", "base", "taken", "replaced"):
+            rows = [dict(row) for row in data.get(name, [])]
+            if not all({"student", "question"} <= row.keys() and PARTS.keys() & row.keys() for row in rows):
+                raise ValueError("no decisions")
+        name, marks = data["assignment"], data["marks"]
+        if path.name != KEPT and any(row.get(part, 0) is None for row in marks for part in PARTS):
             raise ValueError("no decisions")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; {FORM}.") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path} is not what the marking form saves; {FORM}.") from None
-    return name, rows
+        raise InputError(f"{path}: there is no such file; {otherwise}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"{path} is not what the marking form saves; {otherwise}.") from None
+    if name != assignment:
+        raise InputError(f"{path} is about the assignment {str(name)[:80]!r}, not about {assignment!r}.")
+    return data
+
+
+def _short(value: dict[str, Any] | None) -> str:
+    """A decision in a few words."""
+    if value is None:
+        return "no decision"
+    if "ticks" in value:
+        return f"ticks {json.dumps(value['ticks'])[:80]}"
+    return f"{str(value['points'])[:20]} points ({str(value.get('reason', ''))[:80]})"
 
 
 def _fits(ticks: object, length: int | None) -> bool:
     return isinstance(ticks, list) and len(ticks) == length and all(isinstance(tick, bool) for tick in ticks)
 
 
-def _decision(row: Mapping[str, Any], of: float, where: str) -> ByHand:
+def _decision(row: Mapping[str, Any], task: Task, where: str) -> ByHand:
+    """A decision that fits its question."""
+    if "ticks" in row and not _fits(row["ticks"], len(task.checklist) if task.kind is Kind.WRITTEN else None):
+        raise InputError(f"{where}: the ticks do not fit its checklist; {FORM}.")
     ticks = tuple(row["ticks"]) if "ticks" in row else None
     if "points" not in row:
         return ByHand(ticks=ticks)
-    points, reason = checked_points(row["points"], of, where), checked_reason(row.get("reason"), where)
+    points, reason = checked_points(row["points"], task.points, where), checked_reason(row.get("reason"), where)
     was = row.get("was")
-    known = float(was) if isinstance(was, (int, float)) and math.isfinite(was) else None
+    known = float(was) if isinstance(was, (int, float)) and abs(was) < 1e9 else None
     return ByHand(ticks=ticks, points=points, reason=reason, was=known)
 
 
 def checked_points(points: object, of: float, where: str) -> float:
     """Points that a person may give."""
     number = isinstance(points, (int, float)) and not isinstance(points, bool)
-    if not number or not 0 <= float(points) <= of:  # type: ignore[arg-type]  # just seen to be a number
+    if not number or not 0 <= points <= of:  # type: ignore[operator]  # just seen to be a number
         raise InputError(f"{where}: points must be a number from 0 to {of:g}; {str(points)[:40]} is not.")
     return float(points)  # type: ignore[arg-type]
 
@@ -126,18 +234,20 @@ class Overruled(Result):
     of: float
     reason: str
     path: str
+    notes: tuple[str, ...] = ()  # what a file beside the marks brought, and what was replaced
 
     def __str__(self) -> str:
+        now = (
+            f"{self.was:g} -> {self.points:g}" if self.points is not None else f"as the check says again, {self.was:g}"
+        )
         kept = f"Kept in {self.path}; regard grade, given as before, puts it into the marks and pages."
-        if self.points is None:
-            return f"{self.student}, {self.question}: as the check says again, {self.was:g} of {self.of:g}. {kept}"
-        return f"{self.student}, {self.question}: {self.was:g} -> {self.points:g} of {self.of:g}. {kept}"
+        return "\n".join([f"{self.student}, {self.question}: {now} of {self.of:g}. {kept}", *self.notes])
 
 
 def overrule(
     folder: str | os.PathLike[str], student: str, question: str, *, points: float | None, reason: str = ""
 ) -> Overruled:
-    """Put one decision into the written.json of a folder of marks; without points, take an earlier one away."""
+    """Put one decision into the by-hand.json of a folder of marks; without points, take an earlier one away."""
     marks, where = _marks(Path(folder)), f"{student}, {question}"
     row, one = _mark(marks, student, question, folder)
     owner, of = str(row.get("by") or row["student"]), float(one["of"])
@@ -145,26 +255,18 @@ def overrule(
     given: dict[str, Any] = {}
     if points is not None:
         given = {"points": checked_points(points, of, where), "reason": checked_reason(reason, where), "was": was}
-    path = Path(folder) / WRITTEN
-    name, rows = _read(path) if path.exists() else (marks["assignment"], [])
-    if name != marks["assignment"]:
-        raise InputError(f"{path} is about the assignment {str(name)[:80]!r}, not about {marks['assignment']!r}.")
-    kept = _instead(rows, owner, question, given, where)
-    write_file(path, json.dumps({"assignment": marks["assignment"], "marks": kept}, indent=1).encode())
-    said = str(given.get("reason", ""))
-    return Overruled(student=owner, question=question, points=points, was=was, of=of, reason=said, path=str(path))
-
-
-def _instead(
-    rows: list[dict[str, Any]], owner: str, question: str, given: dict[str, Any], where: str
-) -> list[dict[str, Any]]:
-    """The rows with this decision instead of an earlier one; ticks stay."""
-    same = [row for row in rows if (identity(str(row["student"])), str(row["question"])) == (identity(owner), question)]
-    if not given and not any("points" in row for row in same):
-        raise InputError(f"{where}: nobody has overruled this mark; there is nothing to undo.")
-    ticked = next(({"ticks": row["ticks"]} for row in same if "ticks" in row), {})
-    kept = [row for row in rows if row not in same]
-    return [*kept, {"student": owner, "question": question, **ticked, **given}] if ticked or given else kept
+    with ledger_of(Path(folder), marks["assignment"]) as ledger:
+        beside = Path(folder) / WRITTEN  # it came before this command
+        notes = ledger.take(beside) if beside.exists() else []
+        part = (identity(owner), question, "points")
+        if not given and part not in ledger.counting:
+            raise InputError(f"{where}: nobody has overruled this mark; there is nothing to undo.")
+        ledger.names.setdefault(part[0], owner)
+        notes += ledger.put(part, given or None, by="this command")
+    return Overruled(
+        student=owner, question=question, points=points, was=was, of=of, reason=str(given.get("reason", "")),
+        path=str(ledger.path), notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _marks(folder: Path) -> dict[str, Any]:

@@ -3,8 +3,12 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const store = "regard-marking-" + data.assignment + "-" + data.version;
 const byId = id => document.getElementById(id);
-let marks = Object.assign({}, data.marks), at = 0, problem = "";
-try { marks = Object.assign(marks, JSON.parse(localStorage.getItem(store) || "{}")); } catch { /* a page from disk may have no store */ }
+let marks = Object.assign({}, data.marks), edits = {}, at = 0, problem = "";
+// What was decided in this browser, each with what the page said before; where it says something else now, that came later.
+try {
+  for (const [name, edit] of Object.entries(JSON.parse(localStorage.getItem(store) || "{}")))
+    if (JSON.stringify(edit.before) === JSON.stringify(data.marks[name])) { edits[name] = edit; marks[name] = edit.after || edit; }
+} catch { /* a page from disk may have no store */ }
 const key = item => item.student + "\u0000" + item.question;
 const mark = item => marks[key(item)] || {};  // {ticks, points, reason, was}: what was decided, each only if it was
 const ticks = item => mark(item).ticks || null;
@@ -38,9 +42,11 @@ function tell() {
 function keep(changes) {
   const all = Object.assign({}, mark(data.items[at]), changes);
   for (const name of Object.keys(all)) if (all[name] === undefined) delete all[name];
-  marks[key(data.items[at])] = all;
+  const name = key(data.items[at]);
+  marks[name] = all;
+  edits[name] = { before: data.marks[name], after: all };
   problem = "";
-  try { localStorage.setItem(store, JSON.stringify(marks)); } catch { /* the file that is saved has them */ }
+  try { localStorage.setItem(store, JSON.stringify(edits)); } catch { /* the file that is saved has them */ }
   show();
 }
 function toggle(i) {
@@ -70,10 +76,13 @@ function find() {
   const place = wanted ? data.items.findIndex(one => `${one.student}, ${one.question}`.toLowerCase().includes(wanted)) : -1;
   if (place >= 0) go(place);
 }
+function rows(from) {
+  const decided = data.items.filter(one => Object.keys(from[key(one)] || {}).length);
+  return [...decided.map(one => ({ student: one.student, question: one.question, ...from[key(one)] })), ...data.others];
+}
 function save() {
-  const own = data.items.filter(decided).map(one => ({ student: one.student, question: one.question, ...mark(one) }));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify({ assignment: data.assignment, marks: [...own, ...data.others] }, null, 1)], { type: "application/json" }));
+  const link = document.createElement("a"), saved = { assignment: data.assignment, marks: rows(marks), base: rows(data.marks) };
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(saved, null, 1)], { type: "application/json" }));
   link.download = "written.json"; link.click();
 }
 document.addEventListener("keydown", event => {

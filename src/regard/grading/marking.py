@@ -2,8 +2,7 @@
 
 First what is written, each answer with its checklist; then what waits for a person, such as a doubted mark; then all
 the others. Any mark can be overruled, with a reason. The page keeps what was decided in the browser, and ``s`` saves
-written.json, which :mod:`.by_hand` reads; ``regard grade ... --written written.json`` puts it beside the automatic
-marks.
+written.json: what is decided now, and what was when the page was made, so that :mod:`.by_hand` can tell what is new.
 """
 
 from __future__ import annotations

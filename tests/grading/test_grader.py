@@ -235,6 +235,7 @@ def test_killed_half_way_and_a_line_cut_in_two(place) -> None:
     kept = journal.read_bytes()
     journal.write_bytes(kept + b'{"body": {"key": "half')
     found = graded(place)
+    assert "1 line of journal.jsonl was cut, changed, or sealed with another secret, and not believed" in str(found)
     assert found.known == kept.count(b"\n") >= 3
     assert found.graded + found.known == 12
     assert points(found)["s3"] == [10, 5]

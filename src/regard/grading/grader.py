@@ -103,7 +103,7 @@ def grade(
             if progress is not None:
                 progress(len(jobs) - len(todo) + done, len(jobs))
         marks = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
-        return replace(marks, changed=tuple(differences(before(folder), marks)))
+        return replace(marks, changed=tuple(differences(before(folder), marks)), damaged=journal.damaged)
     finally:
         lock.release()
 

@@ -187,6 +187,11 @@ class StudentMarks(Result):
         return f"{self.student}: {self.points:g} of {self.of:g}{f', {self.open} open' if self.open else ''}"
 
 
+def _not_believed(lines: int) -> str:
+    told = "1 line of journal.jsonl was" if lines == 1 else f"{lines} lines of journal.jsonl were"
+    return f"{told} cut, changed, or sealed with another secret, and not believed; what it told was run again."
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassMarks(Result):
     """Everybody's marks."""
@@ -199,6 +204,7 @@ class ClassMarks(Result):
     known: int
     folder: str = ""
     changed: tuple[str, ...] = ()  # what is different from the marks before
+    damaged: int = 0  # lines of the journal that were not believed
     _assignment: Assignment
 
     @property
@@ -230,6 +236,7 @@ class ClassMarks(Result):
             else []
         )
         lines += ["", self._summary()]
+        lines += [_not_believed(self.damaged)] if self.damaged else []
         lines += [f"Often: {question}, {many} times: {name}" for question, name, many in self.mistakes[:3] if many > 1]
         lines += [f"{row.student} was not graded: {row.refused}" for row in self.rows if row.refused]
         lines += (

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from regard.errors import InputError
+from regard.translator.runs.checkpoint_files import metadata, seal_checkpoint
 from regard.translator.runs.log import LOG, append_log, log_entries, read_log
 from regard.translator.runs.sealed import SealedLines, lines_of, seal, unseal
 
@@ -120,6 +123,56 @@ def test_a_perplexity_beyond_all_floats_is_one(tmp_path):
     append_log(tmp_path / LOG, WHOLE | {"perplexity": float("inf")})
     assert read_log(tmp_path).epochs[0].perplexity == float("inf")
     assert log_entries(tmp_path / "nowhere") == []
+
+
+def checkpoint(path, **facts):
+    path.write_bytes(seal_checkpoint(save({"x": np.zeros(1)}, metadata=metadata(facts))))
+
+
+STEPS = [{"event": "step", "step": n, "epoch": 1 + (n > 100), "loss": 1.0} for n in (50, 100, 150)]
+EPOCHS = [WHOLE | {"epoch": 1, "step": 100}, WHOLE | {"epoch": 2, "step": 160}]
+ALL = [*STEPS[:2], EPOCHS[0], STEPS[2], EPOCHS[1]]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("last.safetensors", {"epoch": 3, "step": 160, "finished": True}),
+        ("best.safetensors", {"epoch": 2, "step": 160}),
+    ],
+)
+def test_a_log_that_was_cut_anywhere_is_noticed(tmp_path, sealed, name, facts):
+    """The checkpoint says what was done, so every line that is lost at the end, or a part of one, is missed."""
+    checkpoint(tmp_path / name, **facts)
+    good = lines_of(ALL) if sealed else "".join(json.dumps(entry) + "\n" for entry in ALL).encode()
+    (tmp_path / LOG).write_bytes(good)
+    assert len(read_log(tmp_path).epochs) == 2
+    for end in range(len(good)):
+        (tmp_path / LOG).write_bytes(good[:end])
+        with pytest.raises(InputError, match=r"log\.jsonl is damaged \((epoch \d|the loss of step 150) is missing"):
+            read_log(tmp_path)
+    (tmp_path / LOG).unlink()
+    with pytest.raises(InputError, match="epoch 1 is missing, which the checkpoint has done"):
+        read_log(tmp_path)
+
+
+def test_a_step_or_an_epoch_that_is_missing_in_between_is_noticed(tmp_path):
+    checkpoint(tmp_path / "last.safetensors", epoch=3, step=160, finished=False)
+    for lost, what in ((1, "the loss of step 100"), (2, "epoch 1"), (3, "the loss of step 150")):
+        (tmp_path / LOG).write_text("".join(json.dumps(e) + "\n" for i, e in enumerate(ALL) if i != lost))
+        with pytest.raises(InputError, match=f"{what} is missing"):
+            read_log(tmp_path)
+
+
+def test_half_a_line_is_told_of_a_run_that_was_stopped_and_refused_of_one_that_ended(tmp_path):
+    (tmp_path / LOG).write_bytes(lines_of(ALL) + b'{"event": "st')
+    for finished in (False, True):
+        checkpoint(tmp_path / "last.safetensors", epoch=3, step=160, finished=finished)
+        if not finished:
+            assert read_log(tmp_path).cut
+    with pytest.raises(InputError, match="it ends in the middle of a line, though the run has ended"):
+        read_log(tmp_path)
 
 
 def test_random_bytes_are_never_a_traceback(tmp_path):

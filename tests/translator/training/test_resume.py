@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from processes import PATIENCE
+from processes import PATIENCE, wait_until
 from regard import files
 from regard.errors import InputError
 from regard.files import create_folder, write_file
@@ -188,7 +189,9 @@ def test_a_write_that_the_system_cuts_short(whole, tmp_path):
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "last.safetensors could not be written: File too large; nothing was lost" in done.stdout
-    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["run.json", "settings.toml", "vocabulary.json"]
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        files.LOCK, "run.json", "settings.toml", "vocabulary.json",
+    ]  # fmt: skip
     train(settings, tmp_path / "run")
     assert_same_run(tmp_path / "run", uninterrupted)
 
@@ -222,13 +225,67 @@ def test_stopped_around_the_end_of_an_epoch_that_was_just_saved(whole, tmp_path,
 def test_stopped_before_the_first_checkpoint_the_log_starts_over(whole, tmp_path, monkeypatch):
     settings, uninterrupted = whole
     settings = settings.with_changes(["save_every=1000"])
-    monkeypatch.setattr(loop, "_LOG_EVERY", 2)
+    monkeypatch.setattr(loop, "LOG_EVERY", 2)
     with pytest.raises(StopError):
         train(settings, tmp_path / "run", watch=stop_at(7))
     assert len(log_entries(tmp_path / "run" / "log.jsonl")) == 3
     monkeypatch.undo()
     train(settings, tmp_path / "run")
     assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_a_log_that_was_cut_is_told_or_refused(whole, tmp_path):
+    """Half a line after the last checkpoint is what a stop leaves; a line that the checkpoint has done is missed."""
+    settings, uninterrupted = whole
+    with pytest.raises(StopError):
+        train(settings, tmp_path / "run", watch=stop_at(12))
+    log, said = tmp_path / "run" / "log.jsonl", []
+    kept = log.read_bytes()
+    log.write_bytes(kept[: kept.rstrip().rfind(b"\n") + 1])
+    with pytest.raises(
+        InputError, match=r"log\.jsonl is damaged \(epoch 1 is missing, which the checkpoint has done\)"
+    ):
+        train(settings, tmp_path / "run")
+    log.write_bytes(kept + b'{"event": "ep')
+    train(settings, tmp_path / "run", say=said.append)
+    assert f"{log} ends in the middle of a line, where the run was stopped: it is written again." in said
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+START = textwrap.dedent(
+    """
+    import sys, time
+    from pathlib import Path
+    import torch
+    torch.set_num_threads(1)
+    from regard.errors import InputError
+    from regard.translator.runs.settings import load_settings
+    from regard.translator.training.loop import train
+    def wait(event):
+        while not Path(sys.argv[3]).exists():
+            time.sleep(0.02)
+    try:
+        train(load_settings(sys.argv[1]), sys.argv[2], watch=wait)
+    except InputError as error:
+        sys.exit(str(error))
+    """
+)
+
+
+def test_of_two_that_start_in_one_folder_one_trains(whole, tmp_path):
+    """Both at once, in a folder that is not there; the one that works waits until the other has been refused."""
+    settings, uninterrupted = whole
+    (tmp_path / "settings.toml").write_text(settings.to_toml())
+    run, gate = tmp_path / "run", tmp_path / "gate"
+    words = [sys.executable, "-c", START, str(tmp_path / "settings.toml"), str(run), str(gate)]
+    with contextlib.ExitStack() as both:
+        one, other = (both.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True)) for _ in "ab")
+        wait_until(lambda: one.poll() != other.poll(), "neither is refused")
+        gate.touch()
+        said = sorted(process.communicate()[1] for process in (one, other))
+    assert said == ["", f"Another process is training in {run}; wait for it, stop it, or give another --out.\n"]
+    assert_same_run(run, uninterrupted)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gate", "run", "settings.toml"]
 
 
 def test_a_damaged_checkpoint_is_refused_not_started_over(whole, tmp_path):

@@ -115,7 +115,8 @@ def _state(r: Record) -> str:
     total = r.settings.training.epochs
     if r.finished:
         return ""
-    return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.", "warn")
+    cut = " Its log ends in the middle of a line, which is left out." if r.log.cut else ""
+    return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
 
 
 def _headline(run: Scored) -> str:

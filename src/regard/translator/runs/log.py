@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
 from regard.files import write_file
+from regard.translator.runs.checkpoint_files import read_header
+from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.sealed import SealedLines, lines_of
 
 LOG = "log.jsonl"
+LOG_EVERY = 50  # steps
 _LARGEST = 2**53  # of whole numbers: what a float still tells apart
 
 
@@ -35,14 +39,20 @@ class Log:
 
     epochs: tuple[Epoch, ...]
     steps: tuple[tuple[int, float], ...]  # a step and its training loss, every now and then
+    cut: bool = False  # whether it ends in the middle of a line, which is left out
 
 
 def read_log(folder: Path) -> Log:
-    """The log of a run folder; InputError, in one sentence, where a line of it cannot be right."""
+    """The log of a run folder; InputError, in one sentence, where a line of it cannot be right, or lines are missing.
+
+    Everything is logged before a checkpoint says that it is done. So what the checkpoint has done, the log must have.
+    """
     path = folder / LOG
+    done = _done(folder)  # before the log: a run that is at work adds to both
     epochs: dict[int, Epoch] = {}
     steps: dict[int, float] = {}
-    for number, entry in enumerate(log_entries(path), 1):
+    lines = SealedLines(path)
+    for number, entry in enumerate(lines.read(), 1):
         try:
             if entry.get("event") == "epoch":
                 epoch = epoch_of({key: value for key, value in entry.items() if key != "event"})
@@ -51,10 +61,47 @@ def read_log(folder: Path) -> Log:
             elif entry.get("event") == "step":
                 steps[whole("step", entry.get("step"), least=0)] = real("loss", entry.get("loss"))
         except ValueError as error:
-            raise InputError(
-                f"{path} is damaged (line {number}: {error}); restore it from a copy, or train the run again."
-            ) from None
-    return Log(epochs=tuple(epochs[i] for i in sorted(epochs)), steps=tuple(sorted(steps.items())))
+            raise _damage(path, f"line {number}: {error}") from None
+    if missing := _missing(done, epochs, steps):
+        raise _damage(path, f"{missing} is missing, which the checkpoint has done")
+    if lines.cut and done.finished:
+        raise _damage(path, "it ends in the middle of a line, though the run has ended")
+    return Log(cut=lines.cut, epochs=tuple(epochs[i] for i in sorted(epochs)), steps=tuple(sorted(steps.items())))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Done:
+    """How far a run is, as its checkpoint says."""
+
+    epochs: float = 0
+    steps: float = 0
+    finished: bool = False
+
+
+def _done(folder: Path) -> _Done:
+    if (folder / LAST).exists():
+        facts = read_header(folder / LAST).facts
+        return _Done(
+            epochs=_number(facts, "epoch") - 1, steps=_number(facts, "step"), finished=facts.get("finished") is True
+        )
+    if (folder / BEST).exists():  # as in the package's own run; it says which epoch it is of
+        facts = read_header(folder / BEST).facts
+        return _Done(epochs=_number(facts, "epoch"), steps=_number(facts, "step"))
+    return _Done()
+
+
+def _missing(done: _Done, epochs: Mapping[int, Epoch], steps: Mapping[int, float]) -> str:
+    """The first that a log lacks, in words; empty where it has everything."""
+    last, every = max([done.epochs, *epochs]), min(steps, default=LOG_EVERY) or LOG_EVERY
+    epoch = next(number for number in count(1) if number not in epochs)
+    step = next(number for number in count(every, every) if number not in steps)
+    if epoch <= last:
+        return f"epoch {epoch}"
+    return f"the loss of step {step}" if step <= done.steps else ""
+
+
+def _damage(path: Path, reason: str) -> InputError:
+    return InputError(f"{path} is damaged ({reason}); restore it from a copy, or train the run again.")
 
 
 def log_entries(path: Path) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@
 
 In a file of lines the digest of each also covers all lines before it, so a line that was changed, lost, moved or
 written twice is noticed, and so is any flipped bit. A line without its newline was cut short by a stop: what it says
-was not done yet, and it is left out. Files of earlier versions have no digests and are read as they are; lines that are
-added to one are sealed, and from then on all of it is covered.
+was not done yet, and it is left out; ``cut`` says so. That lines are missing at the end no digest can tell: whoever
+knows from elsewhere what was done compares (:func:`regard.translator.runs.log.read_log`). Files of earlier versions
+have no digests and are read as they are; lines that are added to one are sealed, and from then on all of it is covered.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class SealedLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries: list[dict[str, Any]] = []
+        self.cut = False  # whether a part of a line comes after those that were read
         self._seals = 0
         self._end = 0  # bytes of whole lines that were read
         self._chain = b""  # the digest of all of them
@@ -79,6 +81,7 @@ class SealedLines:
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}; check the folder.") from None
         *whole, rest = data.split(b"\n")
+        self.cut = bool(rest)
         for line in whole:
             self._take(line)
         if rest and _is_whole(rest):  # a line that was cut short never has anything after its end

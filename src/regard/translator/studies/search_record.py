@@ -23,13 +23,13 @@ from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
 from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
 from regard.translator.studies.space import Range, Space, change
-from regard.translator.studies.storage import open_storage
+from regard.translator.studies.storage import TRIALS, open_storage
 from regard.translator.studies.summary import Comparison
 
 if TYPE_CHECKING:
     import optuna
 
-STUDY, START, TRIALS, CONFIRM = "study.json", "settings.toml", "trials", "confirm"
+STUDY, START, CONFIRM = "study.json", "settings.toml", "confirm"
 _OF_THE_MACHINE = ("data.path", "training.threads", "training.save_every")  # may differ between workers
 
 

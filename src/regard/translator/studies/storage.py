@@ -25,7 +25,7 @@ from regard.translator.runs.sealed import SealedLines
 if TYPE_CHECKING:
     import optuna
 
-JOURNAL, LOCKS = "journal.jsonl", "locks"
+JOURNAL, LOCKS, TRIALS = "journal.jsonl", "locks", "trials"
 
 
 class Storage(Protocol):
@@ -68,15 +68,23 @@ class JournalFile:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / JOURNAL
         self.shown, self.place = "", ""
-        self.lines = SealedLines(self.path)
+        self.lines, self.cut = SealedLines(self.path), False
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         optuna = import_optuna()
         if not create and not self.path.exists():
             raise InputError(f"The study in {self.folder} has no trial yet; give its tune command again.")
+        begun = [int(run.name) for run in (self.folder / TRIALS).glob("[0-9]*") if run.name.isdecimal()]
         try:
+            # a worker first waits until nobody is in the middle of a line; a reader may have no right to lock
+            with self._lock("journal") if create else contextlib.nullcontext():
+                self.lines.read()
+            self.cut = self.cut or self.lines.cut
             storage = optuna.storages.JournalStorage(_backend(self.lines, self._lock("journal")))
-            return load_study(optuna, storage, "study", create, pruner)
+            study = load_study(optuna, storage, "study", create, pruner)
+            if (last := max(begun, default=-1)) >= len(study.get_trials(deepcopy=False)):
+                raise ValueError(f"trial {last} is missing, whose run is there")
+            return study
         except InputError:  # a line that is not whole, already in one sentence
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:  # Optuna's
@@ -85,7 +93,8 @@ class JournalFile:
             ) from None
 
     def notes(self) -> list[str]:
-        return [] if self.lines.sealed else [unchecked(self.path)]
+        cut = f"{self.path} ends in the middle of a line, where a worker was stopped: it is left out."
+        return [cut] * self.cut + ([] if self.lines.sealed else [unchecked(self.path)])
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:

@@ -34,6 +34,7 @@ from regard.translator.runs.checkpoint_files import Header, unchecked
 from regard.translator.runs.files import BEST, LAST, USUAL, locked
 from regard.translator.runs.log import (
     LOG,
+    LOG_EVERY,
     Epoch,
     append_log,
     epoch_entry,
@@ -50,8 +51,6 @@ from regard.translator.training.checkpoints import model_tensors, optimiser_tens
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.parallel import Team
 from regard.translator.training.preparation import Prepared, prepare
-
-_LOG_EVERY = 50  # steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,12 +232,16 @@ class _Trainer:
         with self.team.copy_of(self.folder / LAST) as last:
             if last is not None:
                 self._go_on(last, say)
-        if self.team.leads:
-            # a run that was killed may have logged steps after its last checkpoint, which are done again
-            rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
+        self.team.first(lambda: self._rewind(say))
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
         return self.team.first(lambda: _result(self.folder, self.model, self.data))
+
+    def _rewind(self, say: Say) -> None:
+        """A run that was killed may have logged steps after its last checkpoint, which are done again."""
+        if read_log(self.folder).cut:
+            say(f"{self.folder / LOG} ends in the middle of a line, where the run was stopped: it is written again.")
+        rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
 
     def _go_on(self, last: Path, say: Say) -> None:
         header = restore(last, self.model, self.optimiser, self.average)
@@ -300,7 +303,7 @@ class _Trainer:
             raise CouldNotFindOut(
                 f"The training loss is {loss} at step {at.step}; lower training.learning_rate or set training.clip=1."
             )
-        if at.step % _LOG_EVERY == 0:
+        if at.step % LOG_EVERY == 0:
             at.clock()
             self._log({"event": "step", "step": at.step, "epoch": at.epoch, "loss": loss})
         if at.step % self.settings.training.save_every == 0:

@@ -183,8 +183,12 @@ def test_half_a_line_in_the_journal_is_forgotten(base, tmp_path):
     tune(settings, tmp_path / "s", trials=2, space=folder / "space.toml")
     with open(tmp_path / "s" / JOURNAL, "ab") as stream:
         stream.write(b'{"op_code":4,"wor')
-    got = tune(settings, tmp_path / "s", trials=3, space=folder / "space.toml")
+    said: list[str] = []
+    got = tune(settings, tmp_path / "s", trials=3, space=folder / "space.toml", say=said.append)
     assert table(got) == table(found)[:3]
+    assert (
+        f"{tmp_path / 's' / JOURNAL} ends in the middle of a line, where a worker was stopped: it is left out." in said
+    )
 
 
 def test_confirmation_opens_the_test_set_once_and_closes_the_study(base, tmp_path, monkeypatch):
@@ -307,6 +311,10 @@ def test_other_data_is_refused_and_damage_named(tmp_path):
     journal.write_bytes(b"{]\n" + good)
     with pytest.raises(InputError, match=r"journal\.jsonl is damaged"):
         read_study(tmp_path / "s")
+    for cut in (b"", b"".join(good.splitlines(keepends=True)[:1])):  # lost, or all lines about its trial
+        journal.write_bytes(cut)
+        with pytest.raises(InputError, match=r"journal\.jsonl is damaged \(trial 0 is missing, whose run is there\)"):
+            tune(settings, tmp_path / "s", trials=1, space=space)
     journal.write_bytes(good)
     with open(data / "train.de", "a") as de, open(data / "train.en", "a") as en:
         de.write("ein hund\n")

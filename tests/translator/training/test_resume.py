@@ -272,6 +272,7 @@ START = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_of_two_that_start_in_one_folder_one_trains(whole, tmp_path):
     """Both at once, in a folder that is not there; the one that works waits until the other has been refused."""
     settings, uninterrupted = whole
@@ -280,7 +281,7 @@ def test_of_two_that_start_in_one_folder_one_trains(whole, tmp_path):
     words = [sys.executable, "-c", START, str(tmp_path / "settings.toml"), str(run), str(gate)]
     with contextlib.ExitStack() as both:
         one, other = (both.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True)) for _ in "ab")
-        wait_until(lambda: one.poll() != other.poll(), "neither is refused")
+        wait_until(lambda: {one.poll(), other.poll()} != {None}, "neither is refused")
         gate.touch()
         said = sorted(process.communicate()[1] for process in (one, other))
     assert said == ["", f"Another process is training in {run}; wait for it, stop it, or give another --out.\n"]

@@ -361,3 +361,23 @@ def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
         "carl": {"1": ByHand(points=7.0, reason="jkx is text here", was=2.0)},
         "ghost": {"1": ByHand(points=1.0, reason="left")},
     }
+
+
+@pytest.mark.slow
+def test_what_the_browser_keeps_gives_way_to_what_came_later(known, browser) -> None:
+    """Decided on the page, not saved; the page is made again. Only where it says something else now, that counts."""
+    path, _ = form_of(known, {})
+    tab = browser.new_page()
+    tab.goto(path.as_uri())
+    for student in ("ada", "carl"):
+        for key in ("f", *f"{student}, 1", "Escape", "p", "3", "Tab", "r", "Enter"):
+            tab.keyboard.press(key)
+    form_of(known, {"carl": {"1": ByHand(points=9.0, reason="by the command", was=2.0)}})
+    tab.reload()
+    there = {}
+    for student in ("ada", "carl"):
+        for key in ("f", *f"{student}, 1", "Escape"):
+            tab.keyboard.press(key)
+        there[student] = tab.input_value("#points")
+    tab.close()
+    assert there == {"ada": "3", "carl": "9"}

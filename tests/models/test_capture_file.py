@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from regard import files
 from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
 from regard.models.records import AttentionRecord, Capture, Missed, span
@@ -100,6 +101,20 @@ def test_a_writer_that_stops_leaves_nothing(weights, tmp_path):
         file.append(weights[0])
         file.finish({})
     assert not list(tmp_path.iterdir())
+
+
+def test_two_writers_do_not_mix_and_links_are_not_followed(tmp_path, monkeypatch):
+    """Each has a file of its own beside the place; one that waits there, if its name could be guessed, is refused."""
+    path, victim = tmp_path / "c.safetensors", tmp_path / "victim"
+    with CaptureFile(path) as one, CaptureFile(path) as other:
+        assert one.partial != other.partial
+    assert list(tmp_path.iterdir()) == []
+    victim.write_text("precious")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "guessed")
+    files.partial_path(path).symlink_to(victim)
+    with pytest.raises(InputError, match="File exists"):
+        CaptureFile(path)
+    assert victim.read_text() == "precious"
 
 
 def test_damaged_files(captured, tmp_path):

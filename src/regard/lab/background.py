@@ -27,6 +27,8 @@ from regard.results import plain
 PATIENCE = 0.05  # seconds that an answer may wait: many errands take no longer
 LONGEST = 180.0  # seconds of one errand
 KEPT = 64  # outcomes, the newest
+AGAIN = "ask again, or reload the page, to start another"
+LINES = "the lines below do the same without a limit"
 
 
 class Errands:
@@ -85,7 +87,10 @@ class Errands:
             with self._change:
                 self._change.wait_for(lambda: self._waiting)
                 self._running = self._waiting.pop(next(iter(self._waiting)))
-            outcome = self._outcome(self._running)
+            try:
+                outcome = self._outcome(self._running)
+            except Exception as error:  # this thread does all errands to come: it must outlive every one of them
+                outcome = self._failure(f"The process for this could not be used ({type(error).__name__}: {error})")
             with self._change:
                 self._done[self._running], self._running = outcome, None
                 while len(self._done) > KEPT:
@@ -93,18 +98,27 @@ class Errands:
                 self._change.notify_all()
 
     def _outcome(self, errand: str) -> dict[str, Any]:
-        self._process = self._process or self._started()
-        watchdog = threading.Timer(self.longest, self._process.kill)
+        self._process = process = self._process or self._started()
+        if process.poll() is not None:
+            return self._failure(f"The process that works for this page has ended {_how_it_ended(process)}")
+        late = threading.Event()
+        watchdog = threading.Timer(self.longest, _stop, [process, late])
         watchdog.daemon = True
         watchdog.start()
-        line = _exchange(self._process, errand)
+        line = _exchange(process, errand)
         watchdog.cancel()
-        if line:
+        if line.endswith("\n"):  # else it died while it wrote
             outcome: dict[str, Any] = json.loads(line)
             return outcome
+        process.kill()
+        if late.is_set():
+            return self._failure(f"It took more than {self.longest:g} seconds", LINES)
+        return self._failure(f"The process that worked on this ended {_how_it_ended(process)}")
+
+    def _failure(self, why: str, fix: str = AGAIN) -> dict[str, Any]:
+        """An outcome without a result; the next errand gets a new process."""
         self.close()
-        why = f"It took more than {self.longest:g} seconds, or its process was stopped"
-        return {"error": f"{why}; the lines below do the same without a limit.", "input": False}
+        return {"error": f"{why}; {fix}.", "input": False}
 
     def _started(self) -> subprocess.Popen[str]:
         process = _early.pop(self.module, None) or _process([])
@@ -132,7 +146,20 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            with contextlib.suppress(OSError):  # closing sends what is left, to nobody
+                stream.close()
+
+
+def _stop(process: subprocess.Popen[str], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _how_it_ended(process: subprocess.Popen[str]) -> str:
+    code = process.wait()
+    if code == -9:  # what the system does where memory runs out
+        return "(killed: perhaps memory ran out)"
+    return f"(signal {-code})" if code < 0 else f"(exit code {code})"
 
 
 def _process(imports: Sequence[str]) -> subprocess.Popen[str]:

@@ -572,11 +572,60 @@ def test_errands_bring_back_results_and_sentences():
 
 def test_an_errand_that_takes_too_long_is_stopped_and_the_next_one_is_done():
     errands = Errands("regard.lab.background", longest=0.01)  # less than a process takes to start
-    with pytest.raises(
-        CouldNotFindOut, match=r"It took more than 0\.01 seconds, or its process was stopped; the lines"
-    ):
+    with pytest.raises(CouldNotFindOut, match=r"It took more than 0\.01 seconds; the lines below do the same"):
         waited(errands, "echo")
     errands.longest = 60.0
+    assert waited(errands, "echo", word="again") == {"word": "again"}
+    errands.close()
+
+
+@pytest.fixture
+def no_thread_fails(monkeypatch):
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    yield
+    assert not failed
+
+
+@pytest.mark.usefixtures("no_thread_fails")
+def test_a_process_that_died_while_nobody_asked_is_told_and_the_next_question_starts_another():
+    errands = Errands("regard.lab.background")
+    assert waited(errands, "echo", word="before") == {"word": "before"}
+    first = errands._process
+    for how, told in ((signal.SIGKILL, r"\(killed: perhaps memory ran out\)"), (signal.SIGTERM, r"\(signal 15\)")):
+        dead = errands._process
+        dead.send_signal(how)
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
+        with pytest.raises(CouldNotFindOut, match=f"The process that works for this page has ended {told}; ask again,"):
+            waited(errands, "echo", word=how)
+        assert waited(errands, "echo", word=how) == {"word": how}
+        assert errands._process is not dead
+    assert errands._process is not first
+    errands.close()
+
+
+@pytest.mark.usefixtures("no_thread_fails")
+def test_a_process_that_dies_at_work_or_in_the_middle_of_its_line_is_told():
+    errands = Errands("os")
+    with pytest.raises(CouldNotFindOut, match=r"The process that worked on this ended \(exit code 7\); ask again, or"):
+        waited(errands, "_exit", status=7)
+    assert waited(errands, "fspath", path="here") == "here"
+    errands.close()
+    half = [sys.executable, "-c", "import sys; sys.stdout.write('{\"result\"'); sys.stdout.flush(); input()"]
+    errands._process = subprocess.Popen(half, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with pytest.raises(CouldNotFindOut, match=r"The process that worked on this ended \(exit code 0\)"):
+        waited(errands, "fspath", path="there")
+    assert waited(errands, "fspath", path="there") == "there"
+    errands.close()
+
+
+@pytest.mark.usefixtures("no_thread_fails")
+def test_a_process_that_cannot_be_started_is_told_and_tried_again(monkeypatch):
+    errands, start = Errands("regard.lab.background"), background._process
+    monkeypatch.setattr(background, "_process", lambda imports: start([1]))
+    with pytest.raises(CouldNotFindOut, match=r"The process for this could not be used \(TypeError: .*\); ask again, or"):
+        waited(errands, "echo")
+    monkeypatch.setattr(background, "_process", start)
     assert waited(errands, "echo", word="again") == {"word": "again"}
     errands.close()
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
+import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +23,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab_browser import lab
-from processes import PATIENCE
+from processes import PATIENCE, wait_until
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
+from regard.lab.background import Errands
 from regard.lab.page import Answer, mathml, pages, tex
 from regard.lab.projection import Plane, Sphere, hull_edges
 from regard.lab.server import LARGEST, WAITING, Lab
@@ -44,6 +50,15 @@ def request(lab, method, path, *, body=None, **headers):
     text = answer.read()
     connection.close()
     return answer.status, answer.headers, text
+
+
+@contextmanager
+def running_lab():
+    """A lab of one test's own."""
+    with Lab(port=0) as own:
+        threading.Thread(target=own.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield own
+        own.shutdown()
 
 
 def ask(lab, name, words, **headers):
@@ -129,6 +144,15 @@ def test_the_token_lets_in_once_and_leaves_the_address(lab):
     assert request(lab, "GET", headers["Location"], Cookie=cookie.partition(";")[0])[0] == 200
     assert lab.opening == f"{lab.address}?token={lab.access.token}"
     assert lab.access.token not in lab.address
+
+
+@pytest.mark.parametrize("cookie", ['x="' + '\\"' * 32_000 + '"', "a=;" * 21_000, "a" * 64_000, "=" * 64_000])
+def test_a_large_cookie_costs_nothing(lab, cookie):
+    """Python's own reader of cookies took eight seconds for the first one, before any secret was compared."""
+    began = time.process_time()
+    assert not lab.access.knows(cookie)
+    assert lab.access.knows(f"{cookie}; {lab.access.cookie.partition(';')[0]}")
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("path", ["/copy?token=guess", "/copy?token={token}&token={token}", "/?token="])
@@ -230,6 +254,111 @@ def test_what_is_not_listed_does_not_exist(lab, path):
     assert request(lab, "GET", path)[0] == 404
 
 
+def test_a_person_gets_a_page_that_leads_to_the_start_and_a_program_gets_json(lab):
+    for path, status in (("/nosuch", 404), ("/<script>", 404), ("/copy?eps=5%", 400)):
+        shown, headers, page = request(lab, "GET", path, Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+        assert (shown, headers.get_content_type()) == (status, "text/html")
+        assert b'<a href="/">Go to the start of the lab</a>' in page
+        assert b"<script" not in page
+        for accept in ("*/*", "application/json"):
+            answer = request(lab, "GET", path, Accept=accept)
+            assert (answer[0], answer[1].get_content_type()) == (status, "application/json")
+    assert sentence(request(lab, "GET", "/nosuch")).startswith("There is no /nosuch here; the pages are copy, ")
+    elsewhere = request(lab, "GET", "/", Host="evil.example", Accept="text/html")
+    assert (elsewhere[0], f'<a href="{lab.address}">'.encode() in elsewhere[2]) == (403, True)
+
+
+def exchange(lab, data):
+    """All that the lab answers to these bytes, whatever they are."""
+    with socket.create_connection(("127.0.0.1", lab.port), timeout=PATIENCE) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def head(lab, *lines):
+    known = f"Host: 127.0.0.1:{lab.port}\r\nCookie: {lab.access.cookie.partition(';')[0]}\r\n"
+    return b"GET /copy HTTP/1.1\r\n" + known.encode() + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"", b"GET", b"GET /", b"GET / HTTP/0.9", b"GET / HTTP/x", b"GET / / HTTP/1.1", b"POST /ask/copy"),
+        *(b"GET http://[x HTTP/1.1", b"GET //[x HTTP/1.1", b"GET http://127.0.0.1/ HTTP/1.1", b"GET * HTTP/1.1"),
+        *(b"GET /copy?eps=%zz HTTP/1.1", b"GET /copy?eps=%ff HTTP/1.1", b"GET /% HTTP/1.1", b"GET /\xff HTTP/1.1"),
+        *(b"GET /\0 HTTP/1.1", b"GET /copy?" + b"a&" * 200 + b" HTTP/1.1", b"GET /" + b"a" * 70_000 + b" HTTP/1.1"),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # https by mistake
+    ],
+)
+def test_a_malformed_line_is_refused_and_nothing_is_printed(lab, line, capfd):
+    answer = exchange(lab, line + b"\r\nHost: 127.0.0.1:%d\r\n\r\n" % lab.port)
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"nonsense", b"X y: z", b"X : y", b": y", b"X: y\r\n z", b"X: \0", b"X: a\rb", b"Host: evil.example"),
+        *(b"Content-Length: 1\r\nContent-Length: 2", b"Transfer-Encoding: chunked", b"Content-Type: message/rfc822"),
+        *(b"Cookie: " + b"a=;" * 30_000, b"X: y\r\n" * 200, b"\r\n".join([b"X: " + b"y" * 60_000] * 4)),
+    ],
+)
+def test_a_malformed_header_is_refused_and_nothing_is_printed(lab, line, capfd):
+    assert exchange(lab, head(lab)).startswith(b"HTTP/1.1 200")
+    assert exchange(lab, head(lab, line)).startswith(b"HTTP/1.1 4")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_damaged_requests_are_answered_and_nothing_is_printed(lab, capfd):
+    draw = random.Random(5)
+    pieces = [b"\r", b"\n", b"\0", b"%", b"[", b"//", b"\\", b"\xff", b":", b";", b"=", b'"', b"?", b"#", b" ", b"\x85"]
+    for _ in range(200):
+        data = bytearray(head(lab, b"Accept: text/html", b"Content-Length: 2"))
+        for _ in range(draw.randint(1, 4)):
+            place = draw.randrange(len(data))
+            data[place : place + draw.randint(0, 3)] = draw.choice([*pieces, bytes([draw.randrange(256)])])
+        assert re.match(rb"HTTP/1\.1 (200|4\d\d|50[15]) ", exchange(lab, bytes(data))), bytes(data)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_body_that_is_not_read_is_not_taken_for_a_request(lab):
+    inside = head(lab)
+    answer = exchange(lab, head(lab, b"Content-Length: %d" % len(inside)) + inside)
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_request_that_comes_byte_by_byte_holds_nothing_for_long(monkeypatch):
+    """Each byte comes in time; the request as a whole does not."""
+    monkeypatch.setattr(server.Handler, "timeout", 0.3)
+    with running_lab() as slow, socket.create_connection(("127.0.0.1", slow.port), timeout=PATIENCE) as connection:
+        connection.setblocking(False)
+        for _ in range(3_000):
+            try:
+                connection.send(b"G")
+                if connection.recv(1) == b"":
+                    return
+            except BlockingIOError:
+                time.sleep(0.01)
+            except OSError:  # closed while we sent
+                return
+    raise AssertionError("the connection was never closed")
+
+
+def test_connections_are_bounded(monkeypatch):
+    monkeypatch.setattr(server, "CONNECTIONS", 2)
+    with running_lab() as small, ExitStack() as held:
+        place = ("127.0.0.1", small.port)
+        for _ in range(2):
+            held.enter_context(socket.create_connection(place, timeout=PATIENCE))
+        with socket.create_connection(place, timeout=PATIENCE) as third:
+            assert third.recv(1) == b""  # closed at once
+        held.close()
+        wait_until(lambda: small.connections._value == 2, "a closed connection is still held")
+        assert request(small, "GET", "/copy")[0] == 200
+
+
 def test_unknown_pages_and_methods(lab):
     answer = ask(lab, "nothing", {})
     assert answer[0] == 404
@@ -301,6 +430,31 @@ def test_a_page_that_fails_says_so_and_the_lab_goes_on(lab, monkeypatch):
     assert answer[0] == 500
     assert "This page of the lab failed (KeyError: 'nobody thought of this')" in sentence(answer)
     assert ask(lab, "noise", {"keys": "2"})[0] == 200
+
+
+def test_a_helper_that_died_is_told_on_the_page_and_the_next_question_is_answered(lab, monkeypatch):
+    errands = Errands("regard.lab.background")
+
+    def answering(state):
+        return Answer(picture={"running": errands.ask("echo", eps=state.text("eps")) is None}, python="", shell="")
+
+    def settled(**words):
+        while json.loads((answer := ask(lab, "copy", words))[2]).get("picture", {}).get("running"):
+            pass
+        return answer
+
+    monkeypatch.setattr(lab, "cards", ())
+    monkeypatch.setitem(lab.pages, "copy", replace(lab.pages["copy"], answer=answering))
+    assert settled(eps="1")[0] == 200
+    errands._process.kill()
+    errands._process.wait()
+    answer = settled(eps="2")
+    assert answer[0] == 422
+    assert sentence(answer).startswith(
+        "The process that works for this page has ended (killed: perhaps memory ran out);"
+    )
+    assert settled(eps="2")[0] == 200
+    errands.close()
 
 
 def test_an_answer_begun_early_is_given_once_and_only_to_its_question(lab, monkeypatch):

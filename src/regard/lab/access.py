@@ -16,11 +16,10 @@ import html
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 WORD = "token"
 
@@ -31,9 +30,9 @@ class Access:
     >>> access = Access(port=8321)
     >>> access.knows(access.cookie.partition(";")[0]), access.knows(None), access.knows("x=y")
     (True, False, False)
-    >>> access.without_token(f"/copy?eps=1&token={access.token}")
+    >>> access.without_token("/copy", [("eps", "1"), ("token", access.token)])
     '/copy?eps=1'
-    >>> access.without_token("/copy?token=guess") is None
+    >>> access.without_token("/copy", [("token", "guess")]) is None
     True
     """
 
@@ -48,20 +47,16 @@ class Access:
         return f"{self._name}={self._value}; Path=/; HttpOnly; SameSite=Strict"
 
     def knows(self, cookies: str | None) -> bool:
-        """Is ours among the cookies of a request?"""
-        try:
-            given = SimpleCookie(cookies or "").get(self._name)
-        except CookieError:
-            return False
-        return given is not None and _equal(given.value, self._value)
+        """Is ours among the cookies of a request? One look at each: http.cookies takes seconds for some headers."""
+        pairs = (cookie.strip().partition("=") for cookie in (cookies or "").split(";"))
+        return any(name == self._name and _equal(value, self._value) for name, _, value in pairs)
 
     def admits(self, given: str | None) -> bool:
         """Is it the pass of a frame?"""
         return given is not None and _equal(given, self.embed_pass)
 
-    def without_token(self, target: str) -> str | None:
+    def without_token(self, path: str, words: Sequence[tuple[str, str]]) -> str | None:
         """The address that a right token opens; None where there is no token, or a wrong one."""
-        path, words = urlsplit(target).path, parse_qsl(urlsplit(target).query, keep_blank_values=True)
         given = [value for name, value in words if name == WORD]
         if len(given) != 1 or not _equal(given[0], self.token):
             return None
@@ -83,17 +78,31 @@ def may_compute(fetch_site: str | None) -> bool:
     return fetch_site in (None, "none", "same-origin")
 
 
-def how_to_open(path: str) -> str:
+def how_to_open(target: str) -> str:
     """The page for whoever comes without the cookie."""
-    here = html.escape(path, quote=True)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Open the lab</title><link rel="stylesheet" href="/lab.css"></head>
-<body><main><h1>This page belongs to a lab</h1>
-<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
+    here = html.escape(target, quote=True)
+    return _page(
+        "This page belongs to a lab",
+        f"""<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
 <a href="{here}">go on</a>.</p>
 <p>Otherwise open the address that <code>regard lab</code> printed when it was started, the one with
-<code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a terminal.</p>
-</main></body></html>
+<code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a
+terminal.</p>""",
+    )
+
+
+def not_here(sentence: str, start: str) -> str:
+    """The page for a person whose address is refused: why, and the way to the lab's start."""
+    way = f'<p><a href="{html.escape(start, quote=True)}">Go to the start of the lab</a>.</p>'
+    return _page("The lab has no such page", f"<p>{html.escape(sentence)}</p>\n{way}")
+
+
+def _page(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/lab.css"></head>
+<body><main><div><h1>{title}</h1>
+{body}
+</div></main></body></html>
 """
 
 

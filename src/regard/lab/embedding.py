@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from regard.errors import InputError
 
@@ -53,11 +53,6 @@ def ancestors(origins: Sequence[str]) -> str:
     ('frame-ancestors https://course.example', "frame-ancestors 'none'")
     """
     return f"frame-ancestors {' '.join(origins)}" if origins else NOBODY
-
-
-def pass_in(target: str) -> str | None:
-    """The pass that an address carries."""
-    return dict(parse_qsl(urlsplit(target).query)).get(WORD)
 
 
 def frame_tag(address: str, words: Mapping[str, str], *, height: int) -> str:

@@ -5,13 +5,16 @@ It listens on the loopback address only. A page and its answers are for whoever 
 its host, so that no other name can be made to point here (DNS rebinding), every question must come from a page of this
 server itself (Origin), so that no other page can ask in the user's name, and nothing is computed for a request that
 another site has made (Sec-Fetch-Site). What the pages may load is this server's and nothing else (Content-Security-
-Policy), so that the lab works, and stays, offline.
+Policy), so that the lab works, and stays, offline. A request is bounded before it is read (:class:`RequestReader`): in
+bytes, and in the seconds that it may take to come.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import re
 import select
 import socket
 import sys
@@ -19,18 +22,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from email.message import Message
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
 from regard.lab import embedding
-from regard.lab.access import WORD, Access, how_to_open, may_compute
+from regard.lab.access import WORD, Access, how_to_open, may_compute, not_here
 from regard.lab.hiding import ANSWERS, WHY, checked_parts, without
 from regard.lab.page import Page, pages
 from regard.lab.state import State
@@ -41,8 +45,15 @@ from regard.results import plain
 
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
+HEAD = 1 << 17  # bytes of a request before its body: an address of 64 KiB, and as much again of cookies and the like
+MOST_WORDS = 100  # in an address; a page has some ten
+CONNECTIONS = 256  # at one time; a browser keeps six, and each one is a thread
 WAITING = 16  # questions that may wait for their turn: one browser has one under way for each open page
+LINGER = 1.0  # seconds for whoever was refused to hear it
 LOOKS, PAUSE = 300, 0.1  # how often the warming up looks for what is under way, and the seconds in between
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # the name of a header
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")  # in no value of a header; nobody folds lines any more
+_STRAY = re.compile(r"%(?![0-9A-Fa-f]{2})")
 STATIC = Path(__file__).parent / "static"
 LOOK = Path(__file__).parent.parent / "models" / "looking" / "static"  # the same page as `regard model look` writes
 KINDS = {
@@ -94,6 +105,7 @@ class Lab(ThreadingHTTPServer):
         self.waiting = threading.BoundedSemaphore(WAITING)
         self.pages: dict[str, Page] = pages()
         self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
+        self.connections = threading.BoundedSemaphore(CONNECTIONS)
         self.alone = threading.Lock()  # python-flint's precision belongs to the process: one computation at a time
         try:
             super().__init__(("127.0.0.1", PORT if port is None else port), Handler)
@@ -199,10 +211,56 @@ class Lab(ThreadingHTTPServer):
             frame = frame.replace(place, _in_a_script(data))
         return frame.encode()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for a connection, unless there are too many: then it is closed at once."""
+        if self.connections.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.connections.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up in the middle is no news."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
+
+
+class RequestReader(io.RawIOBase):
+    """The bytes of a connection; a request may have so many, and take so many seconds until it is there.
+
+    A timeout of the socket alone would start again with every byte, and a client that sends one in a minute would hold
+    its thread for ever.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.allow(0, 0.0)
+
+    def allow(self, size: int, seconds: float) -> None:
+        self.left, self.until = size, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        if self.left <= 0:
+            raise TooLong
+        self.connection.settimeout(seconds)
+        size = self.connection.recv_into(buffer)
+        self.left -= size
+        return size
+
+
+class TooLong(Exception):  # noqa: N818 - a refusal, which the handler says in its own words
+    """A request with more bytes than are read."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -216,27 +274,64 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)  # answers are small: send them at once
+        self.reader = RequestReader(self.connection)
+        self.rfile = io.BufferedReader(self.reader)
+        self.refused = False
+
+    def finish(self) -> None:
+        """Before a refused connection is closed, read on a little: bytes unread would take our words back."""
+        super().finish()
+        if self.refused:
+            self.reader.allow(LARGEST, LINGER)
+            with contextlib.suppress(OSError, TooLong):
+                self.connection.shutdown(socket.SHUT_WR)
+                while self.reader.readinto(bytearray(1 << 16)):
+                    pass
+
+    def handle_one_request(self) -> None:
+        self.reader.allow(HEAD, self.timeout)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the head of a request whole; anything malformed is refused here, before anybody looks at it."""
+        self.headers = Message()  # a refusal looks at them, and the line may be wrong before any have come
+        try:
+            if not super().parse_request():
+                if not self.requestline.strip():
+                    self.send_error(HTTPStatus.BAD_REQUEST, "A request begins with its method and its address")
+                return False
+            check_headers(self.headers)
+            self.place, self.words = split_target(self.path)
+        except TooLong:
+            self.send_error(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request has at most {HEAD:,} bytes of headers"
+            )
+        except InputError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        else:
+            return True
+        return False
 
     def do_GET(self) -> None:
         if not self._host_is_ours():
             return
-        path = urlsplit(self.path).path
-        name = path.removeprefix("/") or next(iter(self.server.pages))
-        if (opened := self.server.access.without_token(self.path)) is not None:
+        if "Content-Length" in self.headers:
+            self.close_connection = True  # a body that is not read would be taken for the next request
+        name = self.place.removeprefix("/") or next(iter(self.server.pages))
+        embed_pass = dict(self.words).get(embedding.WORD)
+        if (opened := self.server.access.without_token(self.place, self.words)) is not None:
             self._let_in(opened)
-        elif name in self.server.pages and not self._is_known(embedding.pass_in(self.path)):
-            self._send(HTTPStatus.FORBIDDEN, "text/html", how_to_open(self.path).encode("utf-8", "replace"))
+        elif name in self.server.pages and not self._is_known(embed_pass):
+            self._send(HTTPStatus.FORBIDDEN, "text/html", how_to_open(self.path).encode())
         elif name in self.server.pages:
             if may_compute(self.headers.get("Sec-Fetch-Site")):
-                given = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
-                self.server.expect(name, {word: value for word, value in given.items() if word != embedding.WORD})
-            self._send(HTTPStatus.OK, "text/html", self.server.frame(name), **self._frame_headers())
-        elif (file := static_files().get(path)) is not None:
+                self.server.expect(name, {word: value for word, value in self.words if word != embedding.WORD})
+            self._send(HTTPStatus.OK, "text/html", self.server.frame(name), **self._frame_headers(embed_pass))
+        elif (file := static_files().get(self.place)) is not None:
             self._send(HTTPStatus.OK, KINDS[file.suffix], file.read_bytes())
         else:
-            self._refuse(
-                HTTPStatus.NOT_FOUND, f"There is no {path} here; the pages are {', '.join(self.server.pages)}."
-            )
+            listed = ", ".join(self.server.pages)
+            self._refuse(HTTPStatus.NOT_FOUND, f"There is no {self.place[:80]} here; the pages are {listed}.")
 
     def do_POST(self) -> None:
         if not self._host_is_ours():
@@ -246,12 +341,13 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_known(self.headers.get(embedding.HEADER)):
             said = "This browser has not opened the lab yet: open the address that `regard lab` printed."
             return self._refuse(HTTPStatus.FORBIDDEN, said)
-        name = urlsplit(self.path).path.removeprefix("/ask/")
+        name = self.place.removeprefix("/ask/")
         if name not in self.server.pages:
-            return self._refuse(HTTPStatus.NOT_FOUND, f"There is no page {name!r} to ask.")
+            return self._refuse(HTTPStatus.NOT_FOUND, f"There is no page {name[:80]!r} to ask.")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A question has at most {LARGEST:,} bytes.")
+        self.reader.allow(LARGEST, self.timeout)
         self._ask(name, self.rfile.read(int(length)))
 
     def _ask(self, name: str, body: bytes) -> None:
@@ -278,10 +374,10 @@ class Handler(BaseHTTPRequestHandler):
     def _is_embedded(self, embed_pass: str | None) -> bool:
         return bool(self.server.embed) and self.server.access.admits(embed_pass)
 
-    def _frame_headers(self) -> dict[str, str]:
+    def _frame_headers(self, embed_pass: str | None) -> dict[str, str]:
         """A page that was opened with the pass may stand in a frame on the named origins; any other one nowhere."""
         policy = HEADERS["Content-Security-Policy"]
-        if not self._is_embedded(embedding.pass_in(self.path)):
+        if not self._is_embedded(embed_pass):
             return {}
         return {"Content-Security-Policy": policy.replace(embedding.NOBODY, embedding.ancestors(self.server.embed))}
 
@@ -297,18 +393,25 @@ class Handler(BaseHTTPRequestHandler):
         port = self.server.port
         if self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}"):
             return True
-        self._refuse(HTTPStatus.FORBIDDEN, f"The lab answers at {self.server.address} only.")
+        said = f"The lab answers at {self.server.address} only."
+        self._refuse(HTTPStatus.FORBIDDEN, said, start=self.server.address)
         return False
 
-    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        self.close_connection = True  # whatever else was sent is not read
-        self._send(status, "application/json", _json({"error": sentence}))
+    def _refuse(self, status: HTTPStatus, sentence: str, *, start: str = "/") -> None:
+        """Say why, as a page to the person who typed the address, as JSON to a script."""
+        self.close_connection = self.refused = True  # whatever else was sent is not looked at
+        if self.command == "GET" and "text/html" in self.headers.get("Accept", ""):
+            self._send(status, "text/html", not_here(sentence, start).encode())
+        else:
+            self._send(status, "application/json", _json({"error": sentence}))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the library refuses by itself, with our headers and in our form."""
         self._refuse(HTTPStatus(code), f"{message or HTTPStatus(code).phrase}.")
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:
+        self.connection.settimeout(self.timeout)  # for all of it; what is left of reading may be little
+        self.request_version = self.protocol_version  # to HTTP/0.9, or to no version, the library says no status
         self.send_response(status)
         self.send_header("Content-Type", kind if kind == KINDS[".woff2"] else f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -323,6 +426,47 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """One line per request would bury the address."""
+
+
+def check_headers(headers: Message) -> None:
+    """Refuse headers that another reader might read in another way: malformed, folded, or said twice where one counts.
+
+    >>> from email import message_from_string
+    >>> check_headers(message_from_string("Host: here"))
+    >>> check_headers(message_from_string("Host: here\\nHost: there"))
+    Traceback (most recent call last):
+    regard.errors.InputError: A request has one Host, one Origin and one Content-Length, not 2 of Host.
+    """
+    for name, value in headers.items():
+        if not _FIELD.fullmatch(name) or _CONTROL.search(value):
+            raise InputError(f"A header is a name, a colon and a line of text; {name[:40]!r} is not.")
+    if headers.defects or headers.get_payload():
+        raise InputError("A header is a name, a colon and a line of text; a line of this request is not.")
+    for name in ("Host", "Origin", "Content-Length"):
+        if len(given := headers.get_all(name, [])) > 1:
+            raise InputError(f"A request has one Host, one Origin and one Content-Length, not {len(given)} of {name}.")
+    if "Transfer-Encoding" in headers:
+        raise InputError("A question has a Content-Length; the lab reads no Transfer-Encoding.")
+
+
+def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
+    """The path of an address and its words.
+
+    >>> split_target("/copy?eps=0.1&to=1%2C2")
+    ('/copy', [('eps', '0.1'), ('to', '1,2')])
+    >>> split_target("/copy?eps=5%")
+    Traceback (most recent call last):
+    regard.errors.InputError: A % in an address is followed by two hexadecimal digits; for the sign itself write %25.
+    """
+    if not target.startswith("/") or not target.isascii() or not target.isprintable():
+        raise InputError("An address begins with / and has letters of ASCII only; others are written with %.")
+    if _STRAY.search(target):
+        raise InputError("A % in an address is followed by two hexadecimal digits; for the sign itself write %25.")
+    path, _, query = target.partition("?")
+    try:
+        return path, parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MOST_WORDS)
+    except ValueError:
+        raise InputError(f"An address has at most {MOST_WORDS} words, in UTF-8.") from None
 
 
 def words(body: bytes) -> dict[str, str]:

@@ -623,7 +623,9 @@ def test_a_process_that_dies_at_work_or_in_the_middle_of_its_line_is_told():
 def test_a_process_that_cannot_be_started_is_told_and_tried_again(monkeypatch):
     errands, start = Errands("regard.lab.background"), background._process
     monkeypatch.setattr(background, "_process", lambda imports: start([1]))
-    with pytest.raises(CouldNotFindOut, match=r"The process for this could not be used \(TypeError: .*\); ask again, or"):
+    with pytest.raises(
+        CouldNotFindOut, match=r"The process for this could not be used \(TypeError: .*\); ask again, or"
+    ):
         waited(errands, "echo")
     monkeypatch.setattr(background, "_process", start)
     assert waited(errands, "echo", word="again") == {"word": "again"}

@@ -11,7 +11,6 @@ own. Every question of every set has a list.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,6 +19,7 @@ from typing import Any
 from regard.coursework.sources import find_set
 from regard.coursework.verdict import wrapped
 from regard.results import Result
+from regard.toml import parse_toml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def _items() -> dict[tuple[str, str], tuple[Item, ...]]:
     """The items by set and label; a question that two lists name has the items of both, in the file's order."""
     text = resources.files("regard.coursework").joinpath("checklists.toml").read_text(encoding="utf-8")
     by_question: dict[tuple[str, str], tuple[Item, ...]] = {}
-    for one in tomllib.loads(text)["checklist"]:
+    for one in parse_toml(text)["checklist"]:
         items = tuple(Item(**item) for item in one["items"])
         for name, labels in one["of"].items():
             for label in labels:

@@ -12,7 +12,6 @@ import difflib
 import json
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError
-from regard.toml import read_toml
+from regard.toml import parse_toml, read_toml
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -254,7 +253,7 @@ def builtin_configs() -> dict[str, str]:
 def _read(config: str | Path) -> dict[str, Any]:
     path = Path(config)
     if not path.exists() and str(config) in (known := builtin_configs()):
-        return tomllib.loads(known[str(config)])
+        return parse_toml(known[str(config)])
     try:
         return read_toml(path, like="configs/coursework.toml")
     except FileNotFoundError:
@@ -321,8 +320,8 @@ def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
 def _value(text: str) -> Any:
     """A TOML value where it is one (3, 1e-3, true, "x"), else the text itself."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
     return text if isinstance(value, int | float) and "_" in text else value  # 1_0 is hardly ever meant for ten
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.toml import read_toml
+from regard.toml import parse_toml, read_toml
 from regard.translator.runs.settings import Settings
 
 _ONE_LAYER = ("encoder", "reads-padding")
@@ -107,7 +106,7 @@ def _read(name: str) -> dict[str, Any]:
     }
     try:
         if not Path(name).exists() and name in known:
-            return tomllib.loads(known[name].read_text(encoding="utf-8"))
+            return parse_toml(known[name].read_text(encoding="utf-8"))
         return read_toml(name, like="configs/spaces/coursework.toml")
     except FileNotFoundError:
         raise InputError(

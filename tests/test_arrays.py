@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
+import struct
+import time
 import tracemalloc
 import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +49,16 @@ def refused(spec: object, message: str, **options: object) -> str:
 def npy_bytes(header: str, body: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
     text = header.encode("latin1")
     return b"\x93NUMPY" + version + len(text).to_bytes(2 if version[0] == 1 else 4, "little") + text + body
+
+
+@contextmanager
+def little_memory(most: int = 3_000_000) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
 
 
 # What loads
@@ -318,6 +333,10 @@ HUGE = 2**62
         ),
         (npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 3)}\n"), "is impossible"),
         (
+            npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({'9' * 4000}, {'9' * 4000})}}\n"),
+            "is impossible",
+        ),
+        (
             npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({'1,' * 40})}}\n", b"\0" * 8),
             "impossible",
         ),
@@ -332,12 +351,8 @@ HUGE = 2**62
 )
 def test_hostile_npy_costs_no_memory(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "k.npy").write_bytes(data)
-    tracemalloc.start()
-    try:
+    with little_memory():
         refused(tmp_path / "k.npy", message)
-        assert tracemalloc.get_traced_memory()[1] < 3_000_000
-    finally:
-        tracemalloc.stop()
 
 
 def tensors(header: object, body: bytes = b"", length: int | None = None) -> bytes:
@@ -423,22 +438,94 @@ def test_every_8_bit_number_is_exact(tmp_path: Path, dtype: torch.dtype) -> None
     refused(tmp_path / "m.safetensors", "every number must be finite", ndim=1)
 
 
-def test_a_small_array_before_gigabytes_of_nothing_is_refused_unread(tmp_path: Path) -> None:
+def array_of_zeros(size: int) -> Iterator[bytes]:
+    """The bytes of a .npy file of so many, in pieces."""
+    yield npy_bytes(f"{{'descr': '|b1', 'fortran_order': False, 'shape': (1, {size})}}\n")
+    yield from itertools.repeat(bytes(1 << 20), size >> 20)
+
+
+def small_archive(path: Path, content: Iterable[bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
+        for piece in content:
+            member.write(piece)
+
+
+def small_array_before_nothing() -> Iterator[bytes]:
     body = io.BytesIO()
     np.save(body, np.eye(2))
-    with (
-        zipfile.ZipFile(tmp_path / "k.npz", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("a.npy", "w") as member,
-    ):
-        member.write(body.getvalue())
-        for _ in range(80):
-            member.write(bytes(1 << 20))
-    tracemalloc.start()
-    try:
-        refused(tmp_path / "k.npz", "is a 160-byte array in a member that unpacks to 83886240")
-        assert tracemalloc.get_traced_memory()[1] < 3_000_000
-    finally:
-        tracemalloc.stop()
+    yield body.getvalue()
+    yield from itertools.repeat(bytes(1 << 20), 80)
+
+
+@pytest.mark.parametrize("content", [array_of_zeros(80 << 20), small_array_before_nothing()], ids=["honest", "hidden"])
+def test_an_archive_that_grows_without_measure_is_refused_unread(tmp_path: Path, content: Iterator[bytes]) -> None:
+    """Zeros shrink a thousandfold: 9 MB would become 10 GB, and as float64 eight times that."""
+    small_archive(tmp_path / "k.npz", content)
+    with little_memory():
+        refused(
+            tmp_path / "k.npz", "are read; if you trust it, write it again with numpy.savez, which does not compress"
+        )
+
+
+def test_an_archive_that_grows_as_numbers_do_is_read_once(tmp_path: Path) -> None:
+    small_archive(tmp_path / "k.npz", array_of_zeros(8 << 20))
+    with little_memory(11_000_000):  # one copy, and an eighth
+        assert load_array(tmp_path / "k.npz", dtype=None).array.shape == (1, 8 << 20)
+
+
+def directory(count: int, *, size: int = 0, kind: int = 0) -> bytes:
+    """An archive that is nothing but a list of members, all at the same place."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 0, 20, 0, 0, kind, 0, 0, 0, 0, size, 6, 0, 0, 0, 0, 0, 0)
+    listed = b"".join(entry + b"%06d" % number for number in range(count))
+    return listed + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, len(listed), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (directory(30_000), "its list of arrays has 1,560,000 bytes, and at most 1,048,576 are read"),
+        (directory(2_000, size=1 << 20), "unpack to 2,097,152,000, and at most 68,"),  # each harmless by itself
+        (directory(1, kind=zipfile.ZIP_BZIP2), "is packed in a way that NumPy does not use"),
+        (directory(1, kind=zipfile.ZIP_LZMA), "is packed in a way that NumPy does not use"),
+        (directory(1, size=1 << 20), "is not a readable .npz archive"),
+    ],
+)
+def test_hostile_lists_of_members(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "k.npz").write_bytes(data)
+    with little_memory():
+        refused(f"{tmp_path}/k.npz:000000", message)
+
+
+def test_an_array_that_stands_twice_in_an_archive_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "k.npz", "w") as archive:
+        for name in ("a.npy", "a"):
+            archive.writestr(name, npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1)}\n", b"\0" * 8))
+    refused(tmp_path / "k.npz", "the name 'a' stands there twice")
+
+
+def test_a_header_with_a_name_twice_among_very_many_is_refused_at_once(tmp_path: Path) -> None:
+    pairs = ",".join(f'"{number}":0' for number in range(50_000))
+    (tmp_path / "k.safetensors").write_bytes(tensors(f'{{{pairs},"49999":0}}'.encode()))
+    began = time.process_time()
+    refused(tmp_path / "k.safetensors", "the name '49999' stands there twice")
+    assert time.process_time() - began < 5  # comparing each with all before it took minutes
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"a": {"dtype": "F64", "shape": [1] * 100_000, "data_offsets": [0, 8]}}, "lacks a valid dtype, shape"),
+        ({"a": {"dtype": "F64", "shape": [10**4200], "data_offsets": [0, 8]}}, "lacks a valid dtype, shape"),
+        ({"a": {"dtype": "F64", "shape": [1], "data_offsets": [10**4200, 10**4201]}}, "lacks a valid dtype, shape"),
+        ({"a": {"dtype": "F" * 100_000, "shape": [1], "data_offsets": [0, 8]}}, "FFFF; convert it to one of"),
+        ({"a" * 100_000: {"dtype": "F64", "shape": [1], "data_offsets": [1, 9]}}, "aaa' starts at byte 1, not at 0"),
+        ({c * 100_000: {"dtype": "F64", "shape": [0], "data_offsets": [0, 8 * (c > "a")]} for c in "ab"}, "2 arrays"),
+        (b" " * ((1 << 24) + 1), "its header does not fit into the file, or has more than 16 MiB"),
+    ],
+)
+def test_what_is_endless_in_a_header_is_short_in_the_sentence(tmp_path: Path, header: object, message: str) -> None:
+    (tmp_path / "k.safetensors").write_bytes(tensors(header, bytes(8)))
+    refused(tmp_path / "k.safetensors", message)
 
 
 def test_damaged_npz(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -135,6 +136,21 @@ def test_no_module_hides_under_a_name_that_its_package_exports():
             elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 made = [node.name]
             assert not modules & set(made), f"{init} exports {modules & set(made)}, the name of a module beside it"
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("tomllib", {"toml.py"}),
+        ("zipfile", {"formats.py", "grading/archives.py", "grading/autograder.py"}),  # the last one writes
+        ("gzip", {"translator/data/unpacked.py", "translator/data/builtin.py"}),  # a file of ours, by its digest
+        *((name, set()) for name in ("tarfile", "bz2", "lzma", "pickle", "http.cookies")),
+    ],
+)
+def test_what_can_grow_without_bound_is_read_in_one_place(library, homes):
+    """Others' files reach these libraries by one reader each, which knows what they can do to memory."""
+    line = re.compile(rf"^ *(?:import|from) {library}\b", re.MULTILINE)
+    assert {path.relative_to(HOME).as_posix() for path in FILES if line.search(path.read_text("utf-8"))} == homes
 
 
 def test_nothing_heavy_is_imported_at_the_top_of_the_mathematics():

@@ -11,10 +11,12 @@ import io
 import itertools
 import json
 import math
+import os
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import IO, Any
 
@@ -28,14 +30,19 @@ Bytes = npt.NDArray[np.uint8]
 
 NPY_MAGIC = b"\x93NUMPY"
 _NPY_HEADER = 1 << 14  # bytes read for a header; arrays of plain numbers need about 128
-_SAFETENSORS_HEADER = 100_000_000  # the format's own limit
+_SAFETENSORS_HEADER = 1 << 24  # bytes, for 100,000 tensors; read, they take twenty times as many
 _SAFETENSORS = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1",
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "F8_E4M3": "|u1", "F8_E5M2": "|u1",
 }  # fmt: skip
 REAL = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
-_TRAILING = 1 << 26  # bytes after an array in an archive that are read past, for the checksum; more is a trap
+# All of an archive may be so many bytes, plus so many times its own size: numbers shrink by a tenth, and where most are
+# zero tenfold; in memory they may take eight times as many, as float64.
+_HARMLESS, _FOLD = 1 << 26, 10
+_ENDLESS, _DIMENSIONS = 2**80, 32  # no size is so large, and no array has more dimensions
+_COMPARED = 10_000  # names that one which is not there is compared with
+_PIECE = 1 << 20  # bytes that are read at once
 TEXT = 1 << 31  # bytes of numbers as text: beyond, a .npy is read in a tenth of the time
 
 
@@ -48,9 +55,9 @@ def nearest(name: str, names: Sequence[str]) -> str:
     >>> nearest("kyes", ["keys", "values"])
     "did you mean 'keys'? (there are: keys, values)."
     """
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    return (f"did you mean {close[0]!r}? " if close else "") + f"(there are: {listed or 'none'})."
+    close = difflib.get_close_matches(name, names[:_COMPARED], n=1, cutoff=0.5)
+    listed = ", ".join(known[:80] for known in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return (f"did you mean {close[0][:80]!r}? " if close else "") + f"(there are: {listed or 'none'})."
 
 
 def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
@@ -61,12 +68,27 @@ def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
 
 def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
     """One array of a .npz archive."""
+    with _open_npz(path, thing) as (archive, members):
+        info = members[_chosen(name, list(members), thing)]
+        with archive.open(info) as stream:
+            return _from_member(stream, thing, notes)
+
+
+def npz_names(path: str, thing: str) -> list[str]:
+    """The names of the arrays in a .npz archive."""
+    with _open_npz(path, thing) as (_, members):
+        return list(members)
+
+
+@contextmanager
+def _open_npz(path: str, thing: str) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """An archive and its members by name, once it is known that unpacking all of them does no harm."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
-            info = members[_chosen(name, list(members), thing)]
-            with archive.open(info) as stream:
-                return _from_member(stream, info, thing, notes)
+        with _PiecewiseFile(path) as file, zipfile.ZipFile(file) as archive:
+            _refuse_bomb(archive.infolist(), os.fstat(file.fileno()).st_size, thing)
+            yield archive, _no_name_twice([(i.filename.removesuffix(".npy"), i) for i in archive.infolist()])
+    except OSError as error:
+        raise InputError(f"{thing} cannot be read: {error.strerror or error}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -75,12 +97,34 @@ def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.N
         ) from None
 
 
+class _PiecewiseFile(io.FileIO):
+    """A file that is never read in large pieces: zipfile reads the list of members in one, and makes objects of it."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _PIECE:
+            raise ValueError(f"its list of arrays has {size:,} bytes, and at most {_PIECE:,} are read")
+        return super().read(size)
+
+
+def _refuse_bomb(members: list[zipfile.ZipInfo], packed: int, thing: str) -> None:
+    """All that the members say they are, whether or not they share bytes of the file; no more than that is unpacked."""
+    for info in members:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python unpacks these without bound
+            raise InputError(f"{thing} is packed in a way that NumPy does not use; write it again with numpy.savez.")
+    unpacked, most = sum(info.file_size for info in members), _HARMLESS + _FOLD * packed
+    if unpacked > most:
+        raise InputError(
+            f"{thing} has {packed:,} bytes that unpack to {unpacked:,}, and at most {most:,} are read; if you trust "
+            "it, write it again with numpy.savez, which does not compress."
+        )
+
+
 def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
     """One tensor of a .safetensors file, as a view of its bytes where NumPy has the type."""
     tensors, start = safetensors_entries(data, thing)
     kind, shape, begin, end = tensors[_chosen(name, list(tensors), thing)]
     if kind not in _SAFETENSORS:
-        raise InputError(f"{thing} is stored as {kind}; convert it to one of {', '.join(_SAFETENSORS)}.")
+        raise InputError(f"{thing} is stored as {kind[:20]}; convert it to one of {', '.join(_SAFETENSORS)}.")
     dtype = np.dtype(_SAFETENSORS[kind])
     if math.prod(shape) * dtype.itemsize != end - begin:
         raise InputError(f"{thing} has a damaged header: shape {shape} as {kind} does not fill {end - begin} bytes.")
@@ -105,7 +149,7 @@ def safetensors_entries(data: Bytes, thing: str) -> tuple[dict[str, tuple[str, t
     expected = 0
     for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != expected:
-            raise InputError(f"{thing} has a damaged header: {name!r} starts at byte {begin}, not at {expected}.")
+            raise InputError(f"{thing} has a damaged header: {name[:40]!r} starts at byte {begin}, not at {expected}.")
         expected = end
     if expected > data.size - start:
         raise InputError(f"{thing} is cut short: its tensors need {expected} bytes and {data.size - start} are there.")
@@ -117,7 +161,8 @@ def safetensors_entries(data: Bytes, thing: str) -> tuple[dict[str, tuple[str, t
 def _entry(entry: Any, thing: str) -> tuple[str, tuple[int, ...], int, int]:
     try:
         kind, shape, (begin, end) = str(entry["dtype"]), tuple(entry["shape"]), entry["data_offsets"]
-        if all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end:
+        sizes = all(type(n) is int and 0 <= n < _ENDLESS for n in (*shape, begin, end))
+        if sizes and begin <= end and len(shape) <= _DIMENSIONS:
             return kind, shape, begin, end
     except (TypeError, KeyError, ValueError):
         pass
@@ -172,7 +217,7 @@ def _view(
     """``data[offset:]`` as an array, once the claimed shape is known to fit into the bytes there are."""
     if dtype.hasobject or dtype.kind not in "biufcSU":
         raise InputError(f"{thing} holds Python objects or records, which are never unpickled; save it as float64.")
-    if min(shape, default=1) < 0 or len(shape) > 32:
+    if not all(0 <= size < _ENDLESS for size in shape) or len(shape) > _DIMENSIONS:
         raise InputError(f"{thing} has a damaged header: shape {str(shape)[:60]} is impossible.")
     if 0 in shape or dtype.itemsize == 0:
         raise InputError(f"{thing} has shape {str(shape)[:60]}: it needs at least one number along every axis.")
@@ -186,25 +231,18 @@ def _view(
     return np.ndarray(shape, dtype, buffer=data, offset=offset, order="F" if order == "F" else "C")
 
 
-def _from_member(stream: IO[bytes], info: zipfile.ZipInfo, thing: str, notes: list[str]) -> npt.NDArray[Any]:
-    # Deflate shrinks at most 1032-fold: a member that claims more is damaged, and would only eat memory.
-    if info.file_size > 1032 * info.compress_size + 4096:
-        raise InputError(f"{thing} is damaged: {info.compress_size} bytes cannot unpack to {info.file_size}.")
-    head = stream.read(_NPY_HEADER)
-    shape, _, dtype, offset = _npy_header(head, thing)
-    size = offset + math.prod(shape) * dtype.itemsize  # what the array needs: a small one may be followed by gigabytes
-    if info.file_size - size > _TRAILING:
-        raise InputError(
-            f"{thing} is a {size}-byte array in a member that unpacks to {info.file_size}; write it again."
-        )
-    data = head + stream.read(max(0, info.file_size - len(head)))  # to the end, so that the checksum is compared
+def _from_member(stream: IO[bytes], thing: str, notes: list[str]) -> npt.NDArray[Any]:
+    data = bytearray()
+    while piece := stream.read(_PIECE):  # to the end, so that the checksum is compared
+        data += piece
     return from_npy(np.frombuffer(data, np.uint8), thing, notes)
 
 
 def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
     length = int.from_bytes(data[:8].tobytes(), "little")
     if data.size < 8 or length > min(data.size - 8, _SAFETENSORS_HEADER):
-        raise InputError(f"{thing} is not a .safetensors file, or is cut short: its header does not fit into the file.")
+        reason = "its header does not fit into the file, or has more than 16 MiB"
+        raise InputError(f"{thing} is not a .safetensors file, or is cut short: {reason}.")
     try:
         header = json.loads(data[8 : 8 + length].tobytes(), object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError) as error:
@@ -215,10 +253,11 @@ def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
-        raise ValueError(f"the name {twice[:40]!r} stands there twice")
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise ValueError(f"the name {name[:40]!r} stands there twice")
+        table[name] = value
     return table
 
 

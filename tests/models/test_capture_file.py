@@ -117,6 +117,14 @@ def test_two_writers_do_not_mix_and_links_are_not_followed(tmp_path, monkeypatch
     assert victim.read_text() == "precious"
 
 
+def deep(data):
+    """The same file with facts that are nothing but brackets, and no checksum of them."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    header["__metadata__"] = {"format": header["__metadata__"]["format"], "facts": "[" * 100_000}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + int.from_bytes(data[:8], "little") :]
+
+
 def test_damaged_files(captured, tmp_path):
     file = tmp_path / "c.safetensors"
     captured.to_safetensors(file)
@@ -129,6 +137,7 @@ def test_damaged_files(captured, tmp_path):
         (b"", "is not a readable .safetensors file"),
         (whole.replace(b"regard capture 1", b"another kind of 1"[:16]), "not a capture of ours"),
         (older.replace(b'\\"index\\": 0', b'\\"indox\\": 0'), "its facts do not fit together"),
+        (deep(whole), "its facts cannot be read; capture it again."),
         (older.replace(b'\\"heads\\": [4, 1]', b'\\"heads\\": [4,11]'), ""),
         (whole.replace(b'"0.weights"', b'"9.weights"'), "record 0 has no weights of its shape"),
     ):

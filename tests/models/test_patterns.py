@@ -123,6 +123,10 @@ def test_what_names_a_file_of_patterns(tmp_path):
         (lambda p: archive(p, weights=np.ones((1, 1, 2, 2)), tokens=np.arange(2)), "must be an array of strings"),
         (lambda p: archive(p, weights=np.ones((1, 1, 2, 2)), tokens=np.array(list("abc"))), "a list of 3 came"),
         (lambda p: written(p / "bad.npz", b"PK nonsense"), r"not a readable \.npz archive"),
+        (
+            lambda p: zeros(p / "bomb.npz"),
+            r"at most [\d,]+ are read; if you trust it, write it again with numpy\.savez",
+        ),
         (lambda p: written(p / "bad.safetensors", b"nonsense" * 9), r"not a readable \.safetensors file"),
         (lambda p: worded(p, "7"), "must be a JSON list of words"),
         (lambda p: worded(p, "[" * 9), "must be a JSON list of words"),
@@ -142,6 +146,12 @@ def test_words_that_fit_nothing_are_refused(weights):
 
 def save(path, array):
     np.save(path, array)
+    return path
+
+
+def zeros(path):
+    """Seventy million numbers in seventy thousand bytes."""
+    np.savez_compressed(path, weights=np.zeros((1, 70, 1000, 1000), dtype=np.int8))
     return path
 
 

@@ -191,7 +191,7 @@ def _facts(file: Path) -> dict[str, Any]:
     try:
         facts = json.loads(meta["facts"])
         return {**facts, "tensors": names, "crc32": meta.get("crc32")}
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         raise InputError(f"{file} is damaged: its facts cannot be read; capture it again.") from None
 
 

@@ -167,13 +167,7 @@ def _names(path: str, ending: str) -> list[str]:
     if ending == ".safetensors":
         entries, _ = formats.safetensors_entries(np.memmap(path, dtype=np.uint8, mode="r"), path)
         return list(entries)
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [info.filename.removesuffix(".npy") for info in archive.infolist()]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a readable .npz archive ({error}); write it again with numpy.savez.") from None
+    return formats.npz_names(path, path)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -10,7 +10,7 @@ PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_
 # Where the environment forbids compiled files, each of the many processes of the tests would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test check check-tests check-rest nightly soak fuzz plain lines kernels package student bench corpus example docs lab lock clean
+.PHONY: demo quick test check check-tests check-rest nightly soak fuzz plain lines kernels package student bench corpus example docs lab licences lock clean
 
 # The tour and the lab need a third of the packages that the tests need; where those are there already, they will do.
 demo: $(if $(wildcard $(VENV)/.ready),$(VENV)/.ready,$(VENV)/.demo)
@@ -102,6 +102,10 @@ docs: $(VENV)/.ready
 
 lab: $(VENV)/.ready
 	$(BIN)/regard lab
+
+# docs/licences.md, from the metadata of what the lock files have installed.
+licences: $(VENV)/.ready
+	$(BIN)/python -m tools.licences
 
 clean:
 	rm -rf $(VENV) $(VENV)-3.13 site regard-demo dist

@@ -355,7 +355,7 @@ def test_connections_are_bounded(monkeypatch):
         with socket.create_connection(place, timeout=PATIENCE) as third:
             assert third.recv(1) == b""  # closed at once
         held.close()
-        wait_until(lambda: small.connections._value == 2, "a closed connection is still held")
+        wait_until(lambda: small.free_connections._value == 2, "a closed connection is still held")
         assert request(small, "GET", "/copy")[0] == 200
 
 

@@ -105,7 +105,7 @@ class Lab(ThreadingHTTPServer):
         self.waiting = threading.BoundedSemaphore(WAITING)
         self.pages: dict[str, Page] = pages()
         self.early: tuple[tuple[str, dict[str, str]], Future[dict[str, Any]]] | None = None
-        self.connections = threading.BoundedSemaphore(CONNECTIONS)
+        self.free_connections = threading.BoundedSemaphore(CONNECTIONS)
         self.alone = threading.Lock()  # python-flint's precision belongs to the process: one computation at a time
         try:
             super().__init__(("127.0.0.1", PORT if port is None else port), Handler)
@@ -213,7 +213,7 @@ class Lab(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for a connection, unless there are too many: then it is closed at once."""
-        if self.connections.acquire(blocking=False):
+        if self.free_connections.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -222,7 +222,7 @@ class Lab(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.connections.release()
+            self.free_connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up in the middle is no news."""

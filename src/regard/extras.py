@@ -14,7 +14,6 @@ from regard.errors import InputError
 EXTRAS = {
     "ctranslate2": "engine",
     "datasets": "huggingface",
-    "distributed": "dask",
     "gensim": "translator",
     "latex2mathml": "lab",
     "matplotlib": "plots",

@@ -1,15 +1,15 @@
-"""``regard design winnable``: exit codes, certificates, and who runs the tasks."""
+"""``regard design winnable``: exit codes and certificates."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 import pytest
 
 from regard.design import hull
 from regard.errors import CouldNotFindOut
-from regard.extras import EXTRAS
 
 SQUARE = "0,0; 2,0; 2,2; 0,2; 1,1"  # four corners, and a centre that never wins
 
@@ -51,39 +51,19 @@ def test_a_bad_target_is_refused_before_it_works(winnable):
     assert "Example" in winnable("--help")[1]
 
 
-def test_a_cluster_of_its_own(winnable):
-    pytest.importorskip("distributed", reason="needs the extra dask: pip install 'regard[dask]'")
-    code, alone, _ = winnable(SQUARE, "--json", "--jobs", "1")
-    cluster_code, cluster, _ = winnable(SQUARE, "--json", "--backend", "dask", "--jobs", "1")
-    assert code == cluster_code == 1
-    assert cluster == alone  # on the other stream progress is told where the machine is slow
-
-
-def test_a_scheduler_that_is_not_there_is_said(winnable, monkeypatch):
-    pytest.importorskip("distributed", reason="needs the extra dask: pip install 'regard[dask]'")
-    monkeypatch.setattr("regard.design.winnable_cluster.PATIENCE", 1)
-    code, _, said = winnable(SQUARE, "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9")
-    assert code == 2
-    assert "No Dask scheduler answers at 'tcp://127.0.0.1:9'" in said
-    assert "dask scheduler" in said
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--backend", "ray"), "The backend is processes or dask; it is 'ray'."),
-        (("--scheduler", "tcp://10.0.0.1:8786"), "--scheduler is the address of a Dask cluster: give it together"),
-    ],
-)
-def test_bad_backends_are_refused(words, message, winnable):
+@pytest.mark.parametrize("words", [("--backend", "dask"), ("--scheduler", "tcp://10.0.0.1:8786")])
+def test_the_command_starts_and_joins_no_cluster(words, winnable):
     code, _, said = winnable(SQUARE, *words)
     assert code == 2
-    assert message in said
+    assert f"No such option: {words[0]}" in said
 
 
-def test_without_dask_the_extra_is_named(winnable, monkeypatch):
-    monkeypatch.setattr("regard.extras.find_spec", lambda name: None)
-    code, _, said = winnable(SQUARE, "--backend", "dask")
-    assert code == 2
-    assert "The backend dask needs distributed, which is not installed: pip install 'regard[dask]'." in said
-    assert EXTRAS["distributed"] == "dask"
+def test_a_process_that_was_killed_is_said(winnable, monkeypatch):
+    def killed(self, tasks):
+        raise BrokenProcessPool("SIGKILL(-9)")
+
+    monkeypatch.setattr("joblib.Parallel.__call__", killed)
+    code, _, said = winnable(SQUARE)
+    assert code == 3
+    assert "A process that winnable had started was killed" in said
+    assert "--resume FILE.json" in said

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import os
+import signal
 from fractions import Fraction
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -225,6 +228,57 @@ def test_a_checkpoint_of_other_rows_or_of_nothing_is_refused(rows, tmp_path):
 
 def test_processes_give_the_same_verdicts(rows, result):
     assert winnable(rows, jobs=2).ways == result.ways
+
+
+def test_no_task_hands_over_what_joblib_would_leave_with_one_worker(rows, monkeypatch):
+    """On Dask joblib parts from every argument that can be referred to weakly: lost with its worker, it hangs."""
+    run, seen = joblib.Parallel.__call__, []
+
+    def look(self, tasks):
+        tasks = list(tasks)
+        seen.extend(type(argument) for _, arguments, named in tasks for argument in (*arguments, *named.values()))
+        return run(self, tasks)
+
+    monkeypatch.setattr(joblib.Parallel, "__call__", look)
+    winnable(rows, jobs=1)
+    assert set(seen) == {tuple, list, int, float}
+
+
+@pytest.mark.slow
+def test_a_killed_worker_of_the_callers_cluster_changes_nothing():
+    """Dask with certificates and without a dashboard; what its plain HTTP port serves is nothing."""
+    import dask
+    from distributed import Client, LocalCluster
+    from distributed.security import Security
+
+    rows = np.random.default_rng(2).standard_normal((1500, 24))
+    rows[7] = rows[10:60].mean(axis=0)  # rounded: only the exact search can tell
+    killed: list[int] = []
+    no_pages = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    with (
+        dask.config.set(no_pages),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            security=Security.temporary(),
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
+    ):
+        assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
+        workers = list(client.run(os.getpid).values())
+
+        def kill_one(done, total):  # the tasks that come next are on their way to it before anybody knows
+            if not killed and done < total:
+                killed.append(workers[0])
+                os.kill(workers[0], signal.SIGKILL)
+
+        found = winnable(rows, jobs=2, progress=kill_one)
+    assert len(workers) == 2
+    assert killed == workers[:1]
+    assert found.to_json() == winnable(rows, jobs=1).to_json()
 
 
 def test_norms_from_1e_minus_8_to_1e8_and_every_dtype():

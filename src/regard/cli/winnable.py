@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,13 +28,6 @@ def winnable(
         typer.Option(metavar="FILE.json", help="Keep what is known in this file; a later run goes on from it."),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1 takes every core.")] = -1,
-    backend: Annotated[
-        str, typer.Option(metavar="NAME", help="Who runs them: processes (of joblib) or dask (regard[dask]).")
-    ] = "processes",
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="With --backend dask: of a cluster; without, one is started here."),
-    ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="How long exact rationals may take on one row.")] = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -63,28 +55,10 @@ def winnable(
         note(message)
     if verify is not None:
         show(verify_winnable(loaded.array, verify), as_json=as_json)
-    with _backend(backend, scheduler, jobs):
-        result = decide(loaded.array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
+    result = decide(loaded.array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
     if out is not None:
         result.save(out)
     if result.undecided:
         typer.echo(result.to_json() if as_json else str(result))
         raise typer.Exit(3)
     show(result, as_json=as_json)
-
-
-def _backend(name: str, scheduler: str | None, jobs: int) -> AbstractContextManager[Any]:
-    """What runs the tasks: joblib's own processes, or a Dask cluster."""
-    from regard.errors import InputError
-    from regard.extras import require
-
-    if name == "dask":
-        require("The backend dask", "distributed")
-        from regard.design.winnable_cluster import dask_cluster
-
-        return dask_cluster(scheduler, workers=jobs if jobs > 0 else None)
-    if name != "processes":
-        raise InputError(f"The backend is processes or dask; it is {name!r}.")
-    if scheduler is not None:
-        raise InputError("--scheduler is the address of a Dask cluster: give it together with --backend dask.")
-    return nullcontext()

@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,9 +33,9 @@ FORMAT = "regard winnable 1"
 MOST_JOBS = 4096
 LARGEST = 1 << 30  # bytes of a certificate; one of 30,000 rows of BERT has some million
 
-
-# How what every task needs gets to where it runs: as it is, unless a cluster has a way of its own.
-published: ContextVar[Callable[[Any], Any]] = ContextVar("published", default=lambda value: value)
+# What every task needs: the rows and their Screen. Tuples and lists only, because joblib on Dask leaves a bare array
+# with one worker and waits for ever where that one dies; as it is, any worker can run any task.
+Carried = tuple[NDArray[Any], winnable_screen.Screen]
 
 
 class Way(StrEnum):
@@ -156,7 +156,7 @@ def winnable(
 
     rows: n x d stored floats, memory-mapped if you like; integers that float64 holds exactly are converted. Their
     dtype is what the verdict covers.
-    jobs: processes, through joblib: hand in a cluster with ``joblib.parallel_config``.
+    jobs: processes, through joblib: whoever chose a cluster by ``joblib.parallel_config`` has the work done there.
     seconds: how long exact rationals may take on one row before it counts as undecided.
     checkpoint: a file that is brought up to date on the way; the same call again goes on from it.
     progress: called with (rows decided, rows).
@@ -176,17 +176,27 @@ def winnable(
     progress = progress or (lambda done, total: None)
     for j, twin in _copies(table):
         state.settle(j, Way.NEVER, Proof(row=j, kind="identical row", support=[twin], weights=["1"]))
+    small = table.size < 1 << 16 and jobs == -1  # starting processes would take longer than the work
+    try:
+        _settle_all(table, state, 1 if small else jobs, seconds, progress)
+    except BrokenProcessPool:
+        raise CouldNotFindOut(
+            "A process that winnable had started was killed, perhaps for want of memory; ask for fewer processes "
+            "(--jobs). With --resume FILE.json the same command goes on from what is known."
+        ) from None
+    return state.result(table)
+
+
+def _settle_all(table: NDArray[Any], state: _State, jobs: int, seconds: float, progress: Progress) -> None:
     from joblib import Parallel
 
-    small = table.size < 1 << 16 and jobs == -1  # starting processes would take longer than the work
-    with Parallel(n_jobs=1 if small else jobs) as parallel:
+    with Parallel(n_jobs=jobs) as parallel:
         prepared = winnable_screen.prepare(table)
         _screen(table, prepared, Way.CENTRED, state, parallel, progress)
         if state.open():
             prepared = dataclasses.replace(prepared, whiten=winnable_screen.whitening(table, prepared.centre))
             _screen(table, prepared, Way.WHITENED, state, parallel, progress)
             _search(table, prepared, seconds, state, parallel, progress)
-    return state.result(table)
 
 
 def _screen(
@@ -194,14 +204,14 @@ def _screen(
 ) -> None:
     from joblib import delayed
 
-    todo = np.array(state.open(untried=way), dtype=np.intp)
+    todo = state.open(untried=way)
     tasks = [todo[a : a + winnable_screen.QUERIES] for a in range(0, len(todo), winnable_screen.QUERIES)]
-    there, screen = published.get()(table), published.get()(prepared)
+    carried = (table, prepared)
     # between batches the checkpoint is written: eight tasks for each worker keep them busy and lose little
     for batch in _batches(tasks, 8 * _workers(parallel)):
-        won = parallel(delayed(_winners)(there, which, screen) for which in batch)
+        won = parallel(delayed(_winners)(carried, which) for which in batch)
         for which, wins in zip(batch, won, strict=True):
-            for j, win in zip(which.tolist(), wins, strict=True):
+            for j, win in zip(which, wins, strict=True):
                 state.settle(j, way if win else FAILED[way], None)
         state.save()
         progress(state.decided(), len(table))
@@ -219,9 +229,9 @@ def _search(
 
     # float64 saves a conversion at every look at all rows; beyond half a gigabyte the conversion is cheaper
     wide = table.astype(np.float64) if table.size < 1 << 26 else table
-    there, screen = published.get()(wide), published.get()(prepared)
+    carried = (wide, prepared)
     for batch in _batches(state.open(), 8 * _workers(parallel)):
-        proofs = parallel(delayed(_decide)(there, j, screen, seconds) for j in batch)
+        proofs = parallel(delayed(_decide)(carried, j, seconds) for j in batch)
         for j, proof in zip(batch, proofs, strict=True):
             way = Way.UNDECIDED if proof is None else Way.NEVER if proof.support else Way.OWN_QUERY
             state.settle(j, way, proof)
@@ -229,17 +239,13 @@ def _search(
         progress(state.decided(), len(table))
 
 
-def _winners(table: Any, which: NDArray[np.intp], prepared: Any) -> NDArray[np.bool_]:
-    return winnable_screen.winners(_received(table), which, _received(prepared))
+def _winners(carried: Carried, which: list[int]) -> NDArray[np.bool_]:
+    table, prepared = carried
+    return winnable_screen.winners(table, np.array(which, dtype=np.intp), prepared)
 
 
-def _received(sent: Any) -> Any:
-    """What `published` has sent, where a task runs."""
-    return sent.received() if hasattr(sent, "received") else sent
-
-
-def _decide(table: Any, j: int, prepared: Any, seconds: float) -> Proof | None:
-    table, prepared = _received(table), _received(prepared)
+def _decide(carried: Carried, j: int, seconds: float) -> Proof | None:
+    table, prepared = carried
     pool = winnable_screen.best_rivals(table, j, prepared, hull.pool_size(table.shape[1]))
     try:
         member = hull.decide(table, j, pool=pool, seconds=seconds)

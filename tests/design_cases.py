@@ -56,6 +56,69 @@ def case(seed: int) -> Case:
     return Case(seed=seed, family=family.__name__.strip("_"), verb=verb, keys=keys, what=what, options=options)
 
 
+def extreme_case(seed: int) -> Case:
+    """Finite, and nothing else: numbers from 1e-323 to 1e308 in keys, scales, demands, budgets and shares.
+
+    One key, one dimension, copies, points on a line and masks are among them, as everywhere.
+    """
+    rng = np.random.default_rng([15, seed])
+    family = EXTREMES[int(rng.integers(len(EXTREMES)))]
+    n, d = int(rng.integers(1, 8)), int(rng.integers(1, 5))
+    keys = family(rng, n, d)
+    n = len(keys)
+    verb = ("copy", "share", "match", "ceiling", "copy_many", "winnable")[int(rng.integers(6))]
+    options: dict[str, Any] = {}
+    rows = np.arange(n)
+    if verb != "winnable" and n > 1 and rng.random() < 0.3:
+        options["allowed"] = rng.random(n) < 0.75
+        options["allowed"][int(rng.integers(n))] = True
+        rows = np.flatnonzero(options["allowed"])
+    if verb != "winnable" and rng.random() < 0.4:
+        options["scale"] = float(rng.choice([1e-320, 1e-300, 1e-150, 1e-20, 1e20, 1e150, 1e300]))
+    like = {"copy_many": "share", "winnable": "copy"}.get(verb, verb)
+    what = _what(rng, like, rows, n, np.zeros((n, 1)))
+    if verb == "match" and rng.random() < 0.5:
+        what[rows] += 10.0 ** rng.uniform(-323, -150, len(rows))
+    if verb not in ("winnable", "ceiling"):
+        name = {"match": "kl"}.get(verb, "eps") if verb == "copy_many" or rng.random() < 0.6 else "max_norm"
+        options[name] = 10.0 ** (rng.uniform(-4, 1) if rng.random() < 0.5 else rng.uniform(-323, 300))
+    return Case(seed=seed, family=family.__name__, verb=verb, keys=keys, what=what, options=options)
+
+
+def _sized(rng, shape, low, high):
+    return rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(low, high, shape)
+
+
+def tiny(rng, n, d):
+    return _sized(rng, (n, d), -323, float(rng.choice([-300, -135])))
+
+
+def huge(rng, n, d):
+    return _sized(rng, (n, d), 120, float(rng.choice([139, 308])))
+
+
+def of_every_size(rng, n, d):
+    return _sized(rng, (n, d), -323, float(rng.choice([0, 139])))
+
+
+def one_subnormal(rng, n, d):
+    keys = rng.integers(-1, 2, (n, d)).astype(float)
+    keys[int(rng.integers(n)), int(rng.integers(d))] = 10.0 ** rng.uniform(-323, -300)
+    return keys
+
+
+def of_two_sizes(rng, n, d):
+    return rng.integers(-2, 3, (n, d)) * 10.0 ** rng.choice([-310.0, -160, -150, -120, 0, 130], (1, d))
+
+
+def scaled_family(rng, n, d):
+    family = FAMILIES[int(rng.integers(len(FAMILIES)))]
+    return family(rng, n, d) * 10.0 ** rng.uniform(-145, 145)
+
+
+EXTREMES = (tiny, huge, of_every_size, one_subnormal, of_two_sizes, scaled_family)
+
+
 def _what(rng, verb, rows, n, keys):
     if verb in ("copy", "ceiling"):
         return int(rng.choice(rows[-2:] if rng.random() < 0.5 else rows))  # the last keys are the planted ones

@@ -348,3 +348,10 @@ def test_a_key_is_named_in_digits(
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "A key is named by a whole number counted from 0" in capsys.readouterr().err
+
+
+def test_a_scale_at_the_end_of_the_range_is_answered_in_a_sentence(regard):
+    code, _, said = regard("design", "copy", "--keys", "1,0; 0,0", 0, "--eps", 0.5, "--scale", "1e-320")
+    assert code == 3
+    assert "too long for float64" in said
+    assert "Warning" not in said

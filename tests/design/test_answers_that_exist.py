@@ -175,6 +175,69 @@ def test_budgets_beyond_all_need():
     assert true(design.share(LINE, [1, 3], max_norm=1e200), LINE).attention == pytest.approx(1 / 2, abs=1e-9)
 
 
+# keys of very different lengths -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_key_among_heavy_tails_has_its_query():
+    """Learnt curvature stalls at 1e-7 there; the whole Hessian is done in 17 steps."""
+    keys = np.random.default_rng(5032).standard_t(2.5, (5000, 32))
+    found = design.copy(keys, 2626, eps=0.01)
+    assert found.reachable
+    assert found.norm == pytest.approx(73.0457574, abs=1e-6)
+    assert design.verify(found.certificate, keys).holds
+    together = design.copy_many(keys[2000:3000], [626, 5], eps=0.01)
+    assert together.unanswered == {}
+
+
+@pytest.mark.parametrize("key", [398, 371, 314, 38])
+def test_a_key_inside_the_hull_of_wild_keys_is_never_copied(key):
+    """Entries from 1e-9 to 1e17: no combination of largest entropy is found, and one of few keys is proof enough."""
+    keys = np.random.default_rng(104).standard_t(0.4, (400, 20))
+    never = design.copy(keys, key, eps=1.0)
+    assert not never.reachable
+    true(never, keys)
+
+
+def test_where_the_shortest_is_not_pinned_down_a_query_is_named_that_does_it():
+    rng = np.random.default_rng([10, 85])
+    rng.random(2)
+    keys = rng.normal(0, 1, (60, 32)) * 10.0 ** rng.uniform(-8, 8, (60, 1))
+    with pytest.raises(CouldNotFindOut, match=r"Key 4 is a corner of the hull, .* one of norm [\d.]+ does;"):
+        design.copy(keys, 4, eps=0.01)
+    assert design.ceiling(keys, 4).ceiling == 1.0
+
+
+# numbers at the ends of float64's range -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keys", "scale"), [([[0, 1e-310], [-1, 0], [1, 0]], 1.0), ([[1, 0], [0, 0]], 1e-320)])
+def test_a_query_too_long_for_float64_is_said(keys, scale):
+    with pytest.raises(
+        CouldNotFindOut, match=r"some query meets the demand; .* too long for float64: multiply the keys"
+    ):
+        design.copy(keys, 0, eps=0.5, scale=scale)
+
+
+def test_a_query_of_1e306_is_found():
+    keys = np.array([[0, 1e-306], [-1, 0], [1, 0]])
+    assert true(design.copy(keys, 0, eps=0.5), keys).norm == pytest.approx(math.log(4) * 1e306, rel=1e-9)
+
+
+def test_scores_beyond_the_range_still_give_weights():
+    keys = np.array([[2e130, 0], [0, 2.0], [-1e130, -2.0]])
+    found = design.copy(keys, 2, eps=0.3527721366089217, scale=1e-320)
+    assert found.weights == pytest.approx([0.02422357, 0.23655363, 0.7392228], abs=1e-7)
+    assert design.verify(found.to_dict(), keys).holds
+
+
+def test_shares_of_1e_minus_210_are_matched():
+    keys = np.array([[1.0, 0], [0, 1], [2, 1]])
+    for target in ([1e-210, 1 - 1e-210, 1e-210], [1e-310, 1.0, 1e-320]):
+        true(design.match(keys, target, kl=1e-3), keys)
+        true(design.match(keys, target, max_norm=3.0), keys)
+
+
 # what it stands on --------------------------------------------------------------------------------------------------
 
 

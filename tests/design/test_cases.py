@@ -6,11 +6,13 @@ from collections import Counter
 
 import pytest
 
-from design_cases import FAMILIES, case
+from design_cases import EXTREMES, FAMILIES, case, extreme_case
 from design_oracle import judged
-from regard.errors import CouldNotFindOut
+from regard.design.winnable_check import verify_winnable
+from regard.errors import CouldNotFindOut, InputError
 
 SAMPLE, ALL, PART = 300, 2400, 300
+QUICK = ("tiny", "huge", "scaled_family")  # extremes that seldom need thousands of digits
 MOST_REFUSED = 1 / 1000
 
 
@@ -64,3 +66,33 @@ def test_the_rest_of_the_cases(start):
     _, refused, false = counted(range(start, start + PART))
     assert false == {}
     assert len(refused) <= MOST_REFUSED * ALL
+
+
+def outcome(question, folder):
+    """What came of an extreme question: an answer that is true, a sentence, or what is false. Nothing else may."""
+    try:
+        answer = question.ask()
+    except (InputError, CouldNotFindOut) as error:
+        return "false" if "must hold finite numbers" in str(error) else type(error).__name__  # they do
+    if question.verb == "winnable":
+        answer.save(folder / "proof.json")
+        assert verify_winnable(question.keys, folder / "proof.json").answer
+        return "answer"
+    several = answer if question.verb == "copy_many" else [answer]
+    assert [wrong for one in several for wrong in judged(question, one)] == []
+    return "answer"
+
+
+def test_extreme_finite_numbers_end_in_an_answer_or_a_sentence(tmp_path):
+    drawn = [extreme_case(seed) for seed in range(120)]
+    assert {question.family for question in drawn} == {family.__name__ for family in EXTREMES}
+    outcomes = Counter(outcome(question, tmp_path) for question in drawn if question.family in QUICK)
+    assert outcomes["false"] == 0
+    assert outcomes["answer"] > 20
+    assert outcomes["InputError"] > 5  # keys whose squares leave the range are refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [90, 157, 215, *range(1000, 1040)])
+def test_more_extremes(seed, tmp_path):
+    assert outcome(extreme_case(seed), tmp_path) != "false"

@@ -79,3 +79,26 @@ def test_the_check_of_several_refuses_what_the_check_of_one_refuses() -> None:
             assert [holds for _, holds in alone.statements] == [holds for _, holds in one.statements]
             for name, value in alone.numbers.items():
                 assert one.numbers[name] == pytest.approx(value, rel=1e-13)
+
+
+@pytest.mark.parametrize("seed", [52, 160])
+def test_keys_on_a_line_whose_hessian_is_singular_are_solved_alone(seed: int) -> None:
+    rng = np.random.default_rng([77, seed])
+    n, d = int(rng.integers(13, 40)), int(rng.integers(1, 6))
+    keys = np.outer(rng.integers(-5, 6, n).astype(float), rng.integers(1, 10, d) / 10)  # with copies
+    allowed, chosen = rng.random(n) < 0.8, [3, 10, 4, 0, 12]
+    allowed[chosen] = True
+    eps = float(10 ** rng.uniform(-12, 1))
+    found = design.copy_many(keys, chosen, eps=eps, allowed=allowed)
+    assert found.unanswered == {}
+    for answer in found:
+        assert design.verify(answer, keys).holds
+        assert answer.reachable == design.copy(keys, answer.chosen[0], eps=eps, allowed=allowed).reachable
+
+
+def test_a_singular_hessian_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def singular(*_: object) -> None:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr(np.linalg, "solve", singular)
+    assert [round(found.norm or 0, 4) for found in design.copy_many(np.eye(3), [0, 2], eps=0.02)] == [3.7601, 3.7601]

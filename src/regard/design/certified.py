@@ -6,28 +6,31 @@ Nothing leaves here that `verification` has not confirmed. Float64 answers nearl
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from regard.array_types import Float
-from regard.design import exact_answers, minimax
+from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Design, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.evaluate import norm_above
 from regard.design.even_shares import shortest_even
 from regard.design.obstruction import unreachable_proofs
 from regard.design.problem import part_of_a_nat
-from regard.design.question import Geometry, Lying, Question, as_they_lie, geometry
+from regard.design.question import Geometry, Lying, Question, Rows, as_they_lie, geometry
 from regard.design.shifted import Shifted
 from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
 from regard.design.verification import Verification, recheck, recheck_together
+from regard.design.wording import at_most
 from regard.errors import CouldNotFindOut
+from regard.rigor import choose_basis, margins
 
 GAP = 1e-9  # relative for norms, nats for budgets: what a result must be certified to
 SOLVER_GAP = 2e-10  # what the solver aims at, so that the rounding of the check fits in between
@@ -39,17 +42,26 @@ RUNNING_OFF: Any = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  
 CHECK_ROUNDING = 4e-15  # the check rounds norms up by a few units in the last place
 
 Place = Geometry | Lying
+Found = TypeVar("Found")
 Tried = tuple[Certificate, Verification]
+Solution = tuple[Float, float, Balance]  # a query, its norm (infinite if none was found that is feasible), and the dual
 
 
 def solve(question: Question) -> Design:
     """The answer to a demand or a budget, certified; CouldNotFindOut where neither side could be."""
-    tried = _strongest(question) if question.max_norm is not None else _demanded(question)
-    if tried is None:
-        tried = _exactly(question)
+    with np.errstate(**RUNNING_OFF):  # what is no number is not believed
+        tried = _strongest(question) if question.max_norm is not None else _demanded(question)
+        tried = tried or _exactly(question) or attempt(lambda: _by_hull(question))
     if tried is None:
         raise CouldNotFindOut(_refusal(question))
     return answered(question, *tried)
+
+
+def attempt(solver: Callable[[], Found]) -> Found | None:
+    """What a solver in floats finds; nothing where it leaves their range or meets a singular matrix."""
+    with np.errstate(**RUNNING_OFF), contextlib.suppress(ArithmeticError, ValueError):
+        return solver()
+    return None
 
 
 def _demanded(question: Question) -> Tried | None:
@@ -64,13 +76,15 @@ def _demanded(question: Question) -> Tried | None:
     if tried is not None:
         return tried
     place = geometry(question)
-    tried = _searched(question, place) if place.unit > 0 else None
-    return tried if tried is not None else _never(question, place)
+    if place.unit == 0:
+        return _never(question, place)
+    # few keys that others dwarf: learnt curvature is too coarse there, and the whole Hessian is dear
+    return _searched(question, place) or _never(question, place) or _searched(question, place, patiently=True)
 
 
-def _searched(question: Question, place: Place) -> Tried | None:
+def _searched(question: Question, place: Place, *, patiently: bool = False) -> Tried | None:
     """What a solver finds among these points, if the check confirms it."""
-    for solution, upper, dual in _solutions(question, place):
+    for solution, upper, dual in (_by_newton if patiently else _solutions)(question, place):
         query = place.query(solution, question.scale)
         if math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all():
             tried = _shortest(question, query, dual)
@@ -79,21 +93,30 @@ def _searched(question: Question, place: Place) -> Tried | None:
     return None
 
 
-def _solutions(question: Question, place: Place) -> Iterator[tuple[Float, float, Balance]]:
-    """Queries, their norms (infinite if no feasible one was found), and their duals; the quickest solver first."""
-    points, anchors, limit = place.points, place.anchors, question.limit()
+def _solutions(question: Question, place: Place) -> Iterator[Solution]:
+    """What the quickest solvers find."""
+    points, anchors = place.points, place.anchors
     if len(anchors) == 1 or isinstance(points, Shifted):
-        with np.errstate(**RUNNING_OFF):
-            single = shortest(points, limit, gap=SOLVER_GAP)  # a single anchor is the origin
-        yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
+        # a single anchor is the origin
+        single = attempt(lambda: shortest(points, question.limit(), gap=SOLVER_GAP))
+        if single is not None:
+            yield single.query, single.upper, Balance(weights=single.weights, mixture=np.ones(len(question.chosen)))
         return
-    with np.errstate(**RUNNING_OFF):
-        even = shortest_even(points, np.searchsorted(question.rows, question.chosen), question.eps or 0.0)
+    places = np.searchsorted(question.rows, question.chosen)
+    even = attempt(lambda: shortest_even(points, places, question.eps or 0.0))
     if even is not None:
         yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
-    with np.errstate(**RUNNING_OFF):
-        several = minimax.shortest_minimax(points, anchors, np.full(len(anchors), limit), gap=SOLVER_GAP)
-    yield several.query, several.upper, Balance(weights=several.weights, mixture=several.mixture)
+    yield from _by_newton(question, place)
+
+
+def _by_newton(question: Question, place: Place) -> Iterator[Solution]:
+    """What the whole Hessian finds; it reads the points as often as they have dimensions."""
+    points, anchors, limits = place.points, place.anchors, np.full(len(place.anchors), question.limit())
+    if isinstance(points, Shifted):
+        return
+    found = attempt(lambda: minimax.shortest_minimax(points, anchors, limits, gap=SOLVER_GAP))
+    if found is not None:
+        yield found.query, found.upper, Balance(weights=found.weights, mixture=found.mixture)
 
 
 def certified_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
@@ -179,8 +202,9 @@ def _strongest(question: Question) -> Tried | None:
     else:
         within = place.radius(radius, question.scale)
         limits = np.zeros(len(place.anchors))
-        with np.errstate(**RUNNING_OFF):
-            solution = minimax.strongest(place.points, place.anchors, limits, within, gap=SOLVER_GAP)
+        solution = attempt(lambda: minimax.strongest(place.points, place.anchors, limits, within, gap=SOLVER_GAP))
+        if solution is None:
+            return None
         query, weights, mixture = place.query(solution.query, question.scale), solution.weights, solution.mixture
     if not np.isfinite(query).all() or not np.isfinite(weights).all():
         return None
@@ -202,12 +226,52 @@ def _stated_budget(question: Question, made: Certificate) -> Tried | None:
 
 def _never(question: Question, place: Geometry) -> Tried | None:
     """The proof that no query meets the demand, if there is one that the check confirms."""
-    for proof in unreachable_proofs(question, place):
-        made = question.certificate(Claim.UNREACHABLE, combination=proof)
-        verification = confirmed(made, question)
-        if verification.holds:
-            return replace(made, bound=verification.numbers["bound"]), verification
-    return None
+    proofs = (_proved_never(question, proof) for proof in unreachable_proofs(question, place))
+    return attempt(lambda: next((tried for tried in proofs if tried is not None), None))
+
+
+def _proved_never(question: Question, proof: Balance | None) -> Tried | None:
+    made = question.certificate(Claim.UNREACHABLE, combination=proof)
+    verification = confirmed(made, question)
+    return (replace(made, bound=verification.numbers["bound"]), verification) if verification.holds else None
+
+
+def _by_hull(question: Question) -> Tried | None:
+    """For copying, what exact arithmetic decides among any keys: do few others combine to the key, or does it win?
+
+    Few others bound the attention less tightly than the combination of largest entropy: often that is enough. A key
+    that wins has a query, though not one that is proved the shortest: CouldNotFindOut says what is known of it.
+    """
+    others = question.competing[~question.copies]
+    if question.verb is not Verb.COPY or question.eps is None or not len(others):
+        return None
+    key = question.keys[question.chosen[0]]
+    member = hull.decide(np.concatenate([question.keys[others], key[None]]), len(others))
+    if member.support is None or member.weights is None:
+        if member.query is not None and not question.copies.any():
+            raise CouldNotFindOut(_known_of(question, others, member.query))
+        return None
+    few = others[member.support]
+    weights = np.zeros(len(question.competing))
+    weights[np.searchsorted(question.competing, few)] = member.weights
+    basis = member.support[choose_basis(question.keys[few], key, member.weights)]
+    return _proved_never(question, Balance(weights=weights, mixture=np.ones(1), basis=tuple(basis.tolist())))
+
+
+def _known_of(question: Question, others: Rows, direction: Float) -> str:
+    """What is certain of a key that wins along a direction: how long a query along it meets the demand."""
+    key, eps = question.chosen[0], question.eps or 0.0
+    unit = direction / np.abs(direction).max()
+    lead, rad = margins(question.keys[others], question.keys[key], unit)
+    # n others, each behind by at least the smallest lead: n e^{-length lead} <= eps
+    length = (math.log(len(others)) - math.log(eps)) / float((lead - rad).min()) * (1 + 1e-9) / question.scale
+    makes = f"Key {key} is a corner of the hull, so that some query meets the demand"
+    if not 0 < length < math.inf:
+        return f"{makes}; along the direction that wins it is too long for float64: multiply the keys or the scale."
+    uniform = Balance(weights=np.ones(len(question.competing)), mixture=np.ones(1))
+    verification = confirmed(_shortest_certificate(question, unit * length, uniform), question)
+    found = f": one of norm {at_most(verification.numbers['norm'])} does" if verification.statements[0][1] else ""
+    return f"{makes}{found}; which is the shortest could not be certified to {GAP:g}. Ask for a larger eps."
 
 
 def _exactly(question: Question) -> Tried | None:

@@ -132,9 +132,10 @@ def _entropy(weights: Exact) -> flint.arb:
 
 
 def scores_of(keys: NDArray[np.float64], query: Exact, scale: float) -> NDArray[np.float64]:
-    """scale (k_i - k_0).q for every key (n numbers), each rounded once."""
+    """scale (k_i - k_best).q for every key (n numbers), each rounded once; the best key's is 0."""
     n, d = keys.shape
     rows = _matrix(keys.tolist(), n, d)
     scores = (rows * flint.fmpq_mat(d, 1, list(query))).entries()
     factor = flint.fmpq(*scale.as_integer_ratio())
-    return np.array([float(flint.arb(factor * (score - scores[0])).mid()) for score in scores])
+    best = max(scores)
+    return np.array([float(flint.arb(factor * (score - best)).mid()) for score in scores])

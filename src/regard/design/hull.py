@@ -79,10 +79,10 @@ def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: flo
 def prove(K: NDArray[Any], j: int, guess: Guess) -> Membership | None:
     """The guess as a proved statement, or None where it cannot be proved as it stands."""
     if guess.query is not None:
-        if not rigor.strictly_wins(K, j, guess.query):
+        if not (np.isfinite(guess.query).all() and rigor.strictly_wins(K, j, guess.query)):
             return None
         return Membership(key=j, inside=False, proof="strict win, exact", query=guess.query)
-    if not len(guess.support):
+    if not len(guess.support) or not np.isfinite(guess.weights).all():
         return None
     points, target = _floats(K[guess.support]), _floats(K[j])
     basis = rigor.choose_basis(points, target, guess.weights)
@@ -107,7 +107,7 @@ def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
                 return Guess(query=search.q, support=search.support(), weights=search.weights())
             if worst is not None and not search.enforce(worst):
                 break
-    return Guess(query=None, support=search.support(), weights=search.weights())
+        return Guess(query=None, support=search.support(), weights=search.weights())
 
 
 class _Search:

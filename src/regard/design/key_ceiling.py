@@ -13,6 +13,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,7 @@ from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
-from regard.design.certified import confirmed, solve
+from regard.design.certified import RUNNING_OFF, attempt, confirmed, solve
 from regard.design.obstruction import REACH, combinations
 from regard.design.question import (
     Geometry,
@@ -97,13 +98,8 @@ def ceilings(
 def _pinned_down(question: Question, max_norm: float | None) -> Ceiling:
     others = question.competing
     same = question.copies
-    try:
-        proof = _proof(question, others[~same])
-    except CouldNotFindOut:  # also where hull.decide ran out of time
-        exact = _exact_proof(question)
-        if exact is None:
-            raise
-        proof = exact
+    with np.errstate(**RUNNING_OFF):  # what is no number is not believed
+        proof = _first_proof(question, others[~same])
     within = None if max_norm is None else solve(replace(question, max_norm=max_norm)).bound
     made, verification = proof.certificate, proof.verification
     return Ceiling(
@@ -121,6 +117,22 @@ def _pinned_down(question: Question, max_norm: float | None) -> Ceiling:
         verification=verification,
         _keys=drawable(question.keys),
     )
+
+
+def _first_proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
+    """In floats, and where these are not enough (also where hull.decide ran out of time) in exact arithmetic."""
+    try:
+        return _proof(question, distinct)
+    except (ArithmeticError, ValueError, CouldNotFindOut) as error:
+        exact = _exact_proof(question)
+        if exact is not None:
+            return exact
+        if isinstance(error, CouldNotFindOut):
+            raise
+        raise CouldNotFindOut(
+            f"The ceiling of key {question.chosen[0]} could not be found: its way there leaves the range of float64; "
+            "scale the keys to a size near 1."
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +191,8 @@ def _outranking(points: Float | Shifted, aim: float, size: float) -> Iterator[Fl
     if len(points) < points.shape[1] and not isinstance(points, Shifted):  # it lies in their span: far fewer numbers
         span, triangle = np.linalg.qr(points.T)
         points = triangle.T
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        solution = shortest(points, aim, gap=1e-6)
-    if math.isfinite(solution.upper):
+    solution = attempt(lambda: shortest(points, aim, gap=1e-6))
+    if solution is not None and math.isfinite(solution.upper):
         yield (solution.query if span is None else span @ solution.query) / size
 
 
@@ -212,8 +223,8 @@ def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, comb
     others = 1 / near - 1 - _copies(question)
     if others <= 0 or math.log(others) >= math.log(len(place.points)):
         return proof
-    solution = shortest(place.points, math.log(others), gap=1e-6)
-    if not math.isfinite(solution.upper) or solution.upper >= (proof.norm or 0.0) * place.unit * question.scale:
+    solution = attempt(lambda: shortest(place.points, math.log(others), gap=1e-6))
+    if solution is None or not solution.upper < (proof.norm or 0.0) * place.unit * question.scale:
         return proof
     query = place.query(solution.query, question.scale)
     with contextlib.suppress(CouldNotFindOut):
@@ -254,7 +265,7 @@ def _exact_proof(question: Question) -> _Proof | None:
     """The same in rationals and balls, where the keys are few enough for that."""
     for made in exact_answers.ceilings(question):
         verification = recheck(made, question.keys, strict=True, top=question.top)
-        if verification.holds:
+        if verification.holds and (made.query is None or attempt(partial(floats, made.query)) is not None):
             numbers = verification.numbers
             stated = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
             norm = None if made.query is None else math.hypot(*floats(made.query).tolist())

@@ -107,7 +107,10 @@ class _Group:
                 self._hand_over(out, done)
             if not len(self.index):
                 return out
-            self._step()
+            try:
+                self._step()
+            except np.linalg.LinAlgError:  # one Hessian is singular in floats, and all are solved together
+                break
             self._measure(gap)
         self._hand_over(out, np.ones(len(self.index), dtype=bool))
         return out

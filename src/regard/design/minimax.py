@@ -178,12 +178,12 @@ def _least_squares(scaled: Float, right: Float) -> Float:
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import nnls
 
-    for ridge in (0.0, 1e-12, 1e-9):
-        try:
+    for ridge in (0.0, 1e-12, 1e-9, 1e-3):
+        with contextlib.suppress(np.linalg.LinAlgError):
             root = cholesky(scaled + ridge * np.eye(len(right)), lower=True, check_finite=False)
             break
-        except np.linalg.LinAlgError:
-            continue
+    else:
+        raise np.linalg.LinAlgError("the slopes of the constraints are no numbers")
     target = solve_triangular(root, right, lower=True, check_finite=False)
     try:
         solution, _ = nnls(root.T, target, maxiter=20 * len(right))

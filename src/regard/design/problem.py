@@ -230,7 +230,8 @@ class FloatLevel:
             scores, error = problem.enclosed_scores or rigor.dot_enclosure(
                 problem.keys, query, top=top, enough=problem.unseen / self.scale
             )
-            problem.plain_scores = scores
+            if np.isfinite(error).all():  # else something overflowed, and a score says nothing
+                problem.plain_scores = scores
             if len(problem.competing) < len(scores):
                 scores, error = scores[problem.competing], error[problem.competing]
         for own, own_error in zip(*rigor.dot_enclosure(anchors, query, top=top), strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard import rigor
 from regard.array_types import Float
-from regard.design.certificate import Certificate, Claim, Verb, floats
+from regard.design.certificate import Certificate, Claim, Numbers, Verb, floats, rationals
 from regard.design.evaluate import above, norm_above
 from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
 from regard.design.problem import Problem
@@ -119,13 +119,15 @@ def attention_weights(
     top: the largest absolute value among the keys, plain: their products with the query (n numbers), from a caller that
     has them.
     """
-    rows, query = _rows(certificate), certificate.query
-    if isinstance(query, tuple):
-        scores = scores_of(keys[rows], query, certificate.scale)
-    else:
+    rows = _rows(certificate)
+    query: Numbers = () if certificate.query is None else certificate.query
+    scores = np.full(len(rows), np.nan)
+    if not isinstance(query, tuple):
         top = rigor.largest(keys) if top is None else top
         with np.errstate(over="ignore", invalid="ignore"):
             scores = certificate.scale * _scores(keys, rows, np.asarray(query), certificate.scale, top, plain)
+    if not np.isfinite(scores).all():  # rationals, or beyond the range of floats
+        scores = scores_of(keys[rows], rationals(query), certificate.scale)
     weights = np.zeros(len(keys))
     odds = np.exp(scores - scores.max())
     weights[rows] = odds / odds.sum()

@@ -71,10 +71,11 @@ def whitening(rows: NDArray[Any], centre: Float) -> Float:
 
 def queries(chunk: Float, centre: Float, whiten: Float | None) -> Single:
     """The screening queries of some rows, as float32 of largest entry near 1."""
-    q = chunk - centre
-    q = q if whiten is None else q @ whiten
-    top = np.abs(q).max(axis=1)
-    return np.ldexp(q, -np.frexp(np.where(top > 0, top, 1.0))[1][:, None]).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # a query that is no query wins nothing
+        q = chunk - centre
+        q = q if whiten is None else q @ whiten
+        top = np.abs(q).max(axis=1)
+        return np.ldexp(q, -np.frexp(np.where(top > 0, top, 1.0))[1][:, None]).astype(np.float32)
 
 
 def winners(rows: NDArray[Any], which: NDArray[np.intp], screen: Screen) -> NDArray[np.bool_]:

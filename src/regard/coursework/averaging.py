@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from regard.array_types import Real
 from regard.coursework.queries import N
 from regard.coursework.question import Ruling, bounded, told_apart
 from regard.errors import InputError
+from regard.rigor import balls
+
+BITS = 128  # of the balls: the integrals themselves are known to 1e-14
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
@@ -51,6 +54,39 @@ def mean_error(model: NoiseModel, queries: Real) -> tuple[float, float]:
     value = float(np.sum((moments.mean - goal) ** 2) + np.trace(moments.covariance))
     # n second moments on the trace, and the two means that the goal is about
     return max(value, 0.0), moments.accuracy * (laws.keys + 2)  # a square: below 0 there is only rounding
+
+
+def enclosed_error(n: int, *, iso: float, scale: float, heads: int, spread: float = 0.0) -> tuple[Any, Any]:
+    """E||c - (v_0+v_1)/2||^2 and the total variance of c, of :func:`designed_error`'s queries, in balls.
+
+    >>> error, variance = enclosed_error(2, iso=1e-6, scale=20.0, heads=1)
+    >>> bool(abs(error - designed_error(2, iso=1e-6, scale=20.0, heads=1)[0]) < 1e-12), bool(error >= variance - 1e-12)
+    (True, True)
+    """
+    with balls.precise(BITS):
+        T, a, s = balls.ball(scale), balls.ball(iso), balls.ball(spread)
+        zero = balls.ball(0)
+        if heads == 1:
+            laws = [(1, T, T * T * (s + 2 * a)), (1, T, 2 * a * T * T), (n - 2, zero, 2 * a * T * T)]
+            (*first, other), squares = _moments(laws)
+            mean = [*first, other]
+        else:
+            # head 1 looks for key 0, head 2 for key 1; they meet different coordinates of the noise, so independent
+            (own_1, other_1), squares_1 = _moments([(1, T, T * T * (s + a)), (n - 1, zero, a * T * T)])
+            (own_2, other_2), squares_2 = _moments([(1, T, a * T * T), (n - 1, zero, a * T * T)])
+            both = own_1 * other_2 + other_1 * own_2 + (n - 2) * other_1 * other_2
+            squares = (squares_1 + squares_2 + 2 * both) / 4
+            mean = [(own_1 + other_2) / 2, (other_1 + own_2) / 2, (other_1 + other_2) / 2]
+        error = squares - mean[0] - mean[1] + balls.ball(0.5)
+        return error, squares - mean[0] ** 2 - mean[1] ** 2 - (n - 2) * mean[2] ** 2
+
+
+def _moments(laws: list[tuple[int, Any, Any]]) -> tuple[list[Any], Any]:
+    """Means and the sum of squares; a kind of which there is no key has the mean 0."""
+    from regard.noise.integrals import enclosed_moments
+
+    found, squares = enclosed_moments([law for law in laws if law[0]])
+    return (found if laws[-1][0] else [*found, balls.ball(0)]), squares
 
 
 # what the questions about noise share

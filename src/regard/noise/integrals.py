@@ -18,14 +18,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import flint
 import numpy as np
 
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.scores import KeyLaw, Scores
+from regard.rigor import balls
 
 # points t; each of a law's three tables is then 16 MB
 LARGEST_GRID = 2**21
+LARGEST_ENCLOSED = 2**13  # points t in balls: some seconds
+GONE = 5.0  # from here on e^2z exp(-e^z) is below 1e-59
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Rule:
 
 
 FINE = Rule(step=0.25, cut=8.3, decay=36.0)  # one head: 1e-10 wanted, about 1e-13 reached
+ENCLOSED = Rule(step=0.25, cut=9.0, decay=44.0)  # one head in balls: some 1e-14, rounding included
 COARSE = Rule(step=0.42, cut=6.4, decay=24.0)  # two heads at once: 1e-6 wanted, about 1e-9 reached
 
 
@@ -190,6 +195,74 @@ def head_moments(scores: Scores, head: int = 0, *, rule: Rule = FINE) -> HeadMom
     lost = inner + outer_bound(rule.step) + 4 * np.exp(-rule.decay)
     bound = float(lost + residual + 64 * np.finfo(float).eps)
     return HeadMoments(mean, pair, square, bound)
+
+
+# the same sums in balls: an error bound that counts every rounding too
+
+Gaussian = tuple[int, flint.arb, flint.arb]  # how many keys, and the mean and variance of the score of each
+
+
+def enclosed_moments(keys: Sequence[Gaussian], *, rule: Rule = ENCLOSED) -> tuple[list[flint.arb], flint.arb]:
+    """E a for a key of each kind, and E sum_i a_i^2, of one head's weights under independent Gaussian scores, in balls.
+
+    >>> with balls.precise():
+    ...     (mean,), squares = enclosed_moments([(2, balls.ball(0), balls.ball(3))])
+    >>> bool(abs(mean - 0.5) < 1e-12), bool(0.5 < squares)
+    (True, True)
+    """
+    wide = [(float(mean.mid()), balls.above(variance.sqrt())) for _, mean, variance in keys]
+    highest = max(mean + rule.cut * sd for mean, sd in wide) + float(np.log(sum(count for count, *_ in keys)))
+    lowest = max(mean - rule.cut * sd for mean, sd in wide)
+    # 1: more than any rounding of these; multiples of the step are exact
+    first = np.floor((-highest - rule.decay - 1) / rule.step)
+    count = int(np.ceil((-lowest + np.log(rule.decay + 4) + 1) / rule.step - first))
+    if count > LARGEST_ENCLOSED:
+        raise CouldNotFindOut(f"The scores spread too far for {LARGEST_ENCLOSED:,} integration points in balls.")
+    tables = [_enclosed_table(one, first * rule.step, count, rule) for one in keys]
+    means, squares = [flint.arb(0)] * len(keys), flint.arb(0)
+    for at in range(count):
+        for own, (many, *_) in enumerate(keys):
+            others = flint.arb(rule.step)
+            for k, (number, *_) in enumerate(keys):
+                others *= tables[k][0][at] ** (number - (k == own))
+            means[own] += others * tables[own][1][at]
+            squares += many * others * tables[own][2][at]
+    inner = sum(number * inner_bound(sd, rule) for (number, *_), (_, sd) in zip(keys, wide, strict=True))
+    # twice: the formulas' own roundings, and the third and further terms of the outer one; then the grid's two ends
+    lost = flint.arb(0, 2 * (inner + outer_bound(rule.step)) + 200 * float(np.exp(-rule.decay)))
+    return [mean + lost for mean in means], squares + lost
+
+
+def _enclosed_table(key: Gaussian, start: float, count: int, rule: Rule) -> list[list[flint.arb]]:
+    """E exp(k (t+s) - e^{t+s}) for k = 0, 1, 2 on the grid t, with the nodes of :func:`smoothed`."""
+    _, mean, variance = key
+    sd, density = variance.sqrt(), 1 / (2 * flint.arb.pi()).sqrt()
+    if sd >= 1:
+        reach = int(np.ceil(rule.cut * balls.above(sd) / rule.step))
+        offsets = [flint.arb(rule.step) * j / sd for j in range(-reach, reach + 1)]
+        weights = flint.arb_poly([rule.step / sd * density * (-x * x / 2).exp() for x in offsets])
+        line = [_enclosed_kernels(mean + start + rule.step * j) for j in range(-reach, count + reach)]
+        products = [flint.arb_poly(list(values)) * weights for values in zip(*line, strict=True)]
+        return [[product[j + 2 * reach] for j in range(count)] for product in products]
+    x, _ = gaussian_nodes(balls.above(sd), rule)
+    step, half = flint.arb(float(x[1] - x[0])), len(x) // 2
+    nodes = [(mean + sd * step * j, step * density * (-((step * j) ** 2) / 2).exp()) for j in range(-half, half + 1)]
+    rows = [[flint.arb(0)] * count for _ in range(3)]
+    for at in range(count):
+        for node, weight in nodes:
+            for order, value in enumerate(_enclosed_kernels(node + start + rule.step * at)):
+                rows[order][at] += weight * value
+    return rows
+
+
+def _enclosed_kernels(z: flint.arb) -> tuple[flint.arb, flint.arb, flint.arb]:
+    """exp(k z - e^z) for k = 0, 1, 2."""
+    if z > GONE:
+        none = flint.arb(0, 1e-59)
+        return none, none, none
+    inner = z.exp()
+    kernel = (-inner).exp()
+    return kernel, inner * kernel, inner * inner * kernel
 
 
 def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tuple[Real, Real, float]:

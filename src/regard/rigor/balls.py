@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from regard.rigor.floats import finite
 
 BITS = 256
+TINY = 4096  # bits that tell 1 from 1 + x for every positive float x, and x from twice it after some operations
 
 
 def above(value: flint.arb) -> float:
@@ -47,9 +48,9 @@ def ball(x: float | Fraction) -> Any:
     return flint.arb(x)
 
 
-def precise() -> Any:
+def precise(bits: int = BITS) -> Any:
     """The context in which enclosures are computed."""
-    return flint.ctx.workprec(BITS)
+    return flint.ctx.workprec(bits)
 
 
 def weights(scores: Sequence[Any]) -> list[Any]:

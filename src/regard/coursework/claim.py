@@ -50,8 +50,15 @@ class Claim(Result):
     def check(self, /, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
         chosen = self.chosen(**parameters)
+        other = [p.name for p in self.parameters if chosen[p.name] != p.default]
         judged = [
-            Judged(reading=one.name, statement=one.statement, verdict=one.check(**chosen)) for one in self.readings
+            Judged(
+                reading=one.name,
+                statement=one.statement,
+                verdict=one.check(**chosen),
+                ignored=tuple(name for name in other if name in one.ignores),
+            )
+            for one in self.readings
         ]
 
         def draw(figure: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import textwrap
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from regard.coursework.sources import Source, find_set
@@ -30,9 +32,60 @@ class Status(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
+RELATIONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What a counterexample comes to, left RELATION right, in whole numbers, fractions or balls; never in floats.
+
+    >>> Witness(Fraction(1, 3), "<", Fraction(1, 2)).confirmed
+    True
+    """
+
+    left: Any
+    relation: str
+    right: Any
+
+    def __post_init__(self) -> None:
+        for side in (self.left, self.right):
+            # a float may be rounded, and a bool may come of a comparison of floats
+            if isinstance(side, bool) or not (isinstance(side, (int, Fraction)) or _of_flint(side)):
+                raise TypeError(f"A witness is made of whole numbers, fractions or balls; {side!r} is none of them.")
+
+    @property
+    def in_balls(self) -> bool:
+        return any(type(side).__name__ == "arb" for side in (self.left, self.right))
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it is true; in balls, whether it is true of every number in them."""
+        if self.in_balls:
+            from regard.rigor import balls
+
+            with balls.precise(balls.TINY):
+                sides = [balls.ball(side) if isinstance(side, Fraction) else side for side in (self.left, self.right)]
+                return bool(RELATIONS[self.relation](*sides))
+        return bool(RELATIONS[self.relation](self.left, self.right))
+
+
+def _of_flint(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "flint"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One reading's verdict. ``by`` says what supports it; a refutation has its region and its correction."""
+    """One reading's verdict. ``by`` says what supports it; a refutation has its region and its correction.
+
+    REFUTED is made only with witnesses, and only if all of them are confirmed.
+    """
 
     status: Status
     by: str
@@ -42,6 +95,11 @@ class Verdict:
     correction: str = ""
     tightness: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
+    witness: InitVar[tuple[Witness, ...]] = ()
+
+    def __post_init__(self, witness: tuple[Witness, ...]) -> None:
+        if self.status is Status.REFUTED and not (witness and all(one.confirmed for one in witness)):
+            raise ValueError("REFUTED needs a counterexample that rigorous arithmetic confirms; refuted() makes it so.")
 
     def lines(self) -> list[str]:
         """The verdict as labelled paragraphs."""
@@ -55,16 +113,33 @@ def holds(by: str, because: str, *, region: str = "", tightness: str = "", **num
     return Verdict(status=Status.HOLDS, by=by, because=because, region=region, tightness=tightness, numbers=numbers)
 
 
-def refuted(because: str, *, counterexample: str, region: str, correction: str, **numbers: float) -> Verdict:
-    """False: with the smallest counterexample, where it does hold, and what is true instead."""
+def refuted(
+    because: str,
+    *,
+    witness: Witness | tuple[Witness, ...],
+    counterexample: str,
+    region: str,
+    correction: str,
+    **numbers: float,
+) -> Verdict:
+    """False: with the smallest counterexample, where it does hold, and what is true instead.
+
+    ``witness`` is the counterexample as inequalities in rigorous numbers. Where one of them is not confirmed, nothing
+    is refuted.
+    """
+    witnesses = (witness,) if isinstance(witness, Witness) else witness
+    if not all(one.confirmed for one in witnesses):
+        return not_refuted(1, f"Arithmetic with error bounds does not confirm what looked like one: {counterexample}.")
+    exactly = "balls" if any(one.in_balls for one in witnesses) else "exact arithmetic"
     return Verdict(
         status=Status.REFUTED,
-        by="counterexample",
+        by=f"counterexample, rechecked in {exactly}",
         because=because,
         counterexample=counterexample,
         region=region,
         correction=correction,
         numbers=numbers,
+        witness=witnesses,
     )
 
 
@@ -98,12 +173,13 @@ def undecided(missing: str, because: str) -> Verdict:
 class Reading:
     """A precise statement that loose words can mean, and the check that decides it.
 
-    ``check`` takes the claim's parameters by name and returns a Verdict.
+    ``check`` takes the claim's parameters by name and returns a Verdict. ``ignores`` names those that play no part.
     """
 
     name: str
     statement: str
     check: Callable[..., Verdict]
+    ignores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,15 +189,18 @@ class Judged(Result):
     reading: str
     statement: str
     verdict: Verdict
+    ignored: tuple[str, ...] = ()  # parameters that were set, and play no part in this reading
 
     def __str__(self) -> str:
         support = "needs" if self.verdict.status is Status.UNDECIDED else "by"
         head = f"  {self.reading}: {self.verdict.status.value} ({support} {self.verdict.by})."
-        return "\n".join([head, wrapped(self.statement, indent=4), *self.verdict.lines()])
+        aside = [f"({', '.join(self.ignored)}: no part in this reading.)"] if self.ignored else []
+        lines = [wrapped(text, indent=4) for text in (self.statement, *aside)]
+        return "\n".join([head, *lines, *self.verdict.lines()])
 
     def to_dict(self) -> dict[str, Any]:
         said = super().to_dict()
-        return {"reading": said["reading"], "statement": said["statement"], **said["verdict"]}
+        return {**{name: said[name] for name in ("reading", "statement", "ignored")}, **said["verdict"]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -280,7 +359,17 @@ def settings(parameters: dict[str, float]) -> str:
     >>> settings({"n": 1000, "eps": 0.01})
     'n = 1000, eps = 0.01'
     """
-    return ", ".join(f"{name} = {value:.12g}" for name, value in parameters.items())
+    return ", ".join(f"{name} = {numeral(value)}" for name, value in parameters.items())
+
+
+def numeral(value: float) -> str:
+    """A parameter in the fewest digits that name no other number.
+
+    >>> numeral(1000), numeral(0.1), numeral(2.0000000000000004)
+    ('1000', '0.1', '2.0000000000000004')
+    """
+    short = f"{value:.12g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def wrapped(text: str, *, indent: int = 0, hang: int = 0) -> str:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 import itertools
 import json
 import math
 import re
 import time
+from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from regard import design
+from regard.coursework.adversary import Attack
 from regard.coursework.averaging import designed_error
 from regard.coursework.catalogue import claims
-from regard.coursework.claims import one_head_swings, the_bisector
+from regard.coursework.claims import (
+    average_within_budget,
+    copying_within_budget,
+    one_head_swings,
+    singular_tail,
+    small_noise_keeps_the_average,
+    the_bisector,
+)
 from regard.coursework.parameters import Parameter
 from regard.coursework.verdict import Status
 from regard.errors import InputError
@@ -144,6 +156,132 @@ def test_a_solver_that_gives_up_does_not_end_a_claim(eps: float) -> None:
     assert claims["average-within-budget"].check(eps=eps).status is Status.HOLDS
 
 
-def test_a_tilt_that_does_no_harm_here_is_said_to_do_none() -> None:
+def test_a_tilt_does_no_harm_to_two_keys() -> None:
     verdict = claims["average-of-two"].check(n=2, eps=0.9, tilt=1).verdicts[0]
-    assert verdict.because == "At this eps q = T (k_a + 0 k_b) does it too, with T = 0."
+    assert verdict.status is Status.HOLDS
+    assert verdict.because == "With two keys T = 0 does it, whatever the tilt: both weights are 1/2."
+
+
+# rounding decides nothing: every verdict against what is true, in fractions, at numbers where floats would err
+
+TRUE, FALSE = Status.HOLDS, Status.REFUTED
+
+
+def truth(holds: bool) -> Status:
+    return TRUE if holds else FALSE
+
+
+# claim and reading, and whether it is true of these parameters, worked out by hand and decided in fractions
+TRUTHS: dict[tuple[str, int], Callable[..., Status]] = {
+    ("average-of-two", 0): lambda n, tilt, **_: truth(tilt == 0 or n == 2),
+    ("average-within-budget", 0): lambda factor, **_: truth(factor * factor >= 2),
+    ("average-within-budget", 1): lambda **_: TRUE,
+    ("average-within-budget", 2): lambda **_: FALSE,
+    ("copying-condition", 0): lambda shift, **_: truth(shift >= 0),
+    ("copying-condition", 1): lambda shift, **_: truth(shift <= 0),
+    ("copying-condition", 2): lambda n, **_: truth(n == 2),
+    ("copying-output", 0): lambda factor, **_: truth(factor >= 1),
+    ("copying-output", 1): lambda **_: FALSE,
+    ("copying-within-budget", 0): lambda factor, **_: truth(factor >= 2),
+    ("never-exactly-the-average", 0): lambda n, **_: truth(n > 2),
+    ("the-bisector", 0): lambda **_: FALSE,
+    ("the-bisector", 1): lambda n, **_: truth(n == 2),
+    ("the-bisector", 2): lambda **_: TRUE,
+    ("one-head-swings", 1): lambda iso, scale, spread, **_: truth(scale**2 * (spread + 4 * iso) > 2),
+    ("one-head-two-point-noise", 0): lambda n, eps, delta: truth(n * delta**2 >= eps * (1 - delta) ** 2),
+    ("one-head-two-point-noise", 1): lambda delta, **_: truth(2 * delta**2 >= (1 - delta) ** 2),
+    ("one-head-two-point-noise", 2): lambda **_: TRUE,
+    ("small-noise-keeps-the-average", 0): lambda factor, **_: truth(factor >= 1),
+    ("the-cone-of-keys", 0): lambda d, iso, ratio: truth(Fraction(1, 2) + iso >= ratio**2 * (d - 1) * iso),
+    ("the-cone-of-keys", 1): lambda **_: FALSE,
+    ("the-cone-of-keys", 2): lambda **_: FALSE,
+    ("low-rank-error", 0): lambda factor, **_: truth(factor >= 1),
+    ("low-rank-error", 1): lambda **_: FALSE,
+    ("singular-energy", 0): lambda power, **_: truth(power == 2),
+    ("singular-energy", 1): lambda power, **_: truth(power == 2),
+    ("singular-tail", 0): lambda factor, **_: truth(factor >= 1),
+}
+ODD = (5e-324, 1e-200, 1e-15, 1e-13, 1e-12, 9e-10, 0.4142135623730950, 0.4142135623730951, 0.5, 0.9999999, 1 - 2**-53)
+ODD = (*ODD, 1.0, 1 + 2**-52, math.sqrt(2), math.nextafter(math.sqrt(2), 2), 2 - 2**-52, 2.0, 2 + 2**-51, 3, 12, 10**9)
+
+
+def odd_settings(name: str) -> list[dict[str, float]]:
+    """Each parameter at its ends, one unit beside its default, and at the odd values that its range allows."""
+    found = []
+    for p in claims[name].parameters:
+        near = [] if p.whole or p.even else [math.nextafter(p.default, math.inf), math.nextafter(p.default, -math.inf)]
+        for value in (*ends(p), *near, *ODD, *(-x for x in ODD)):
+            with contextlib.suppress(InputError):
+                found.append({p.name: p.checked(value, name)})
+    return found
+
+
+@pytest.fixture
+def no_search(monkeypatch) -> None:
+    """Without what only says how tight a bound is, and takes a second each time."""
+    for module in (average_within_budget, copying_within_budget):
+        monkeypatch.setattr(module, "attack", lambda *_: Attack(value=0.5, at={"n": 3, "eps": 0.5}, tries=1))
+    monkeypatch.setattr(copying_within_budget, "attacked", lambda *_: Attack(value=1.0, at={}, tries=1))
+    monkeypatch.setattr(average_within_budget, "_solved", lambda *_: "")
+    monkeypatch.setattr(singular_tail, "climb", lambda matrix, k: matrix)
+    monkeypatch.setattr(small_noise_keeps_the_average, "designed_error", lambda *_, **__: (1e-3, 1e-13))
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in TRUTHS}))
+@pytest.mark.usefixtures("no_search")
+def test_rounding_decides_nothing(name: str) -> None:
+    claim = claims[name]
+    for setting in odd_settings(name):
+        chosen = claim.chosen(**setting)
+        if max(chosen.get("rows", 0), chosen.get("columns", 0)) > 20:
+            continue  # sizes of matrices, which take time and change nothing
+        exact = {key: Fraction(value) for key, value in chosen.items()}
+        for index, reading in enumerate(claim.readings):
+            if (name, index) in TRUTHS:
+                found = reading.check(**chosen)
+                assert found.status is TRUTHS[name, index](**exact), (name, reading.name, setting, found)
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize(
+    ("name", "setting", "expected"),
+    [
+        ("copying-output", {"eps": 1e-15}, "HRE"),
+        ("copying-output", {"diameter": 1e-13}, "HRE"),
+        ("copying-output", {"eps": 1e-12, "diameter": 1e-12}, "HRE"),
+        ("copying-condition", {"eps": 0.9999999}, "HHR"),
+        ("copying-condition", {"shift": -9e-10}, "RHR"),
+        ("copying-condition", {"shift": 5e-324, "eps": 1e-200, "n": 10**9}, "HRR"),
+        ("singular-energy", {"power": 2.0000000000000004}, "RR"),
+        ("low-rank-error", {"k": 1, "factor": 0.5}, "RR"),
+        ("singular-tail", {"k": 12, "factor": 0.001}, "R"),
+        ("low-rank-error", {"k": 12, "factor": 0.001}, "RR"),
+        ("copying-within-budget", {"n": 1, "factor": 1}, "R"),
+        ("copying-within-budget", {"n": 2, "factor": 1.9}, "R"),
+        ("average-within-budget", {"n": 2, "factor": 0.001}, "RHR"),
+        ("small-noise-keeps-the-average", {"factor": 0.9999999}, "RRE"),
+        ("average-of-two", {"tilt": 1e-15, "eps": 0.9}, "RN"),
+    ],
+)
+def test_verdicts_that_were_false(name, setting, expected) -> None:
+    assert "".join(verdict.status.value[0] for verdict in claims[name].check(**setting).verdicts) == expected
+
+
+@pytest.mark.parametrize("factor", [0.001, 1.0, 1.9, 1.99, math.nextafter(2, 1)])
+def test_a_counterexample_to_a_smaller_budget_is_one(factor: float) -> None:
+    found = claims["copying-within-budget"].check(n=1, factor=factor).verdicts[0]
+    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", found.counterexample))
+    assert n >= 3
+    # the two sides divided: ln((n-1)/n) - (1 - factor/2) ln(eps/n) ... written so that nothing cancels
+    assert math.log1p(-1 / n) + (1 - factor / 2) * math.log(n / eps) > 0
+
+
+@pytest.mark.parametrize("factor", [0.001, 1.0, 1.41, math.nextafter(math.sqrt(2), 1)])
+def test_a_counterexample_to_a_smaller_factor_is_one(factor: float) -> None:
+    found = claims["average-within-budget"].check(n=2, factor=factor).verdicts[0]
+    n, eps = (float(x) for x in re.findall(r"(?:n|eps) = ([\d.e+-]+)[,:]", found.counterexample))
+    # sqrt(2(n-2)/n) ln((n-2)/eps) - factor ln(n/eps), with 50 digits
+    with decimal.localcontext(prec=50):
+        keys, small = Decimal(n), Decimal(eps)
+        needed = (2 * (1 - 2 / keys)).sqrt() * ((keys - 2) / small).ln()
+        assert needed > Decimal(factor) * (keys / small).ln()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 
+import flint
 import numpy as np
 import pytest
 
 from regard.attention import attend
 from regard.coursework.adversary import worst_keys_for_copying
+from regard.coursework.averaging import designed_error, enclosed_error
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import (
     average_within_budget,
@@ -20,6 +23,7 @@ from regard.coursework.claims import (
     one_head_swings,
     order_blindness,
     singular_tail,
+    two_heads_average,
     two_heads_steady,
     two_heads_two_point_noise,
     weights_are_a_distribution,
@@ -65,8 +69,6 @@ BENT = [
     ("average-of-two", {"tilt": -0.1}, 0, R),
     ("average-of-two", {"tilt": 0.1}, 1, R),
     ("average-within-budget", {"factor": 1.41, "n": 5}, 0, R),  # the adversary goes to large n
-    ("average-within-budget", {"n": 3, "eps": 4.0}, 0, R),  # a negative budget
-    ("average-within-budget", {"n": 3, "eps": 4.0}, 1, R),
     ("copying-condition", {"shift": -0.01}, 0, R),
     ("copying-condition", {"shift": 0.01}, 1, R),
     ("copying-condition", {"n": 2}, 2, H),
@@ -95,7 +97,6 @@ BENT = [
     ("order-blindness", {"causal": 1}, 2, R),
     ("positions-are-distinct", {"dim": 64}, 2, H),
     ("low-rank-error", {"factor": 0.999}, 0, R),
-    ("low-rank-error", {"k": 1}, 1, H),
     ("singular-energy", {"power": 1.9}, 0, R),
     ("singular-tail", {"factor": 0.999}, 0, R),
 ]
@@ -125,10 +126,11 @@ def test_verdicts_carry_what_supports_them(table) -> None:
             assert one.counterexample
             assert one.region
             assert one.correction
+            assert one.by in ("counterexample, rechecked in balls", "counterexample, rechecked in exact arithmetic")
         if one.status is N:
             assert one.by.endswith(("trial", "trials"))
         if one.status is H:
-            assert any(word in one.by for word in ("proof", "exact", "enclos", "integrals", "witness", "rounding"))
+            assert any(word in one.by for word in ("proof", "exact", "enclos", "rounding"))
 
 
 @pytest.mark.parametrize(("name", "parameters", "reading", "expected"), BENT)
@@ -175,7 +177,8 @@ def test_a_solver_that_finds_too_much_is_caught(monkeypatch) -> None:
     honest = design.share
     monkeypatch.setattr(design, "share", lambda keys, indices, eps: honest(np.eye(len(keys)), indices, eps=eps))
     assert verdict("average-of-any-subset", 1).status is N
-    assert verdict("average-of-any-subset", 2).status is R
+    assert verdict("average-of-any-subset", 2).status is N  # what a proof says no solver refutes
+    assert "differ at the subset {0, 2}" in verdict("average-of-any-subset", 2).because
 
 
 # the numbers behind the verdicts, by slow and obvious means
@@ -278,21 +281,27 @@ def test_two_heads_need_more_than_ln_n_when_n_grows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reading", "parameters"),
+    ("name", "reading", "module"),
     [
-        ("one-head-swings", 2, {"spread": 0.5}),
-        ("two-heads-average", 1, {"scale": 20.0}),
-        ("two-heads-steady", 2, {"scale": 20.0}),
+        ("one-head-swings", 2, one_head_swings),
+        ("two-heads-average", 1, two_heads_average),
+        ("two-heads-steady", 2, two_heads_steady),
     ],
 )
-def test_integrals_that_cannot_tell_do_not_hold(name, reading, parameters, monkeypatch) -> None:
-    from dataclasses import replace
+def test_integrals_that_cannot_tell_do_not_decide(name, reading, module, monkeypatch) -> None:
+    honest = module.enclosed_error
+    vague = flint.arb(0, 1)
+    monkeypatch.setattr(
+        module, "enclosed_error", lambda *given, **more: tuple(x + vague for x in honest(*given, **more))
+    )
+    assert verdict(name, reading).status is N
 
-    from regard import noise
 
-    honest = noise.weight_moments
-    monkeypatch.setattr(noise, "weight_moments", lambda *given, **more: replace(honest(*given, **more), accuracy=1.0))
-    assert verdict(name, reading, **parameters).status is N
+def test_scores_too_wide_for_balls_decide_nothing() -> None:
+    for name, reading in (("one-head-swings", 2), ("two-heads-average", 1), ("two-heads-steady", 2)):
+        found = verdict(name, reading, n=3, iso=10.0, scale=1e6)
+        assert found.status is N
+        assert found.because == "The scores spread too far for the integrals in balls."
 
 
 def test_the_sum_of_whole_matrices_is_proved_not_sampled() -> None:
@@ -314,6 +323,14 @@ def test_the_picture_in_words_has_the_right_numbers() -> None:
 def test_the_share_that_points_forward_depends_on_the_noise() -> None:
     assert verdict("the-cone-of-keys", 2, iso=100).region.startswith("for 53.97% of the draws")
     assert verdict("the-cone-of-keys", 0, d=2, ratio=1).region == "for every a (d = 2)"
+
+
+def test_beyond_n_another_reading_answers() -> None:
+    """With eps > n the budget is negative: of that the first two readings say nothing, and the third has it."""
+    found = [verdict("average-within-budget", reading, n=3, eps=4.0) for reading in range(3)]
+    assert [one.status for one in found] == [H, H, R]
+    assert "of which this reading says nothing" in found[0].because
+    assert found[2].counterexample.startswith("n = 3, eps = 4 ")
 
 
 def test_every_eps_is_too_much() -> None:
@@ -386,8 +403,6 @@ def test_exact_scale_is_the_first() -> None:
 
 
 def test_exact_layer_is_the_layer_with_another_base() -> None:
-    from fractions import Fraction
-
     from regard.layers import block
 
     rng = np.random.default_rng(1)
@@ -428,3 +443,106 @@ def test_proofs_have_the_numbers_of_the_instance() -> None:
     silent = {"heads-summary", "order-blindness", "order-blindness-hurts"}  # words, and identities without numbers
     for name in set(EXPECTED) - silent:
         assert "Here" in claims[name].proof().text or name == "positions-are-distinct"
+
+
+# the proofs' own steps, at the cases that are easily forgotten
+
+
+def test_the_shortest_query_is_zero_where_equal_weights_are_enough() -> None:
+    """average-within-budget, n = 2 and eps >= n - 2: 1/n >= 1/(2+eps)."""
+    from regard import design
+
+    for n, eps in ((2, 0.01), (3, 1.0), (4, 2.5)):
+        assert average_within_budget.needed(n, eps) == 0
+        assert Fraction(1, n) >= 1 / (2 + Fraction(eps))
+        if eps < 1:
+            assert (design.share(np.eye(n), [0, 1], eps=eps).norm or 0) == 0
+    text = " ".join(claims["average-within-budget"].proof(n=2).text.split())
+    assert "for n = 2, and for eps >= n - 2, the shortest query is 0" in text
+    assert "The shortest, for n >= 3 and eps < n - 2." in text
+
+
+def test_a_small_matrix_is_its_own_approximation() -> None:
+    text = " ".join(claims["low-rank-error"].proof(rows=2, columns=3, k=4).text.split())
+    assert text.startswith("If k > min(rows, columns), A itself has rank at most k-1: B = A has the error 0.")
+    assert "by A = 0, and by k equal singular values and no others" in text
+
+
+def test_all_keys_are_averaged_by_the_zero_query() -> None:
+    text = " ".join(claims["average-of-any-subset"].proof(n=3, s=3).text.split())
+    assert text.startswith("All keys, s = n: q = 0 gives each exactly 1/n, more than 1/(n+eps). So let s < n.")
+    assert verdict("average-of-any-subset", 0, n=3, s=3).status is H
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_the_tight_example_fits_a_plane_only_for_odd_numbers(n: int) -> None:
+    """copying-within-budget: in the plane two places are at distance 1, and half of the others stand at each."""
+    root = math.sqrt(3) / 2
+    plane = np.array([[1.0, 0.0], *[[0.5, root], [0.5, -root]] * ((n - 1) // 2)])
+    assert slow_shortest(plane, [0], 0.1) == pytest.approx(2 * math.log((n - 1) / 0.1), rel=1e-5)
+    odd_one_out = np.vstack([plane, plane[1]])
+    assert slow_shortest(odd_one_out, [0], 0.1) < 2 * math.log(n / 0.1) * (1 - 1e-3)
+    text = " ".join(claims["copying-within-budget"].proof().text.split())
+    assert "in three dimensions or more" in text
+    assert "half of the others at each place do the same if n is odd" in text
+
+
+def test_one_head_of_two_keys_swings_by_its_logit_alone() -> None:
+    iso, spread, scale = 0.01, 0.5, 12.0
+    rng = np.random.default_rng(0)
+    scores = scale * (1 + rng.standard_normal((400_000, 2)) * np.sqrt([spread + 2 * iso, 2 * iso]))
+    chance = 0.5 * math.erfc(math.log(9) / (scale * math.sqrt(spread + 4 * iso)) / math.sqrt(2))
+    assert float((scores[:, 0] - scores[:, 1] > math.log(9)).mean()) == pytest.approx(chance, abs=0.003)
+    text = " ".join(claims["one-head-swings"].proof(n=2).text.split())
+    assert "It swings, n = 2." in text
+    assert "The others vanish" in text
+
+
+def total_variance(queries, iso: float) -> float:
+    from regard import noise
+
+    model = noise.gaussian_setting(10, spread=0.5, iso=iso)
+    return float(np.trace(noise.weight_moments(noise.score_laws(model, queries)).covariance))
+
+
+@pytest.mark.parametrize("iso", [1e-4, 1e-12])
+def test_heads_tend_to_one_limit_or_the_other(iso: float) -> None:
+    """two-heads-steady: sqrt(a) T is 10, or 1e-3: one other key has what head 1 leaves, or all share it."""
+    from regard import noise
+
+    n, T, p, apart = 10, 1000.0, 0.5 * math.erfc(1.0), iso > 1e-6  # p = Phi(-sqrt 2)
+    error = designed_error(n, iso=iso, scale=T, heads=2, spread=0.5)[0]
+    limit = p / 2 if apart else p * n / (4 * (n - 1))
+    assert noise.steady_limit(n, resolved=apart) == pytest.approx(limit)
+    assert error == pytest.approx(limit, rel=0.05)  # the limits themselves are 80 % apart
+    left = (1 - (1 - p) ** 2 - p * p / (n - 1)) / 4 if apart else p * (1 - p) * n / (4 * (n - 1))
+    assert total_variance(noise.two_heads(n, T), iso) == pytest.approx(left, rel=0.05)
+    assert total_variance(noise.one_head(n, T), iso) == pytest.approx(0.5, rel=0.01)
+    assert 0.5 / limit == pytest.approx(12.7 if apart else 22.9, abs=0.05)
+
+
+def test_program_and_pages_say_the_same_of_the_limit() -> None:
+    said, pages = two_heads_steady.limits(10, 0.5), Path(__file__).parents[3] / "docs"
+    for number in ("12.7", "22.9", "13.3", "24.8"):
+        assert number in said
+        assert number in (pages / "answers" / "two-heads-steady.md").read_text(encoding="utf-8")
+        assert number in (pages / "claims.md").read_text(encoding="utf-8")
+    assert "where sqrt(a) T -> 0" in said
+    assert "times less" in verdict("two-heads-steady", 2).tightness
+
+
+@pytest.mark.parametrize(("n", "heads", "spread"), [(2, 1, 0.0), (7, 1, 0.5), (7, 2, 0.5)])
+@pytest.mark.parametrize(("iso", "scale"), [(1e-4, 8.0), (0.3, 3.0)])
+def test_enclosed_integrals_hold_the_integrals(n, heads, spread, iso, scale) -> None:
+    error, variance = enclosed_error(n, iso=iso, scale=scale, heads=heads, spread=spread)
+    value, accuracy = designed_error(n, iso=iso, scale=scale, heads=heads, spread=spread)
+    assert abs(error - value) < accuracy + 1e-12
+    assert error.rad() < 1e-11
+    assert variance.rad() < 1e-9
+    if n == 2:  # 2 E (sigmoid(D) - 1/2)^2, D ~ N(0, 4 a T^2), by an integrator of another kind
+        from scipy.integrate import quad
+
+        sd = 2 * math.sqrt(iso) * scale
+        density = lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi)  # noqa: E731
+        slow = quad(lambda x: density(x) * math.tanh(sd * x / 2) ** 2 / 2, -12, 12, epsabs=1e-13, limit=200)[0]
+        assert abs(error - slow) < 1e-11

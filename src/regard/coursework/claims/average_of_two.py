@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
 TRIALS = 100
+ROUNDING = 1e-14  # of an output of values of size 1 or so
 
 
 def strength(n: int, eps: float) -> float:
@@ -27,31 +29,22 @@ def strength(n: int, eps: float) -> float:
 
 
 def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
+    if tilt:
+        return _tilted(n, eps, tilt)
     T = strength(n, eps)
     with sharp(n, eps):
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
         scale = balls.ball(T * (1 + 1e-12) + 1e-12)
-        a, b = scale, scale * (1 - balls.ball(tilt))
-        # the lesser of the two scores decides, so it counts as a rival of the greater
-        low, high = (a, b) if tilt > 0 else (b, a)
-        total = balls.rest(high, [(1, low), (n - 2, 0)])
-        enough = bool(total < 1 + balls.ball(eps)) or (n == 2 and tilt == 0)
-    if not enough and tilt:
-        return refuted(
-            f"With q = T (k_a + {1 - tilt:g} k_b) the ratio of the two weights is e^({tilt:g} T), which grows with T.",
-            counterexample=f"n = {n}, T = {T:.4g}: the ratio is {math.exp(tilt * T):.6g}",
-            region="for every eps > 0 only with equal scores of a and b",
-            correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
-        )
-    if tilt:
-        return not_refuted(1, f"At this eps q = T (k_a + {1 - tilt:g} k_b) does it too, with T = {T:.4g}.")
+        enough = bool(balls.rest(scale, [(n - 2, 0)]) < balls.ball(eps))
     if not enough:
         return not_refuted(1, "The enclosure did not decide.")
     return holds(
         "proof, and an enclosure of the weights",
         f"q = T (k_a + k_b) with T = ln((n-2)/eps) = {T:.6g} gives both 1/(2+eps) = {1 / (2 + eps):.6g}; "
         f"then ||c - (v_a+v_b)/2|| <= eps/(2+eps) D = {eps / (2 + eps):.6g} D, D the largest distance of another value "
-        "from the average.",
+        "from the average."
+        if n > 2
+        else "With two keys q = 0 gives both 1/2, and the average is exact.",
         region="for all n >= 2 and eps > 0; for n = 2 the average is exact",
         tightness="the distance is exactly (n-2)e^-T/(2+(n-2)e^-T) times the distance of the others' mean from the "
         f"average; the shortest query that does as well has norm {T * math.sqrt(2 * max(n - 2, 0) / n):.6g} instead of "
@@ -60,24 +53,63 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     )
 
 
+def _tilted(n: int, eps: float, tilt: float) -> Verdict:
+    """With unequal scores: e^|tilt T| <= 1 + eps keeps T below eps/|tilt|, and the others then keep more than eps."""
+    if n == 2:
+        return holds(
+            "proof", "With two keys T = 0 does it, whatever the tilt: both weights are 1/2.", region="for n = 2"
+        )
+    small = min(Fraction(eps), abs(Fraction(tilt)), Fraction(1, 4))
+    longest = small / abs(Fraction(tilt))
+    with balls.precise():
+        others = balls.rest(balls.ball(longest * min(Fraction(1), 1 - Fraction(tilt))), [(n - 2, 0)])
+    return refuted(
+        f"With q = T (k_a + (1 - tilt) k_b), tilt = {numeral(tilt)}, the ratio of the two weights is e^(tilt T), which "
+        "grows with T.",
+        witness=Witness(others, ">", small),
+        counterexample=f"n = {n}, eps = {float(small):.6g}: e^|tilt T| <= 1 + eps needs T <= eps/|tilt| = "
+        f"{float(longest):.6g}, and at that T the others still have {float(others.mid()):.6g} against the lesser of "
+        "the two, more than eps",
+        region="for every eps > 0 only with equal scores of a and b, or for n = 2",
+        correction="q = T (k_a + k_b): equal scores, and 1/(2 + (n-2) e^-T) each.",
+    )
+
+
 def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
     few, rng = min(n, 200), np.random.default_rng(0)
-    T, keys, most = strength(few, eps), np.eye(few), 0.0
+    T, keys = strength(few, eps), np.eye(few)
+    query, most, found = T * (keys[0] + (1 - tilt) * keys[1]), 0.0, None
     for _ in range(TRIALS):
         values = rng.standard_normal((few, 3))
         middle = (values[0] + values[1]) / 2
-        off = np.linalg.norm(attend(T * (keys[0] + (1 - tilt) * keys[1]), keys, values).output - middle)
+        off = np.linalg.norm(attend(query, keys, values).output - middle)
         others = np.linalg.norm(values[2:] - middle, axis=1).max() if few > 2 else 0.0
-        # 1e-14 is for the rounding of the output, 1e-300 for n = 2, where the bound is 0
-        most = max(most, float((off - 1e-14) / (eps / (2 + eps) * others + 1e-300)))
-    if most > 1:
+        # 1e-300 is for n = 2, where the bound is 0
+        share = float((off - ROUNDING) / (eps / (2 + eps) * others + 1e-300))
+        most, found = (share, values) if share > max(most, 1.0) else (max(most, share), found)
+    if found is not None:
         return refuted(
             f"A computed output is {most:.4g} times as far from the average as the bound allows.",
-            counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {tilt:g}",
+            witness=_too_far(attend(query, keys, found).output.tolist(), found.tolist(), eps),
+            counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {numeral(tilt)}",
             region="for tilt 0",
             correction="q = T (k_a + k_b).",
         )
     return not_refuted(TRIALS, f"With {few} keys and random values the output was within {most:.2%} of the bound.")
+
+
+def _too_far(output: list[float], values: list[list[float]], eps: float) -> Witness:
+    """The same, with the floats taken as the numbers that they are."""
+    rows = [[Fraction(x) for x in row] for row in values]
+    middle = [(a + b) / 2 for a, b in zip(rows[0], rows[1], strict=True)]
+
+    def distance(point: list[Fraction]) -> Any:
+        return balls.ball(sum(((x - m) ** 2 for x, m in zip(point, middle, strict=True)), Fraction(0))).sqrt()
+
+    with balls.precise():
+        farthest = max((distance(row) for row in rows[2:]), key=balls.above, default=balls.ball(0))
+        bound = balls.ball(Fraction(eps) / (2 + Fraction(eps))) * farthest + balls.ball(ROUNDING)
+        return Witness(distance([Fraction(x) for x in output]), ">", bound)
 
 
 def prove(*, n: int, eps: float, tilt: float) -> str:
@@ -181,7 +213,8 @@ CLAIM = Claim(
         ),
         Reading(
             name="as attend computes it",
-            statement="The output that attend computes for that q is within the bound, on random values.",
+            statement="The output that attend computes for that q is within the bound (and 1e-14 for rounding), on "
+            "random values.",
             check=as_attend_computes_it,
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from regard.coursework.queries import (
     with_keys,
     within,
 )
-from regard.coursework.question import Instance, Question, Ruling, worst
+from regard.coursework.question import Instance, Question, Ruling, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -39,31 +40,32 @@ def needed(n: float, eps: float) -> float:
 
 
 def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
+    if Fraction(factor) ** 2 < 2:
+        return _too_small(n, eps, factor)
+    if eps > n:
+        return holds(
+            "proof",
+            f"For eps up to n. Here eps = {numeral(eps)} is above n = {n}, of which this reading says nothing: the "
+            "reading 'every eps' does.",
+        )
     budget = factor * math.log(n / eps)
-    if needed(n, eps) > max(budget, 0.0) * (1 + 1e-12) or budget < 0:
-        return _broken(n, eps, factor)
-    # the statement is about every n and eps, so others than these may refute it
-    worst = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
-    if worst.value > 1 + 1e-12:
-        return _broken(int(worst.at["n"]), worst.at["eps"], factor)
-    solved = _solved(min(n, 200), eps)
+    hardest = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
+    found, most = told_apart(100 * hardest.value, 100 * math.sqrt(2) / factor, digits=4)
     tight = (
         f"the shortest query has norm {needed(n, eps):.6g}, {needed(n, eps) / budget if budget else 0:.2%} of the "
-        f"budget {budget:.6g}; the adversary over n and eps found at most {worst.value:.2%} (n = {worst.at['n']:g}, "
-        f"eps = {worst.at['eps']:.2g}), and always it is below {math.sqrt(2) / factor:.2%}. {solved}"
+        f"budget {budget:.6g}; the adversary over n and eps found {found} % (n = {hardest.at['n']:g}, "
+        f"eps = {hardest.at['eps']:.2g}), and always it is below {most} %. {_solved(min(n, 200), eps)}"
     )
-    if factor < math.sqrt(2):
-        return not_refuted(worst.tries, "The adversary found nothing at this n and eps.", tightness=tight)
     with sharp(n, eps):
         # the score of either key under a query of the budget's norm along their bisector
         length = (balls.ball(n) / balls.ball(eps)).log() * balls.ball(factor) / balls.ball(2).sqrt()
         others = balls.rest(length, [(n - 2, 0)])
         if not (others < balls.ball(eps)):
-            return not_refuted(worst.tries, "The enclosure did not confirm the proof.", tightness=tight)
+            return not_refuted(hardest.tries, "The enclosure did not confirm the proof.", tightness=tight)
     return holds(
         "proof, and an enclosure at this n and eps",
         f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
-        f"against key 0, less than eps = {eps:g}.",
+        f"against key 0, less than eps = {numeral(eps)}.",
         region="for all n >= 2 and 0 < eps <= n; for eps > n the budget is negative and no query fits",
         tightness=tight,
         budget=budget,
@@ -91,38 +93,55 @@ def _solved(n: int, eps: float) -> str:
     return f"The solver confirms the shortest for n = {n}: {answer.norm or 0:.9g} (formula {needed(n, eps):.9g})."
 
 
-def _broken(n: int, eps: float, factor: float) -> Verdict:
-    if n < eps:
-        return refuted(
-            f"ln(n/eps) < 0 for eps > n: the budget is {factor * math.log(n / eps):.4g}, and no query has a negative "
-            "norm.",
-            counterexample=f"n = {n}, eps = {eps:g} (q = 0 would give every key 1/n >= 1/(2+eps))",
-            region="for all n >= 2 and 0 < eps <= n",
-            correction="||q|| <= 2 sqrt(2) max(0, ln(n/eps)).",
-        )
+def _excess(n: int, eps: Fraction, factor: float) -> Witness:
+    """What the shortest query needs, more than the budget: enclosed."""
+    with balls.precise():
+        # the fraction of two large whole numbers near 1: its logarithm needs no more than these bits
+        shortest = (2 * balls.ball(Fraction(n - 2, n))).sqrt() * balls.ball(Fraction(n - 2) / eps).log()
+        return Witness(shortest, ">", balls.ball(factor) * balls.ball(n / eps).log())
+
+
+def _too_small(n: int, eps: float, factor: float) -> Verdict:
+    """Below sqrt(2) some n and eps need more: these, or so many keys that sqrt(2(n-2)/n) passes the factor."""
+    at, small = n, Fraction(eps)
+    if not (n - 2 > eps and _excess(n, small, factor).confirmed):
+        at, small = math.ceil(8 / (2 - Fraction(factor) ** 2)), Fraction(1, 2)
+        while not _excess(at, small, factor).confirmed:
+            small *= small  # the ratio of the two rises to sqrt(2(n-2)/n) as eps falls
+    asked = math.sqrt(2 * (1 - 2 / at)) * (math.log(at - 2) - math.log(small))
+    needs, has = told_apart(asked, factor * (math.log(at) - math.log(small)))
     return refuted(
-        f"The shortest query has norm {needed(n, eps):.6g}; the budget is {factor * math.log(n / eps):.6g}.",
-        counterexample=f"n = {n}, eps = {eps:.4g}: {needed(n, eps):.6g} > {factor * math.log(n / eps):.6g}",
-        region="for every n and eps when the factor is at least sqrt(2) = 1.41421",
+        f"The shortest query has norm {needs}; the budget is {has}.",
+        witness=_excess(at, small, factor),
+        counterexample=f"n = {at}, eps = {numeral(float(small))}: {needs} > {has}",
+        region="for every n and eps when the factor is at least sqrt(2) = 1.41421...",
         correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
     )
 
 
 def half_is_enough(*, n: int, eps: float, factor: float) -> Verdict:
-    if eps > n:
-        return _broken(n, eps, math.sqrt(2))
-    half = math.sqrt(2) * math.log(n / eps)
-    if needed(n, eps) > half * (1 + 1e-12):
-        return _broken(n, eps, math.sqrt(2))
+    here = ""
+    if eps <= n:
+        half = math.sqrt(2) * math.log(n / eps)
+        here = f" At this n and eps that is {half:.6g}, and {needed(n, eps):.6g} is needed."
     return holds(
         "proof",
-        f"sqrt(2) ln(n/eps) = {half:.6g} is enough, half the stated budget; exactly {needed(n, eps):.6g} is needed.",
+        f"For every n >= 2 and 0 < eps <= n a query of norm sqrt(2) ln(n/eps) is enough, half the stated budget.{here}",
         tightness="sqrt(2) is the best constant: needed / ln(n/eps) -> sqrt(2) as n grows",
     )
 
 
 def every_eps(*, n: int, eps: float, factor: float) -> Verdict:
-    return _broken(2, 3.0, factor)
+    few, large = (n, eps) if eps > n else (2, 3.0)
+    with balls.precise():
+        budget = balls.ball(factor) * (balls.ball(few) / balls.ball(large)).log()
+    return refuted(
+        f"ln(n/eps) < 0 for eps > n: the budget is {float(budget.mid()):.4g}, and no query has a negative norm.",
+        witness=Witness(budget, "<", 0),
+        counterexample=f"n = {few}, eps = {numeral(large)} (q = 0 would give every key 1/n >= 1/(2+eps))",
+        region="for all n >= 2 and 0 < eps <= n",
+        correction="||q|| <= 2 sqrt(2) max(0, ln(n/eps)).",
+    )
 
 
 def prove(*, n: int, eps: float, factor: float) -> str:
@@ -130,19 +149,25 @@ def prove(*, n: int, eps: float, factor: float) -> str:
     exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {needed(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
     return f"""\
 Write L = ln(n/eps), at least 0 for 0 < eps <= n, and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The
-scores are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2) e^-L),
-and (n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does so
-too.
+scores are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2)
+e^-L), and (n-2) e^-L = (n-2) eps/n < eps. So both are at least 1/(2+eps). Twice that query, of norm 2 sqrt(2) L, does
+so too.
 
-The shortest. Let the demand hold for some q. Then R = sum over i > 1 of e^(s_i - s_0) <= 1 + eps - e^(s_1 - s_0),
-and the same with 0 and 1 exchanged; adding the two and using e^x + e^-x >= 2, sum over i > 1 of (e^(s_i - s_0) +
-e^(s_i - s_1)) <= 2 eps. By convexity the left side is at least 2 (n-2) e^-D, D = (s_0 + s_1)/2 - mean of the other
-scores, hence D >= ln((n-2)/eps) = T.
+The shortest, where q = 0 is enough. q = 0 gives every key 1/n, which is at least 1/(2+eps) exactly when n - 2 <= eps.
+So for n = 2, and for eps >= n - 2, the shortest query is 0.
 
-D = q.u with u = (k_0 + k_1)/2 - (mean of the others), and ||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2)). So ||q|| >= T/||u||
-= T sqrt(2(n-2)/n), attained by q = T u/||u||^2, whose weights are 1/(2+eps) exactly.
+The shortest, for n >= 3 and eps < n - 2. Let the demand hold for some q. Then sum over i > 1 of e^(s_i - s_0) <= 1 +
+eps - e^(s_1 - s_0), and the same with 0 and 1 exchanged; adding the two and using e^x + e^-x >= 2, sum over i > 1 of
+(e^(s_i - s_0) + e^(s_i - s_1)) <= 2 eps. By convexity the left side is at least 2 (n-2) e^-D, D = (s_0 + s_1)/2 -
+mean of the other scores, hence D >= ln((n-2)/eps) = T, and T > 0.
 
-Against the budget: T < L and sqrt(2(n-2)/n) < sqrt(2), so more than half of 2 sqrt(2) L is never needed.
+D = q.u with u = (k_0 + k_1)/2 - (mean of the others), and ||u||^2 = 1/2 + 1/(n-2) = n/(2(n-2)). So ||q|| >= D/||u||
+>= T/||u|| = T sqrt(2(n-2)/n), attained by q = T u/||u||^2: its scores of 0 and 1 are equal, those of the others are
+equal and T below, so (n-2) e^-T = eps and both weights are 1/(2+eps) exactly.
+
+Against the budget: where q = 0 is enough nothing is needed. Otherwise 0 < T < L and sqrt(2(n-2)/n) < sqrt(2), so less
+than half of 2 sqrt(2) L is needed. No factor below sqrt(2) is enough for all n and eps: needed/L tends to
+sqrt(2(n-2)/n) as eps -> 0, and that to sqrt(2) as n grows.
 
 Here n = {n}, eps = {eps:g}: the budget is {2 * math.sqrt(2) * math.log(n / eps):.6g}, the shortest query has norm
 {exact}."""
@@ -215,8 +240,10 @@ CLAIM = Claim(
         ),
         Reading(
             name="half the budget",
-            statement="Already sqrt(2) ln(n/eps) is enough: the stated budget is at least twice what is needed.",
+            statement="Already sqrt(2) ln(n/eps) is enough (0 < eps <= n): the stated budget, 2 sqrt(2) ln(n/eps), is "
+            "at least twice what is needed.",
             check=half_is_enough,
+            ignores=("factor",),
         ),
         Reading(
             name="every eps",

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.adversary import attack
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
@@ -23,72 +22,76 @@ EXACT = (
 
 
 def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
-    def others_over_eps(gap: float, eps: float) -> float:
-        """The others' total over eps when all are exactly the threshold, times a further gap, behind."""
-        return (n - 1) * math.exp(-(math.log((n - 1) / eps) + shift) - math.log(gap)) / eps
-
-    worst = attack(others_over_eps, {"gap": (1.0, 10.0), "eps": (1e-6, 0.999)}, whole=())
-    if worst.value > 1 + 1e-9:
+    if shift < 0:
+        with balls.precise(balls.TINY):
+            # n - 1 scores exactly the threshold behind, which is ln((n-1)/eps) + shift
+            total = balls.ball(eps) * (-balls.ball(shift)).exp()
+        weight, aim = told_apart(1 / (1 + eps * math.exp(-shift)), 1 / (1 + eps))
         return refuted(
-            f"All others {shift:+g} from the threshold behind: their total is {worst.value:.6g} eps.",
-            counterexample=f"n = 2, eps = {eps:g}, margin {math.log(1 / eps) + shift:.6g}: weight "
-            f"{1 / (1 + eps * math.exp(-shift)):.6g} < {1 / (1 + eps):.6g}",
+            f"All others at the threshold: their total is e^{numeral(-shift)} eps, more than eps.",
+            witness=Witness(total, ">", balls.ball(eps)),
+            counterexample=f"n = {n}, eps = {numeral(eps)}, all others ln((n-1)/eps) - {numeral(-shift)} behind: "
+            f"weight {weight} < {aim}",
             region="for margins of at least ln((n-1)/eps)",
             correction="A margin of ln((n-1)/eps) is enough: the others' total is at most (n-1) e^-margin = eps.",
         )
+    margin = math.log((n - 1) / eps)
+    more = f", and so is any larger one, such as this plus {numeral(shift)}" if shift else ""
     return holds(
-        f"proof; an adversary's {worst.tries:,} attempts agree",
-        f"A margin of ln((n-1)/eps) = {math.log((n - 1) / eps):.6g} is enough, whatever the scores.",
-        tightness=f"attained: n - 1 equal scores exactly that far behind leave alpha_j = 1/(1+eps) (worst found: "
-        f"{worst.value:.9g} of eps)",
-        margin=math.log((n - 1) / eps),
+        "proof",
+        f"A margin of ln((n-1)/eps) = {margin:.6g} is enough, whatever the scores{more}.",
+        tightness="" if shift else "attained: n - 1 equal scores exactly that far behind leave alpha_j = 1/(1+eps)",
+        margin=margin,
     )
 
 
 def necessary(*, n: int, eps: float, shift: float) -> Verdict:
-    margin = math.log(1 / eps) + shift
-    with balls.precise():
-        # The best case for j: one key at the margin, the others so far behind that only the first counts.
-        total = balls.rest(0, [(1, -balls.ball(margin) * (1 - balls.ball(2) ** -40)), (n - 2, -10000)])
-        copied = bool(total <= balls.ball(eps))
-    if copied:
+    least = math.log(1 / eps)
+    if shift > 0:
+        with balls.precise(balls.TINY):
+            # Half of the shift below the threshold, and the others so far behind that only the runner-up counts.
+            total = balls.ball(eps) * (-balls.ball(shift) / 2).exp() + (n - 2) * balls.ball(-10000).exp()
         return refuted(
-            f"A margin just below {margin:.6g} was enough.",
-            counterexample=f"n = {n}: one other score {margin:.9g} behind, the rest 10,000 behind",
+            "A margin below the threshold was enough.",
+            witness=Witness(total, "<=", balls.ball(eps)),
+            counterexample=f"n = {n}, eps = {numeral(eps)}: one other score ln(1/eps) + {numeral(shift)}/2 behind"
+            + (", the rest 10,000 behind" if n > 2 else ""),
             region="for thresholds up to ln(1/eps)",
             correction="A margin of ln(1/eps) is necessary: the runner-up alone takes e^-margin <= eps.",
         )
-    if shift > 0:
-        return not_refuted(1, "The best case for j fails just below the threshold.")
     more = "and enough" if n == 2 else "approached, not attained: the other n - 2 always take something"
+    lower = f", and so is any smaller one, such as this less {numeral(-shift)}" if shift else ""
     return holds(
-        "proof; an enclosure of the best case agrees",
-        f"A margin of ln(1/eps) = {math.log(1 / eps):.6g} is necessary, whatever the scores.",
-        tightness=more,
-        margin=math.log(1 / eps),
+        "proof",
+        f"A margin of ln(1/eps) = {least:.6g} is necessary, whatever the scores{lower}.",
+        tightness="" if shift else more,
+        margin=least,
     )
 
 
 def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
     low, high = math.log(1 / eps), math.log((n - 1) / eps)
     if n == 2:
-        return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.")
-    margin = (low + high) / 2
-    with balls.precise():
-        crowded = balls.rest(0, [(n - 1, -balls.ball(margin))]) > balls.ball(eps)
-        alone = balls.rest(0, [(1, -balls.ball(margin)), (n - 2, -10000)]) < balls.ball(eps)
-    if not (crowded and alone):
-        return not_refuted(2, "The two score vectors did not separate.")
+        return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.", region="for n = 2 only")
     three = (math.log(1 / eps) + math.log(2 / eps)) / 2
     return refuted(
         f"Between {low:.6g} and {high:.6g} the margin does not decide (both sides proved by enclosures).",
-        counterexample=f"n = 3, eps = {eps:g}, margin {three:.4g}: scores (0, -{three:.4g}, -{three:.4g}) do not copy, "
-        f"(0, -{three:.4g}, -10000) do",
+        witness=(*_undecided(n, eps, (low + high) / 2), *_undecided(3, eps, three)),
+        counterexample=f"n = 3, eps = {numeral(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
+        "-10000) do",
         region="for n = 2 only",
         correction=EXACT,
         low=low,
         high=high,
     )
+
+
+def _undecided(n: int, eps: float, margin: float) -> tuple[Witness, Witness]:
+    """At one margin: all others exactly that far behind do not copy, one of them and the rest far behind do."""
+    with balls.precise():
+        crowded = balls.rest(0, [(n - 1, -balls.ball(margin))])
+        alone = balls.rest(0, [(1, -balls.ball(margin)), (n - 2, -10000)])
+        return Witness(crowded, ">", balls.ball(eps)), Witness(alone, "<", balls.ball(eps))
 
 
 def prove(*, n: int, eps: float, shift: float) -> str:
@@ -190,18 +193,19 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="enough",
-            statement="s_j >= s_i + ln((n-1)/eps) for every i != j implies alpha_j >= 1/(1+eps).",
+            statement="s_j >= s_i + ln((n-1)/eps) + shift for every i != j implies alpha_j >= 1/(1+eps), shift = 0.",
             check=sufficient,
         ),
         Reading(
             name="necessary",
-            statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) for every i != j.",
+            statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) + shift for every i != j, shift = 0.",
             check=necessary,
         ),
         Reading(
             name="one threshold",
             statement="One number m(n, eps) decides: alpha_j >= 1/(1+eps) exactly when the margin is at least m.",
             check=one_threshold,
+            ignores=("shift",),
         ),
     ),
     prove=prove,

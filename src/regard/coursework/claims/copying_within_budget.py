@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, worst
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
@@ -43,6 +44,7 @@ def ring(n: int) -> Float:
 
 def attacked(n: int, eps: float) -> Attack:
     """The worst keys that the adversary finds from random starts, with at most 5 keys in 3 dimensions."""
+    # a handful of keys shows the worst case already, and the solver answers them at once
     few = min(n, 5)
     starts = [np.random.default_rng(seed).standard_normal((few, 3)) for seed in range(3)]
     attacks = [worst_keys_for_copying(start, eps, allowed, steps=60, pace=1.0) for start in starts]
@@ -55,31 +57,22 @@ def _needed(n: int, eps: float) -> float:
 
 
 def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
-    budget = factor * math.log(n / eps)
-    if n > 2 and _needed(n, eps) > budget * (1 + 1e-12):
-        return _broken(n, eps, factor)
-    if n == 1:
-        return holds("proof", "One key always gets all the attention; q = 0 is enough.")
-    # a handful of keys shows the worst case already, and the solver answers them at once
-    few, hit = min(n, 5), attacked(n, eps)
-    hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
-    if hardest.value > 1 + 1e-12:
-        return _broken(int(hardest.at["n"]), hardest.at["eps"], factor)
-    if hit.value > factor * math.log(few / eps) * (1 + 1e-9):
-        return _broken(few, eps, factor)
-    tight = _tight(n, eps, factor, hit, hardest)
     if factor < 2:
-        return not_refuted(hit.tries, "The adversary found nothing at this n and eps.", tightness=tight)
+        return _too_small(n, eps, factor)
+    if n == 1:
+        return holds("proof", "For every n; here one key always gets all the attention, and q = 0 is enough.")
+    budget = factor * math.log(n / eps)
     with balls.precise():
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
         if not total < balls.ball(eps):
-            return not_refuted(hit.tries, "The enclosure of the worst case did not confirm the proof.")
+            return not_refuted(1, "The enclosure of the worst case did not confirm the proof.")
+    hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
     return holds(
         "proof, and an enclosure of its worst case",
-        f"q = 2 ln(n/eps) k_0 has norm {budget:.6g}, and leaves the others at most (n-1) eps/n = "
+        f"q = 2 ln(n/eps) k_0 has norm {2 * math.log(n / eps):.6g}, and leaves the others at most (n-1) eps/n = "
         f"{eps * (n - 1) / n:.6g}.",
         region="for all n >= 1 and 0 < eps <= n, not only eps < 1; keys may repeat",
-        tightness=tight,
+        tightness=_tight(n, eps, factor, attacked(n, eps), hardest),
         budget=budget,
         needed=_needed(n, eps),
     )
@@ -105,21 +98,29 @@ def _tight(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) ->
     )
 
 
-def _broken(n: int, eps: float, factor: float) -> Verdict:
-    from regard import design
+def _excess(n: int, eps: Fraction, factor: float) -> Witness:
+    """What keys evenly around k_0 need, more than the budget: enclosed."""
+    with balls.precise():
+        return Witness(2 * balls.ball((n - 1) / eps).log(), ">", balls.ball(factor) * balls.ball(n / eps).log())
 
-    shown = min(n, 60)
-    answer = design.copy(ring(shown), 0, eps=eps)
-    low, small = 2, n  # 2 ln((m-1)/eps) - factor ln(m/eps) grows with m, for factors up to 2
-    while small - low > 1:
-        middle = (low + small) // 2
-        over = _needed(middle, eps) > factor * math.log(middle / eps)
-        low, small = (low, middle) if over else (middle, small)
+
+def _too_small(n: int, eps: float, factor: float) -> Verdict:
+    """Below 2 some n and eps need more: these, or so many keys that ln((n-1)/eps) is nearly ln(n/eps)."""
+    at, small = n, Fraction(eps)
+    if not (n > 2 and _excess(n, small, factor).confirmed):
+        at, small = max(3, math.ceil(4 / (2 - Fraction(factor)))), min(Fraction(eps), Fraction(1, 2))
+        while not _excess(at, small, factor).confirmed:
+            small *= small  # the ratio of the two rises to 2 as eps falls
+    low = 2  # 2 ln((m-1)/eps) - factor ln(m/eps) grows with m, for factors up to 2
+    while at - low > 1:
+        middle = (low + at) // 2
+        low, at = (low, middle) if _excess(middle, small, factor).confirmed else (middle, at)
+    needs, has = told_apart(2 * (math.log(at - 1) - math.log(small)), factor * (math.log(at) - math.log(small)))
     return refuted(
-        f"{shown} keys evenly around k_0 need a query of norm {answer.lower_bound or 0:.6g}; "
-        f"the budget is {factor * math.log(shown / eps):.6g}.",
-        counterexample=f"n = {small}, eps = {eps:g}: keys at distance 1 evenly around k_0 need 2 ln((n-1)/eps) = "
-        f"{_needed(small, eps):.6g} > {factor * math.log(small / eps):.6g}",
+        f"{at} keys need a query of norm {needs}; the budget is {has}.",
+        witness=_excess(at, small, factor),
+        counterexample=f"n = {at}, eps = {numeral(float(small))}: keys at distance 1 evenly around k_0 (in three "
+        f"dimensions) need 2 ln((n-1)/eps) = {needs} > {has}",
         region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
         correction="2 ln((n-1)/eps) is enough, and for n >= 3 no smaller bound is: see the proof.",
     )
@@ -128,8 +129,8 @@ def _broken(n: int, eps: float, factor: float) -> Verdict:
 def prove(*, n: int, eps: float, factor: float) -> str:
     L = math.log(n / eps)
     return f"""\
-Write L = ln(n/eps) > 0 and take q = 2 L k_0 (k_0 is the statement's key 1). Its norm is 2 L, as k_0 is a unit
-vector.
+Write L = ln(n/eps) > 0 and take q = 2 L k_0 (k_0 is the statement's key 1). Its norm is 2 L, as k_0 is a unit vector.
+(n = 1: the only key has the weight 1 for every q.)
 
 For unit keys k_0.k_0 - k_i.k_0 = ||k_i - k_0||^2 / 2 >= 1/2, so every score s_i is at least 2 L / 2 = L below s_0.
 
@@ -137,9 +138,16 @@ The others together have sum of e^(s_i - s_0) <= (n-1) e^-L = (n-1) eps/n < eps,
 
 The same with L' = ln((n-1)/eps) gives <= eps exactly: norm 2 ln((n-1)/eps) is enough (n >= 2).
 
-No less will do for n >= 3: put the others at distance exactly 1 evenly around k_0, so that their mean is k_0/2. For
-any q, sum e^(s_i - s_0) >= (n-1) e^m by convexity, m = -q.k_0/2 the mean of the s_i - s_0, and that is at most eps
-only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps).
+No less will do for n >= 3, in three dimensions or more. Let the others be k_0/2 + (sqrt(3)/2) w_i with n - 1 unit
+vectors w_i that are orthogonal to k_0 and add up to 0: evenly around a circle. They are unit keys at distance exactly
+1 from k_0, and their mean is k_0/2. For any q, sum e^(s_i - s_0) >= (n-1) e^m by convexity, m = -q.k_0/2 the mean of
+the s_i - s_0, and that is at most eps only if q.k_0 >= 2 ln((n-1)/eps), so ||q|| >= 2 ln((n-1)/eps). In the plane
+only two w are orthogonal to k_0, w and -w: half of the others at each place do the same if n is odd, as keys may
+repeat.
+
+n = 2: the mean of the others is the other key, at distance r >= 1 from k_0, and the shortest query has the norm
+ln(1/eps)/r, at most ln(1/eps). No factor below 2 is enough for all n and eps: 2 ln((n-1)/eps) / ln(n/eps) -> 2 as eps
+-> 0.
 
 Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_needed(n, eps):.6g}."""
 

@@ -13,7 +13,7 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.queries import orthonormal
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.errors import InputError
 from regard.pictures import BLUE, GREY, ORANGE, axes
 
@@ -45,9 +45,12 @@ def orthogonal_spans(*, d: int, m: int) -> Verdict:
         Q = rational_orthogonal(d, rng)
         A, B = columns(Q, range(m)), columns(Q, rest)
         x, y = (flint.fmpq_mat(k, 1, rng.integers(-9, 10, k).tolist()) for k in (m, d - m))
-        if recovering(A) * (A * x + B * y) != A * x:
+        came, right = recovering(A) * (A * x + B * y), A * x
+        if came != right:
+            i = next(i for i in range(d) if came[i, 0] != right[i, 0])
             return refuted(
                 "M (v_a + v_b) is not v_a, in exact fractions.",
+                witness=Witness(came[i, 0], "!=", right[i, 0]),
                 counterexample=f"A = {A}, B = {B}, v_a = {A * x}, v_b = {B * y}",
                 region="not known",
                 correction="M = A A^T.",
@@ -68,6 +71,10 @@ def any_spans(*, d: int, m: int) -> Verdict:
     matrix = None if extraction.matrix is None else extraction.matrix.tolist()
     return refuted(
         "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
+        witness=(
+            *(Witness(a + b, "==", c) for a, b, c in zip((1, 0), (1, 1), (2, 1), strict=True)),  # one sum of two kinds
+            Witness(1, "!=", 0),  # of which M must give (1, 0) and (0, 0)
+        ),
         counterexample="d = 2, A = (1, 0): for B = (1, 1) it must be M (2, 1) = (1, 0), as (2, 1) = (1, 0) + (1, 1); "
         "for B = (2, 1) it must be M (2, 1) = 0. One M made of A alone cannot do both",
         region="exactly where A^T B = 0, for M = A A^T",
@@ -175,6 +182,7 @@ CLAIM = Claim(
             name="any spans",
             statement="The same for spans that are not orthogonal, still with a matrix built from A alone.",
             check=any_spans,
+            ignores=("d", "m"),
         ),
     ),
     prove=prove,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,33 +11,28 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 TRIALS = 20
 
 
 def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
-    from regard.lowrank import attaining, spectrum
-
-    if k > min(rows, columns):
-        return holds("proof", "A itself has rank at most k - 1: the error is 0.")
-    rng, worst = np.random.default_rng(0), 0.0
-    tried = [rng.standard_normal((rows, columns)) for _ in range(TRIALS)] + [attaining(k, (rows, columns))]
-    for matrix in tried:
-        # Eckart, Young and Mirsky: no matrix of rank k-1 comes nearer than sigma_k, so this is the least error.
-        worst = max(worst, float(spectrum(matrix).lower[k - 1]) * np.sqrt(k) / float(np.linalg.norm(matrix)))
-    if worst > factor * (1 + 1e-9):
+    if factor < 1:
         return refuted(
-            f"The best error is sigma_k, {worst:.9g} ||A||_F/sqrt(k).",
-            counterexample=f"A the {k} x {k} identity: every B of rank {k - 1} has error 1 or more, and "
-            "||A||_F/sqrt(k) = 1",
+            f"The best error for the {k} x {k} identity is sigma_k = 1, and {numeral(factor)} times ||A||_F/sqrt(k) is "
+            "less.",
+            witness=Witness(1, ">", Fraction(factor)),
+            counterexample=f"A the {k} x {k} identity: every B of rank at most {k - 1} has error 1 or more, and "
+            f"||A||_F/sqrt(k) = 1, of which {numeral(factor)} is less",
             region="for factors of 1 and more",
             correction="The least error is sigma_k, and sigma_k <= ||A||_F/sqrt(k).",
         )
-    # the proof is for the factor 1; below it, all that can be said is that no matrix tried was worse
-    if factor < 1:
-        return not_refuted(TRIALS + 1, f"The worst was {worst:.6g}.")
+    if k > min(rows, columns):
+        return holds("proof", f"For every matrix; here A itself has rank at most {k - 1}: the error is 0.")
+    worst = _worst(rows, columns, k)
+    if worst > 1 + 1e-9:
+        return not_refuted(TRIALS + 1, f"The proof and an enclosed spectrum differ: {worst:.9g} of the bound.")
     return holds(
         "proof; enclosed spectra agree",
         f"Truncating A to its first k-1 = {k - 1} singular values leaves sigma_k <= ||A||_F/sqrt(k).",
@@ -47,14 +43,23 @@ def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     )
 
 
+def _worst(rows: int, columns: int, k: int) -> float:
+    """The largest sigma_k sqrt(k)/||A||_F, of random matrices and of the one that attains it."""
+    from regard.lowrank import attaining, spectrum
+
+    rng = np.random.default_rng(0)
+    tried = [rng.standard_normal((rows, columns)) for _ in range(TRIALS)] + [attaining(k, (rows, columns))]
+    # Eckart, Young and Mirsky: no matrix of rank k-1 comes nearer than sigma_k, so this is the least error.
+    return max(float(spectrum(matrix).lower[k - 1] * np.sqrt(k) / np.linalg.norm(matrix)) for matrix in tried)
+
+
 def rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
-    if k == 1:
-        return holds("proof", "B = 0 has rank exactly 0, and ||A|| <= ||A||_F.")
     return refuted(
         "Near A = 0 there is no room: the error must be 0, so B = A, of rank 0.",
-        counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2)",
-        region="for A != 0 with min(rows, columns) >= k-1: a truncation of lower rank can be perturbed up to rank k-1, "
-        "and ||A||_F/sqrt(k) > 0 leaves room for it",
+        witness=Witness(1, "!=", 0),  # the rank that B must have, and the rank of the only B with error 0
+        counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2), whatever the factor",
+        region="for factors of 1 and more, and k = 1 (B = 0) or A != 0 with min(rows, columns) >= k-1: a truncation of "
+        "lower rank can be perturbed up to rank k-1, and ||A||_F/sqrt(k) > 0 leaves room for it",
         correction="rank at most k-1.",
     )
 
@@ -64,13 +69,17 @@ def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
     sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.linalg.norm(matrix))
     own = f"{sigma[k - 1]:.6g}" if k <= len(sigma) else "0"
     return f"""\
-A = sum of sigma_i u_i v_i^T. Let B be the sum of the first k-1 terms, of rank at most k-1. A - B = sum over i >= k
-of sigma_i u_i v_i^T has the largest singular value sigma_k, so ||A - B|| = sigma_k, and sigma_k <= ||A||_F/sqrt(k)
-by singular-tail.
+If k > min(rows, columns), A itself has rank at most k-1: B = A has the error 0. So let k <= min(rows, columns), and
+write A = sum of sigma_i u_i v_i^T over i = 1, ..., min(rows, columns), with orthonormal u_i, orthonormal v_i and
+falling sigma_i >= 0.
 
-No B does better: the kernel of B has dimension at least (columns) - (k-1), so it meets the span of v_1 ... v_k in a
-unit vector x, and ||(A - B) x|| = ||A x|| >= sigma_k. So the bound is attained exactly where sigma_k =
-||A||_F/sqrt(k): k equal singular values and no others.
+Let B be the sum of the first k-1 terms, of rank at most k-1. A - B = sum over i >= k of sigma_i u_i v_i^T has the
+largest singular value sigma_k, so ||A - B|| = sigma_k, and sigma_k <= ||A||_F/sqrt(k) by singular-tail.
+
+No B of rank at most k-1 does better: its kernel has dimension at least (columns) - (k-1), and the span of v_1, ...,
+v_k has dimension k, together more than (columns), so they share a unit vector x = sum of x_i v_i. Then ||(A - B)
+x||^2 = ||A x||^2 = sum over i <= k of sigma_i^2 x_i^2 >= sigma_k^2. So the bound is attained exactly where sigma_k =
+||A||_F/sqrt(k): by A = 0, and by k equal singular values and no others.
 
 Here a random {rows} x {columns} matrix (seed 0), k = {k}: the error is {own}, the bound {norm / np.sqrt(k):.6g}."""
 
@@ -158,13 +167,15 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="rank at most k-1",
-            statement="For every matrix and every k >= 1 there is such a B of rank at most k-1.",
+            statement="For every matrix and every k >= 1 some B of rank at most k-1 has an error of at most `factor` "
+            "(1) times ||A||_F/sqrt(k).",
             check=within,
         ),
         Reading(
             name="rank exactly k-1",
             statement="For every matrix and every k >= 1 there is such a B of rank exactly k-1.",
             check=rank_exactly,
+            ignores=("rows", "columns", "k", "factor"),
         ),
     ),
     prove=prove,

@@ -13,9 +13,10 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
+MOST = 64  # keys that attend is tried on: what underflows there does so among more
 EXCEPT_TWO = (
     "For n >= 3 keys and affinely independent values the softmax never averages exactly, whatever the keys and the "
     "query; for n = 2 it does exactly when q is orthogonal to k_a - k_b (q = 0, for one)."
@@ -27,6 +28,7 @@ def independent_values(*, n: int) -> Verdict:
         weights = attend([0.0, 0.0], np.eye(2), np.eye(2)).weights.tolist()
         return refuted(
             "With two keys there is nobody else to take a share.",
+            witness=tuple(Witness(Fraction(weight), "==", Fraction(1, 2)) for weight in weights),
             counterexample=f"n = 2, q = 0: both scores are 0, the weights are {weights}, exactly, also over the reals",
             region="for n >= 3 and affinely independent values",
             correction=EXCEPT_TWO + " Proof: alpha_a = alpha_b exactly when s_a = s_b.",
@@ -42,10 +44,9 @@ def independent_values(*, n: int) -> Verdict:
 def any_values(*, n: int) -> Verdict:
     values = [Fraction(-1), Fraction(1)] + [Fraction(0)] * (min(n, 50) - 2)
     output, middle = sum(values) / len(values), (values[0] + values[1]) / 2  # q = 0: every weight is 1/n
-    if output != middle:
-        return holds("exact arithmetic", "The others' values moved the average.")
     return refuted(
         "The others' values may themselves average to (v_a + v_b)/2.",
+        witness=Witness(output, "==", middle),
         counterexample="n = 3, values -1, 1 and 0, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
         region="exactly where (v_a+v_b)/2 is no combination of all values with all weights positive, or no query "
         "reaches such weights",
@@ -55,7 +56,7 @@ def any_values(*, n: int) -> Verdict:
 
 def first_exact_scale(n: int) -> int:
     """The least whole T for which attend gives exactly (1/2, 1/2, 0, ...) for T (k_a + k_b), n orthonormal keys."""
-    few = min(n, 64)
+    few = min(n, MOST)
     keys = np.eye(few)
     target = np.zeros(few)
     target[:2] = 0.5
@@ -71,20 +72,22 @@ def first_exact_scale(n: int) -> int:
 def in_float64(*, n: int) -> Verdict:
     if n == 2:
         return independent_values(n=2)
-    T = first_exact_scale(n)
-    if T > 2000:
-        return not_refuted(2000, "No T up to 2,000 gave the exact average.")
+    T, few = first_exact_scale(n), min(n, MOST)
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 5))
     middle = (values[0] + values[1]) / 2
     rounded = next(
         (t for t in range(1, 800) if np.array_equal(attend([t, t, 0.0], np.eye(3), values).output, middle)), T
     )
+    computed = attend([T, T, *[0.0] * (few - 2)], np.eye(few), np.eye(few)).output.tolist()
     return refuted(
         "The other weights underflow to 0.",
-        counterexample=f"n = {n}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
+        witness=tuple(
+            Witness(Fraction(x), "==", Fraction(1, 2) if i < 2 else Fraction(0)) for i, x in enumerate(computed)
+        ),
+        counterexample=f"n = {few}, orthonormal keys and values, q = {T} (k_a + k_b): the computed output is exactly "
         f"(1/2, 1/2, 0, ...); with three random dense values already q = {rounded} (k_a + k_b)",
-        region=f"in float64 for orthonormal values and T <= {T - 1}",
+        region=f"in float64 for orthonormal values and whole T <= {T - 1}",
         correction="In float64 the average is exact once (n-2) e^-T rounds away: beyond T of about 37 + ln(n-2) where "
         f"the values' entries are of like size (e^-37 < 2^-53), and certainly from T = {T} on. Over the reals: never "
         "for n >= 3 and affinely independent values.",

@@ -11,9 +11,9 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
+from regard.coursework.question import Instance, Question, Ruling, Size, near, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
@@ -24,62 +24,64 @@ CORRECTION = (
 )
 
 
-def _ignored(n: int, eps: float, delta: float) -> bool:
-    """Exactly, in fractions: 1/(1 + sqrt(n/eps)) <= delta, that is n/eps >= ((1-delta)/delta)^2."""
-    return n / Fraction(eps) >= ((1 - Fraction(delta)) / Fraction(delta)) ** 2
+def _needed(delta: float) -> Fraction:
+    """((1-delta)/delta)^2, exactly: 1/(1 + sqrt(n/eps)) <= delta where n/eps is at least this."""
+    return ((1 - Fraction(delta)) / Fraction(delta)) ** 2
 
 
 def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
     loser = 1 / (1 + math.sqrt(n / eps))
-    if not _ignored(n, eps, delta):
+    if n / Fraction(eps) < _needed(delta):
+        kept, most = told_apart(loser, delta, digits=4)
         return refuted(
-            f"The loser keeps {loser:.4g} of what the two have.",
-            counterexample=f"n = {n}, eps = {eps:g}: {loser:.4g} > {delta:g}",
+            f"The loser keeps {kept} of what the two have.",
+            witness=Witness(n / Fraction(eps), "<", _needed(delta)),
+            counterexample=f"n = {n}, eps = {numeral(eps)}: {kept} > {most}",
             region=WHERE,
             correction=CORRECTION,
         )
     return holds(
         "exact arithmetic",
-        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {delta:g}.",
+        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {numeral(delta)}.",
         region=WHERE,
         loser=loser,
     )
 
 
 def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
-    if delta >= math.sqrt(2) - 1:
-        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {delta:g}.")
-    least = 2 / ((1 - delta) / delta) ** 2  # with two keys every eps between this and 1 fails
-    edge = 0.999 if least < 0.999 else (1 + least) / 2
-    loser = 1 / (1 + math.sqrt(2 / edge))
-    # enough digits to see that it is more
-    kept = f"{loser:.4g}" if loser - delta > 1e-3 else f"{loser:.9g}"
+    least = 2 / _needed(delta)  # with two keys every eps between this and 1 fails
+    if least >= 1:
+        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {numeral(delta)}.")
+    gap = float(1 - least)
+    # a decimal number between the two; 1 - ... where it would have many nines
+    edge = "0.999" if gap > 0.002 else f"{1 - gap / 2:.6g}" if gap > 1e-5 else f"1 - {gap / 2:.3g}"
+    at = sum(Fraction(part) for part in edge.replace("- ", "-").split())
+    kept, most = told_apart(1 / (1 + math.sqrt(2 / at)), delta, digits=4)
     return refuted(
         "It depends on n/eps, which is only known to be above 2.",
-        counterexample=f"n = 2, eps = {edge:.6g}: the loser keeps {kept}, more than {delta:g}",
-        region=f"{WHERE}; for delta = {delta:g} that is n/eps >= {((1 - delta) / delta) ** 2:.6g}",
+        witness=(Witness(2 / at, "<", _needed(delta)), Witness(at, "<", 1)),
+        counterexample=f"n = 2, eps = {edge}: the loser keeps {kept}, more than {most}",
+        region=f"{WHERE}; for delta = {numeral(delta)} that is n/eps >= {float(_needed(delta)):.6g}",
         correction=CORRECTION,
     )
 
 
 def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
-    with balls.precise():
-        L = (balls.ball(n) / balls.ball(eps)).log()
-        agree = True
-        for c, sign in ((0.5, -1), (1.5, 1)):
-            others = [(n - 2, 0)]
-            first = 1 / (1 + balls.rest(balls.ball(c) * L, [(1, L), *others]))
-            second = 1 / (1 + balls.rest(L, [(1, balls.ball(c) * L), *others]))
-            stated = (balls.ball(n) / balls.ball(eps)) ** (sign * balls.ball(power))
-            # enclosures can refute an equation by lying apart; that they meet only agrees with the proof
-            agree &= bool((first / second).overlaps(stated))
-    if not agree:
-        return refuted(
-            "The enclosures of the two sides do not meet.",
-            counterexample=f"n = {n}, eps = {eps:g}",
-            region="for the power 1/2",
-            correction="alpha_1/alpha_2 = (n/eps)^(c-1).",
-        )
+    for c, sign in ((0.5, -1), (1.5, 1)):
+        with balls.precise():
+            L = (balls.ball(n) / balls.ball(eps)).log()
+            first = 1 / (1 + balls.rest(balls.ball(c) * L, [(1, L), (n - 2, 0)]))
+            second = 1 / (1 + balls.rest(L, [(1, balls.ball(c) * L), (n - 2, 0)]))
+            ratio, stated = first / second, (balls.ball(n) / balls.ball(eps)) ** (sign * balls.ball(power))
+        # enclosures can refute an equation by lying apart; that they meet only agrees with the proof
+        if not ratio.overlaps(stated):
+            return refuted(
+                "The enclosures of the two sides do not meet.",
+                witness=Witness(ratio, "!=", stated),
+                counterexample=f"n = {n}, eps = {numeral(eps)}, c = {c:g}",
+                region="for the power 1/2",
+                correction="alpha_1/alpha_2 = (n/eps)^(c-1).",
+            )
     return holds(
         "proof; enclosures agree",
         f"alpha_1/alpha_2 = (n/eps)^(c-1): {(n / eps) ** -0.5:.6g} for c = 1/2 and {(n / eps) ** 0.5:.6g} for c = 3/2.",
@@ -172,11 +174,13 @@ CLAIM = Claim(
             name="for every n and eps",
             statement="The same for all n >= 2 and 0 < eps < 1.",
             check=picks_one_always,
+            ignores=("n", "eps"),
         ),
         Reading(
             name="the ratio",
             statement="alpha_1/alpha_2 is (n/eps)^(1/2) for c = 3/2 and (n/eps)^(-1/2) for c = 1/2.",
             check=the_ratio,
+            ignores=("delta",),
         ),
     ),
     prove=prove,

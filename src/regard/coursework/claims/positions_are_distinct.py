@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Instance, Question, Ruling, sized, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Status, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Status, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
@@ -22,7 +23,7 @@ def at_every_length(*, dim: int, length: int) -> Verdict:
 
     answer = positions(dim=dim, length=length)
     if not answer.answer or answer.distance is None or not answer.distance[0] > 0:
-        return refuted(str(answer), counterexample=f"dim {dim}", region="not known", correction="none")
+        return not_refuted(1, f"The proof and the computed distances differ: {answer}")
     pair = answer.nearest or (0, 1)
     return holds(
         "proof; the nearest two enclosed",
@@ -42,6 +43,7 @@ def needs_a_condition(*, dim: int, length: int) -> Verdict:
     return refuted(
         "The slowest pair alone repeats only after 2 pi 10000 positions or so, but the fastest pair alone already "
         "never repeats exactly.",
+        witness=Witness(Fraction(decided.numbers["distance"]), ">", 0),  # a proved lower bound of all distances
         counterexample="dim = 2, where the only pair repeats nearly every 6.28 positions, and no two positions are "
         f"equal; dim = {dim}, length {length:,}: {decided.because.partition('. ')[2]}",
         region="in number formats, where a condition on the length is needed (next reading)",
@@ -63,7 +65,8 @@ def under_a_condition(*, dim: int, length: int) -> Verdict:
 def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
     from regard.positions import Table, first_collision
 
-    pair = first_collision(Table(dim, format), length).pair
+    table = Table(dim, format)
+    pair = first_collision(table, length).pair
     if pair is None:
         return holds(
             "exact comparison of all rows, correctly rounded",
@@ -73,6 +76,9 @@ def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
     first, second = pair
     return refuted(
         f"Rounding to {format} makes near misses equal.",
+        witness=tuple(
+            Witness(Fraction(a), "==", Fraction(b)) for a, b in zip(*table.rows([first, second]).tolist(), strict=True)
+        ),
         counterexample=f"dim {dim}: positions {first} and {second} (counted from 0) are equal bit for bit, the first "
         "such pair",
         region=f"for lengths up to {second:,} at dim {dim}",

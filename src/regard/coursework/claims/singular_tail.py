@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 
@@ -29,33 +30,33 @@ def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
 
 
 def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
-    from regard.lowrank import attaining, statements
-
-    small = (min(rows, 12), min(columns, 12))
-    if k > min(rows, columns):
-        return holds("proof", f"sigma_{k} of a {rows} x {columns} matrix is 0.")
-    worst = 0.0
-    if k <= min(small):
-        climbed = climb(np.random.default_rng(0).standard_normal(small), k)
-        worst = float(statements(climbed).tail[k - 1]) ** 2
-    attained = float(statements(attaining(k, (rows, columns))).tail[k - 1]) ** 2
-    if max(worst, attained) > factor * (1 + 1e-9):
+    if factor < 1:
         return refuted(
-            f"k sigma_k^2/||A||_F^2 = {max(worst, attained):.9g} > {factor:g}.",
-            counterexample=f"k = {k}: the {k} x {k} identity has sigma_k^2 = 1 and ||A||_F^2/k = 1; k = 1: A = (1)",
+            f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {numeral(factor)} times that is less.",
+            witness=Witness(1, ">", Fraction(factor)),
+            counterexample=f"A the {k} x {k} identity: sigma_{k}^2 = 1 and ||A||_F^2/{k} = 1, more than "
+            f"{numeral(factor)}",
             region="for factors of 1 and more",
             correction="sigma_k^2 <= ||A||_F^2/k: see the proof.",
         )
-    if factor < 1:
-        return not_refuted(300, "The climb did not pass it.")
     return holds(
-        "proof; an adversary's climb agrees",
+        "proof",
         f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
         region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
-        tightness="attained exactly by matrices with k equal singular values and no others "
-        f"(ratio found: {attained:.9g}); the climb from a random matrix reached {worst:.6g}",
-        worst=worst,
+        tightness="attained exactly by matrices with k equal singular values and no others"
+        + _climbed(rows, columns, k),
     )
+
+
+def _climbed(rows: int, columns: int, k: int) -> str:
+    """How near an adversary comes to equality, in words; nothing where sigma_k is 0."""
+    from regard.lowrank import statements
+
+    small = (min(rows, 12), min(columns, 12))
+    if k > min(small):
+        return ""
+    reached = float(statements(climb(np.random.default_rng(0).standard_normal(small), k)).tail[k - 1]) ** 2
+    return f"; an adversary's climb from a random {small[0]} x {small[1]} matrix reached {reached:.6g} of the bound"
 
 
 def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
@@ -142,7 +143,7 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="as stated",
-            statement="For every matrix and every k >= 1.",
+            statement="sigma_k^2 <= `factor` (1) times ||A||_F^2/k, for every matrix and every k >= 1.",
             check=at_most,
         ),
     ),

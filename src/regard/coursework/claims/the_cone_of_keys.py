@@ -10,8 +10,9 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
+from regard.coursework.question import told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls
 
@@ -24,29 +25,32 @@ def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
 def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
     along, across = _squares(d, iso, Fraction(1, 2))
     # else ratio^2 (d-1) a <= a, and a is already part of what lies along the mean
-    slim = ratio**2 * (d - 1) > 1
-    region = f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {1 / (2 * (ratio**2 * (d - 1) - 1)):.4g}" if slim else "for every a"
+    beyond = Fraction(ratio) ** 2 * (d - 1) - 1
+    region = f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {float(1 / (2 * beyond)):.4g}" if beyond > 0 else "for every a"
+    wide = math.sqrt(along) / math.sqrt(across)  # not of the quotient, which float64 may not hold
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
     if along < Fraction(ratio) ** 2 * across:
         return refuted(
             f"Standard deviations: {size}.",
-            counterexample=f"a = {iso:g}, d = {d}: the ratio is {math.sqrt(along / across):.4g} < {ratio:g}",
+            witness=Witness(along, "<", Fraction(ratio) ** 2 * across),
+            counterexample="a = {}, d = {}: the ratio is {} < {}".format(
+                numeral(iso), d, *told_apart(wide, ratio, digits=4)
+            ),
             region=region,
             correction="The noise is long where (d-1) a is small against 1/2 + a: a must vanish faster than 1/d.",
         )
     return holds(
         "exact arithmetic",
-        f"Standard deviations: {size}, a ratio of {math.sqrt(along / across):.4g}: same direction, other length.",
+        f"Standard deviations: {size}, a ratio of {wide:.4g}: same direction, other length.",
         region=f"{region} (d = {d})",
     )
 
 
 def round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
     along, across = _squares(d, iso, Fraction(0))
-    if along > across:
-        return holds("exact arithmetic", "The noise is longer along the mean than across it.")
     return refuted(
         "Isotropic noise is never longer along the mean than across it: a against (d-1) a.",
+        witness=Witness(along, "<=", across),
         counterexample=f"d = 2, any a: standard deviations sqrt(a) and sqrt(a), a round cloud; here, d = {d}: "
         f"{math.sqrt(along):.4g} along, {math.sqrt(across):.4g} across",
         region="nowhere for d >= 2 (in one dimension there is no across)",
@@ -61,7 +65,8 @@ def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
         chance = balls.below(p)
     return refuted(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
-        counterexample=f"a = {iso:g}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
+        witness=Witness(p, ">", 0),
+        counterexample=f"a = {numeral(iso)}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
         region=f"for {1 - chance:.2%} of the draws (92.135 %, Phi(sqrt 2), as a -> 0)",
         correction="The same line, other length: 7.865 % of the realisations point the other way as a -> 0, and more "
         "for larger a. Proof: k_a.mu_a ~ N(1, 1/2 + a).",
@@ -129,11 +134,13 @@ CLAIM = Claim(
             name="isotropic",
             statement="With noise a I, keys vary more along the mean than across it.",
             check=round_noise,
+            ignores=("ratio",),
         ),
         Reading(
             name="never backwards",
             statement="With a I + (1/2) mu mu^T every realisation points the way of the mean, as drawn.",
             check=never_backwards,
+            ignores=("d", "ratio"),
         ),
     ),
     prove=prove,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, mean_error, small_enough
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, enclosed_error, mean_error, small_enough
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
-ALMOST_ALWAYS = 0.99
-FAR_LESS = 5.0
+ALMOST_ALWAYS = Fraction(99, 100)
+FAR_LESS = 5
 LONG_ENOUGH = 2000.0  # T of the heads' own variances: beyond, integrals take minutes and say no more
 
 
@@ -34,14 +36,21 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
 
 def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     with balls.precise():
-        most = balls.above(balls.normal(1 / (balls.ball(spread) + 2 * balls.ball(iso)).sqrt()))
-        negative = balls.below(balls.normal(-1 / (balls.ball(spread) + balls.ball(iso)).sqrt()))
+        a, s, T = balls.ball(iso), balls.ball(spread), balls.ball(scale)
+        most = balls.normal(1 / (s + 2 * a).sqrt())
+        negative = balls.below(balls.normal(-1 / (s + a).sqrt()))
+        # alpha_a > 0.9 puts s_a ln 9 ahead of every other score, and ln(9(n-1)) ahead of their mean, by convexity
+        ahead_of_one = balls.normal((T - balls.ball(9).log()) / (T * (s + 2 * a).sqrt()))
+        ahead_of_all = balls.normal((T - balls.ball(9 * (n - 1)).log()) / (T * (s + a + a / (n - 1)).sqrt()))
+        here = min(ahead_of_one, ahead_of_all, key=balls.above)
     value, accuracy = _over(n, iso, scale, spread)
-    if most < ALMOST_ALWAYS:
+    if most < balls.ball(99) / 100:
+        proved = balls.above(most)
         return refuted(
-            f"P(alpha_a > 0.9) <= {most:.4%} at every scale T and for every n >= 2 (proved); here it is {value:.4%}.",
-            counterexample=f"n = 2, a = {iso:g}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - most:.4%} of the "
-            f"draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
+            f"P(alpha_a > 0.9) <= {proved:.4%} at every scale T and for every n >= 2 (proved); here it is {value:.4%}.",
+            witness=Witness(most, "<", ALMOST_ALWAYS),
+            counterexample=f"n = 2, a = {numeral(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
+            f"the draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
             region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
             "every "
             # 2.3263 = Phi^-1(0.99)
@@ -50,12 +59,13 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
             "92.135 % for spread 1/2. "
             "Proof: s_a = T k_a.mu_a, so its sign does not depend on T.",
             chance=value,
-            most=most,
+            most=proved,
         )
-    if value + accuracy < ALMOST_ALWAYS:
+    if here < balls.ball(99) / 100:
         return refuted(
-            f"P(alpha_a > 0.9) = {value:.4%} here.",
-            counterexample=f"n = {n}, a = {iso:g}, T = {scale:g}, spread = {spread:g}",
+            f"P(alpha_a > 0.9) is {value:.4%} here, and at most {balls.above(here):.4%} (proved).",
+            witness=Witness(here, "<", ALMOST_ALWAYS),
+            counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}, spread = {numeral(spread)}",
             region="for larger T or smaller a",
             correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
         )
@@ -71,10 +81,12 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
         stray = (1 - positive) * each ** (n - 1)
     low = max(value - accuracy - balls.above(stray), 0.0) / balls.above(positive)
     high = (value + accuracy) / balls.below(positive)
+    least, most = f"{low:.4%}", f"{min(high, 1):.4%}"
+    between = least if least == most else f"between {least} and {most}"
     return holds(
         "proof of the limit",
-        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is between {low:.4%} and {min(high, 1):.4%} here (a = {iso:g}, "
-        f"T = {scale:g}), and tends to 1 as a -> 0 and T -> infinity.",
+        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {between} here (by integration, a = {numeral(iso)}, "
+        f"T = {numeral(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
         region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
         "large T is",
         low=low,
@@ -83,33 +95,36 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
 
 
 def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    from regard import noise
-
-    model, rows = noise.gaussian_setting(n, spread=spread, iso=iso), []
-    for queries in (noise.one_head(n, scale), noise.two_heads(n, scale)):
-        moments = noise.weight_moments(noise.score_laws(model, queries))
-        rows.append((float(np.trace(moments.covariance)), moments.accuracy * n))
-    (one, one_off), (two, two_off) = rows
-    ratio = one / two if two else math.inf
-    text = f"Total variance of the output: one head {one:.6g}, two heads {two:.6g}, {ratio:.4g} times less."
-    if one + one_off < FAR_LESS * (two - two_off):
-        return refuted(
-            text,
-            counterexample=f"n = {n}, a = {iso:g}, T = {scale:g}: {ratio:.4g} times",
-            region="for larger T; as T -> infinity, a -> 0 the errors tend to 1/2 and to p/2 with p = "
-            "Phi(-1/sqrt(spread))",
-            correction="E||c - target||^2 of the two tends to 1/2 and to p/2: a factor of 1/p, 12.7 for spread 1/2.",
-        )
-    if one - one_off < FAR_LESS * (two + two_off):
-        return not_refuted(1, f"{text} Integrals cannot tell whether that is {FAR_LESS:g}.")
-    return holds(
-        f"integrals with error bound {max(one_off, two_off):.0e}",
+    try:
+        one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads, spread=spread)[1] for heads in (1, 2))
+    except CouldNotFindOut:
+        return not_refuted(1, "The scores spread too far for the integrals in balls.")
+    first, second = max(float(one.mid()), 0.0), max(float(two.mid()), 0.0)
+    ratio = f", {first / second:.4g} times less" if second else ""
+    text = f"Total variance of the output: one head {first:.6g}, two heads {second:.6g}{ratio}."
+    if FAR_LESS * two <= one:
+        return holds("integrals enclosed in balls", text, tightness=limits(n, spread), one=first, two=second)
+    return refuted(
         text,
-        tightness="as T -> infinity and a -> 0 the errors E||c - target||^2 tend to 1/2 and to p/2 with p = "
-        "Phi(-1/sqrt(spread)) (while sqrt(a) T -> infinity): a factor of 1/p, 12.7 for spread 1/2; the negative draws "
-        "are what remains",
-        one=one,
-        two=two,
+        witness=Witness(one, "<", FAR_LESS * two),
+        counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}, spread = {numeral(spread)}{ratio}",
+        region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {limits(n, spread)}",
+        correction="The ratio depends on n, a, T and spread; its limits are as above.",
+    )
+
+
+def limits(n: int, spread: float) -> str:
+    """What the ratios of the variances and of the errors tend to, in both orders of the limits."""
+    p = 0.5 * math.erfc(1 / math.sqrt(2 * spread))
+    apart, together = p * (2 - p - p / (n - 1)), p * (1 - p) * n / (n - 1)
+    if not p * p:  # so small that the ratios have no digits left
+        return "as a -> 0 and T -> infinity one head's variance tends to 1/2, and that of two heads to nearly 0"
+    return (
+        "as a -> 0 and T -> infinity one head's variance tends to 1/2, and with p = Phi(-1/sqrt(spread)) that of two "
+        f"heads to (1 - (1-p)^2 - p^2/(n-1))/4, {2 / apart:.3g} times less, where sqrt(a) T -> infinity, and to "
+        f"p(1-p) n/(4(n-1)), {2 / together:.3g} times less, where sqrt(a) T -> 0 (a vanishing for every T, as the sets "
+        f"have it); the errors E||c - target||^2 to p/2, {1 / p:.3g} times less, and to p n/(4(n-1)), "
+        f"{2 * (n - 1) / (n * p):.3g} times less. The negative draws are what remains"
     )
 
 
@@ -123,8 +138,8 @@ def head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         f"At a = {iso:g}, T = {T:g}, orthonormal values: Var c_1 = {first:.3g} over all draws and {kept:.3g} without "
         f"those with k_a.mu_a < 0; Var c_2 = {second:.3g} either way, since k_a.q_2 does not know the length of k_a.",
         region="without the draws with k_a.mu_a < 0, in the limit a -> 0, T -> infinity; with them Var c_2 -> 0 still, "
-        "but Var c_1 does not: it tends to 1 - (1-p)^2 - p^2/(n-1) with p = Phi(-1/sqrt(spread)) where the noise "
-        "separates the others' scores",
+        "but Var c_1 does not: with p = Phi(-1/sqrt(spread)) it tends to 1 - (1-p)^2 - p^2/(n-1) where sqrt(a) T -> "
+        "infinity, and to p(1-p) n/(n-1) where sqrt(a) T -> 0",
         first=first,
         first_kept=kept,
         second=second,
@@ -134,28 +149,37 @@ def head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
 def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
     p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
     return f"""\
-In head 1, q_1 = T mu_a: s_a = T x with x = k_a.mu_a ~ N(1, spread + a), and the others s_l ~ N(0, aT^2),
-independent.
+In head 1, q_1 = T mu_a: s_a = T x with x = k_a.mu_a ~ N(1, spread + a), and the others s_l ~ N(0, aT^2), independent.
+In head 2, q_2 = T mu_b: s_b ~ N(T, aT^2), the others, k_a among them, N(0, aT^2), independent of head 1. Limits are
+for fixed n and spread > 0, with p = P(x < 0) -> Phi(-1/sqrt(spread)) as a -> 0.
 
 Not almost always. alpha_a > 0.9 implies s_a > s_l for any one other key l, and s_a - s_l ~ N(T, T^2 (spread + 2a)).
 So P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a)), at every T: below 92.14 % for spread 1/2. T cancels: scaling q makes
 a negative score more negative, not positive.
 
-Without the negative draws. Fix d > 0. Given x > 0, P(x <= d) -> 0 as d -> 0. If x > d and every s_l <= dT/2, which
-has a probability of at least 1 - (n-1) Phi(-d/(2 sqrt a)) -> 1 as a -> 0, then 1 - alpha_a <= (n-1) e^(-dT/2) -> 0
-as T -> infinity. So alpha_a -> 1 in probability, given x > 0.
+Without the negative draws. Fix d > 0. If x > d and every s_l <= dT/2, which given x > 0 has a probability of at least
+1 - P(x <= d | x > 0) - (n-1) Phi(-d/(2 sqrt a)), then 1 - alpha_a <= (n-1) e^(-dT/2). As a -> 0 and T -> infinity the
+last term and the last bound vanish, and P(x <= d | x > 0) is as small as one likes with d. So alpha_a -> 1 in
+probability, given x > 0.
 
-Head 2 looks for mu_b, where k_b has noise a I only: it stays at v_b as in two-heads-average.
+Head 2 looks for mu_b, where k_b has noise a I only: its alpha_b -> 1 in probability, as in two-heads-average.
 
-Head by head. Given x > 0, alpha_a -> 1 in probability in head 1, and weights are bounded, so Var c_1 -> 0; likewise Var
-c_2 -> 0, over all draws. With the negative draws c_1 is v_a with probability 1 - p and one of the n - 1 other values
-with probability p, each as likely (if the noise separates their scores): Var c_1 = 1 - (1 - p)^2 - p^2/(n - 1).
+Head by head. Weights are bounded, so convergence in probability is convergence of all moments: given x > 0, Var c_1
+-> 0, and over all draws Var c_2 -> 0. With the negative draws Var c_1 does not vanish. Given x < 0, s_a falls behind
+the others (x < -d with nearly all of that probability, and then s_a < -dT while s_l > -dT/2), so alpha_a -> 0, and
+the others share the weight as softmax of n - 1 independent N(0, aT^2). Where sqrt(a) T -> infinity the largest of
+them takes it all, each as likely: Var c_1 -> 1 - (1-p)^2 - (n-1) (p/(n-1))^2 = 1 - (1-p)^2 - p^2/(n-1). Where sqrt(a)
+T -> 0 they share it evenly, c_1 is v_a or the mean w of the n - 1 other values, and Var c_1 -> p(1-p) ||v_a - w||^2 =
+p(1-p) n/(n-1). (In between, where sqrt(a) T stays bounded and away from 0, neither limit is reached.)
 
-The variance. In the limit one head is a fair coin between v_a and v_b, an error of 1/2. Two heads are at the average
-but for probability p = P(x < 0), when head 1 sits at some other value: ||c - target||^2 = 1/2 then, an error of p/2
-(if the noise still separates the others' scores).
+The variance of the mean. c_2 -> v_b, so Var (c_1 + c_2)/2 tends to Var c_1/4, with either of the two limits above.
+One head's variance tends to 1/2 (one-head-swings), whatever sqrt(a) T does.
 
-Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}."""
+The error, which is not the variance: the mean of c_1 is not v_a. One head's tends to 1/2. With two heads ||c -
+target||^2 -> ||c_1 - v_a||^2/4: 0 with probability 1 - p, and given x < 0 2/4 at one other value, so p/2, where
+sqrt(a) T -> infinity; ||w - v_a||^2/4 = n/(4(n-1)) at their mean, so p n/(4(n-1)), where sqrt(a) T -> 0.
+
+Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}. {limits(n, spread)[0].upper() + limits(n, spread)[1:]}."""
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
@@ -171,7 +195,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
     made.plot(grid, [_over(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
     most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
     made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {most:.1%}")
-    made.axhline(ALMOST_ALWAYS, color=ORANGE, ls=":", label='"almost always", 99 %')
+    made.axhline(float(ALMOST_ALWAYS), color=ORANGE, ls=":", label='"almost always", 99 %')
     made.minorticks_off()
     made.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
     made.legend(frameon=False, loc="lower right")

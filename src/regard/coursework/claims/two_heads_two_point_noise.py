@@ -12,9 +12,9 @@ from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
-from regard.coursework.question import Best, Instance, Question, Ruling, worst
+from regard.coursework.question import Best, Instance, Question, Ruling, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 
@@ -36,16 +36,16 @@ def largest_eps(n: int, delta: float) -> float:
 
 def smallest_failure(n: int, eps: float, delta: float) -> tuple[int, float]:
     """The least number of keys at which head 1 can fail with some eps < 1, and an eps that shows it."""
-    # 1 % above the largest eps that works, and still below 1: hence 0.98
+    # 1 % above the largest eps that works, in four digits, and still below 1: hence 0.98
     m = next((m for m in range(2, min(n, 10**4)) if largest_eps(m, delta) < 0.98), n)
-    return (m, 1.01 * largest_eps(m, delta)) if m < n else (n, eps)
+    return (m, float(f"{1.01 * largest_eps(m, delta):.4g}")) if m < n else (n, eps)
 
 
-def _nearly_all(n: int, eps: float, delta: float) -> bool:
-    """Exactly, in fractions: first_head(n, eps) >= 1 - delta."""
-    # (n-1) sqrt(eps/n) <= delta/(1-delta), both sides squared: no root, so no rounding
+def _missing(n: int, eps: float, delta: float) -> Witness:
+    """first_head(n, eps) < 1 - delta, exactly, in fractions."""
+    # (n-1) sqrt(eps/n) > delta/(1-delta), both sides squared: no root, so no rounding
     d = Fraction(delta)
-    return Fraction(eps) * (n - 1) ** 2 * (1 - d) ** 2 <= n * d**2
+    return Witness(Fraction(eps) * (n - 1) ** 2 * (1 - d) ** 2, ">", n * d**2)
 
 
 def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
@@ -53,12 +53,14 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
         return _with_factor(n, eps, delta, factor)
     most = largest_eps(n, delta)
     region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {most:.4g} for this n: eps must fall like 1/n"
-    if not _nearly_all(n, eps, delta):
+    if _missing(n, eps, delta).confirmed:
         fewest, small = smallest_failure(n, eps, delta)
+        has, needs = told_apart(first_head(fewest, small), 1 - delta)
         return refuted(
             f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
-            counterexample=f"n = {fewest}, eps = {small:.4g}: {first_head(fewest, small):.6g} < {1 - delta:g}; for "
-            f"every fixed eps it falls to 0 as n grows (n = 10,000, eps = {eps:g}: {first_head(10_000, eps):.4g})",
+            witness=(_missing(n, eps, delta), _missing(fewest, small, delta)),
+            counterexample=f"n = {fewest}, eps = {numeral(small)}: {has} < {needs}; for every fixed eps it "
+            f"falls to 0 as n grows (n = 10,000, eps = {numeral(eps)}: {first_head(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
             weight=first_head(n, eps),
@@ -74,35 +76,39 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
 def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
-        weight = 1 / (1 + balls.rest(t / 2, [(n - 1, 0)]))
-        enough, short = bool(weight >= 1 - balls.ball(delta)), bool(weight < 1 - balls.ball(delta))
-        shown = float(weight.mid())
-    if short:
-        return refuted(
-            f"With t = {factor:g} ln(n/eps) head 1 has {shown:.6g} on key 1 when c = 1/2.",
-            counterexample=f"n = {n}, eps = {eps:g}",
-            region="for factors of 2 and more: at least 1/(1+eps)",
-            correction=CORRECTION,
+        weight, aim = 1 / (1 + balls.rest(t / 2, [(n - 1, 0)])), 1 - balls.ball(delta)
+    has, needs = told_apart(float(weight.mid()), 1 - delta)
+    if weight >= aim:
+        return holds(
+            "enclosure",
+            f"With t = {numeral(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2, and more when c = 3/2.",
         )
-    # neither: the enclosure of the weight holds 1 - delta itself
-    return holds("enclosure", f"With t = {factor:g} ln(n/eps): {shown:.6g}.") if enough else not_refuted(1, "undecided")
+    return refuted(
+        f"With t = {numeral(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
+        witness=Witness(weight, "<", aim),
+        counterexample=f"n = {n}, eps = {numeral(eps)}: {has} < {needs}",
+        region="for factors of 2 and more: at least 1/(1+eps)",
+        correction=CORRECTION,
+    )
 
 
 def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
         others = balls.rest(t, [(n - 1, 0)])
-        enough, weight = bool(others < balls.ball(eps)), float((1 / (1 + others)).mid())
-    if not enough:
-        return refuted(
-            "The others keep more than eps.",
-            counterexample=f"n = {n}, eps = {eps:g}, factor {factor:g}",
-            region="for factors of 1 and more",
-            correction="t = ln(n/eps).",
+    if others <= balls.ball(eps):
+        return holds(
+            "proof; an enclosure agrees" if factor >= 1 else "enclosure at this n and eps",
+            f"Head 2 has 1/(1 + (n-1) e^-t) = {float((1 / (1 + others)).mid()):.6g} >= 1/(1+eps) on key 2, whatever c "
+            "is.",
+            region="for all n and eps with factors of 1 and more",
         )
-    return holds(
-        "proof; an enclosure agrees",
-        f"Head 2 has 1/(1 + (n-1) e^-t) = {weight:.6g} >= 1/(1+eps) on key 2, whatever c is.",
+    return refuted(
+        "The others keep more than eps.",
+        witness=Witness(others, ">", balls.ball(eps)),
+        counterexample=f"n = {n}, eps = {numeral(eps)}, factor {numeral(factor)}",
+        region="for factors of 1 and more",
+        correction="t = ln(n/eps).",
     )
 
 
@@ -225,19 +231,21 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="head 1, at this n and eps",
-            statement="Head 1 puts at least 1 - delta on key 1 for c = 1/2 and for c = 3/2.",
+            statement="At this n and eps head 1 puts at least 1 - delta on key 1 for c = 1/2 and for c = 3/2.",
             check=nearly_all_here,
         ),
         Reading(
             name="head 2",
-            statement="Head 2 puts at least 1/(1+eps) on key 2, for both c.",
+            statement="At this n and eps head 2 puts at least 1/(1+eps) on key 2, for both c.",
             check=second_head,
+            ignores=("delta",),
         ),
         Reading(
             name="corrected, t = 2 ln(n/eps)",
             statement="With t = 2 ln(n/eps) both heads put at least 1/(1+eps) on their keys, for both c, all n, all "
             "eps.",
             check=corrected,
+            ignores=("delta", "factor"),
         ),
     ),
     prove=prove,

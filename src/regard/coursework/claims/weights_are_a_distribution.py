@@ -14,7 +14,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, VERMILION, axes
 from regard.rigor import balls
 
@@ -28,9 +28,12 @@ def over_the_reals(*, n: int, spread: float) -> Verdict:
         for trial in range(TRIALS):
             scores = spread * rng.random(few) if trial else np.linspace(0, spread, few)
             w = balls.weights(scores.tolist())
-            if not all(x > 0 for x in w) or not sum(w).overlaps(balls.ball(1)):
+            wrong = [Witness(x, "<=", 0) for x in w if not x > 0]
+            wrong += [] if sum(w).overlaps(balls.ball(1)) else [Witness(sum(w), "!=", 1)]
+            if wrong:
                 return refuted(
                     "An enclosure contradicts it.",
+                    witness=wrong[0],
                     counterexample=f"scores {scores.tolist()}",
                     region="not known",
                     correction="none",
@@ -63,20 +66,29 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
     # e^-744 is the last power whose quotient by a sum of up to n stays a positive float64
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
-        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
+        return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.", region="for n = 1")
     region = f"when scores are at most 744 - ln n apart ({safe:.6g} here); with two keys, up to {gap:.6f}"
-    if _floats([0.0] * min(n - 1, 1000) + [-spread]).min() == 0:
+    ahead = min(n - 1, 1000)
+    least = float(_floats([0.0] * ahead + [-spread]).min())
+    if least == 0:
         return refuted(
             "e^-745.2 is below half the smallest float64, and rounds to 0.",
-            counterexample=f"two keys with scores 0 and -746: weights {_floats([0.0, -746.0]).tolist()}",
+            witness=Witness(Fraction(least), "<=", 0),
+            counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{numeral(spread)}: its "
+            "weight is 0.0",
             region=region,
             correction="In float64 every weight is >= 0, and its logarithm stays finite: use log_weights, which "
-            "attend computes without the detour (-746 there). Proof: s_i - max s - ln(1 + rest) has no underflow.",
+            "attend computes without the detour. Proof: s_i - max s - ln(1 + rest) has no underflow.",
             gap=gap,
         )
-    if spread <= safe:
+    with balls.precise():
+        proved = bool(balls.ball(spread) <= 744 - balls.ball(n).log())
+    if proved:
         return holds(
-            "rounding analysis", f"Scores at most {spread:g} apart: e^-{spread:g}/n is representable.", gap=gap
+            "rounding analysis",
+            f"Scores at most {numeral(spread)} apart: e^-{numeral(spread)}/n is representable.",
+            region=region,
+            gap=gap,
         )
     return not_refuted(1, "The smallest weight did not vanish on this machine.", gap=gap)
 
@@ -87,15 +99,18 @@ def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
     rng, width = np.random.default_rng(0), min(n, 200)
     worst, first = 0.0, None
     for trial in range(TRIALS):
-        scores = [0.0, 1.0, 2.0, 3.0][: min(n, trial + 2)] if trial < 3 else spread * rng.random(width) * rng.random()
+        few = [min(x, spread) for x in (0.0, 1.0, 2.0, 3.0)][: min(n, trial + 2)]
+        scores = few if trial < 3 else np.round(spread * rng.random(width) * rng.random(), 3).tolist()
         off = _off(scores)
         worst, first = max(worst, off), scores if off and first is None else first
     bound = n * UNIT / (1 - n * UNIT) + n * 2.0**-1074
     if first is None:
         return not_refuted(TRIALS, "The exact sum of the computed weights was 1 each time.")
+    shown = f"scores {first}" if len(first) <= 4 else f"the scores {first[:4]}, ... (seed 0)"
     return refuted(
         "Each division rounds, so the exact sum of the stored weights misses 1 by some units in the last place.",
-        counterexample=f"scores {np.round(first, 3).tolist()[:4]}, n = {len(first)}: off by {_off(first):.3g}",
+        witness=Witness(abs(_sum(first) - 1), ">", 0),
+        counterexample=f"{shown}, n = {len(first)}: off by {_off(first):.3g}",
         region="for n = 1, and where every quotient happens to be exact",
         correction=f"|sum - 1| <= n u / (1 - n u) + n 2^-1074 with u = 2^-53: {bound:.3g} for n = {n} (largest of "
         f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: adding n positive numbers costs each of them at most "
@@ -107,8 +122,13 @@ def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
     )
 
 
-def _off(scores: Any) -> float:
-    return float(abs(sum(map(Fraction, _floats(scores).tolist())) - 1))
+def _sum(scores: list[float]) -> Fraction:
+    """The exact sum of the weights that attend computes."""
+    return sum(map(Fraction, _floats(scores).tolist()), Fraction(0))
+
+
+def _off(scores: list[float]) -> float:
+    return float(abs(_sum(scores) - 1))
 
 
 def prove(*, n: int, spread: float) -> str:
@@ -193,12 +213,12 @@ CLAIM = Claim(
         ),
         Reading(
             name="float64, positive",
-            statement="The weights that attend computes are above 0.",
+            statement="The weights that attend computes are above 0, for scores at most `spread` apart.",
             check=positive_in_float64,
         ),
         Reading(
             name="float64, sum",
-            statement="The weights that attend computes sum to exactly 1.",
+            statement="The weights that attend computes sum to exactly 1, for scores at most `spread` apart.",
             check=sums_to_one_in_float64,
         ),
     ),

@@ -28,14 +28,18 @@ from regard.errors import InputError
 # Files end in .py.txt, so that nothing runs them by accident. Each returns a right answer if what it tries succeeds:
 # a file that passes has got out.
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
-ENDLESS = {  # these end only when they are ended
+ENDLESS = {  # these end only when they are ended, or after seconds, by themselves: a quick machine may see that
     *("loops_for_ever", "loops_while_imported", "sleeps", "ignores_every_signal", "huge_integers", "slow_pattern"),
     *("changes_each_time", "closes_its_pipes", "deep_recursion", "deep_recursion_in_c", "ten_gigabytes_in_pieces"),
 }
 MEDDLED = "is not checkable: it wrote into the pipe that answers travel through"
 STOPPED = r"was stopped: (one call of margin|importing it) took more than"
 SAID = {
-    **dict.fromkeys(ENDLESS, rf"{STOPPED}|MemoryError|was killed by signal (9|11|6)|{MEDDLED}|took more memory"),
+    **dict.fromkeys(
+        ENDLESS,
+        rf"{STOPPED}|(Memory|Recursion)Error|was killed by signal (9|11|6)|{MEDDLED}|took more memory"
+        "|left the process with code 1|returned something of type Shifting",
+    ),
     "calls_of_another_table": "was killed by signal 31",
     "crashes": "was killed by signal 11",
     "floods_standard_error": "printed a flood and was stopped",

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from processes import PATIENCE, wait_until
 from regard.cli import main
-from regard.coursework.answers import confinement, inside, lines, runner
-from regard.coursework.answers.clock import Clock, Stalled
+from regard.coursework.answers import clock, confinement, inside, lines, runner
+from regard.coursework.answers.clock import Clock, Meter
 from regard.coursework.answers.report import TooLittleChecked
-from regard.coursework.answers.runner import Runner, checked_reply
+from regard.coursework.answers.runner import Runner, TookTooLong, checked_reply
 from regard.coursework.catalogue import claims
 from regard.errors import CouldNotFindOut, InputError
 
@@ -271,15 +271,15 @@ def test_nothing_is_unpickled() -> None:
 
 
 def test_a_clock_runs_while_the_code_does() -> None:
-    clock = Clock(0.1)
+    ours = Clock(0.1)
     time.sleep(0.15)
-    assert not clock.spent(1.0)  # a slow judge, or a busy machine, is not held against an answer
-    assert clock.late()
-    with clock.running():
+    assert not ours.spent(1.0)  # a slow judge, or a busy machine, is not held against an answer
+    assert ours.late()
+    with ours.running():
         time.sleep(0.15)
-    assert clock.spent(1.0)
-    assert clock.stopped
-    assert clock.left() == 0.1
+    assert ours.spent(1.0)
+    assert ours.stopped
+    assert ours.left() == 0.1
     for limit in (0, -1, float("nan"), float("inf"), "soon"):
         with pytest.raises(InputError, match=r"limit must be a number of seconds from 0\.1 to 3600"):
             Clock(limit)
@@ -619,51 +619,135 @@ def test_template_on_the_command_line(regard) -> None:
 # a busy machine
 
 
-def test_what_other_processes_took_does_not_count() -> None:
-    clock = Clock(10)
-    clock.used = 9.5
-    assert clock.spent(0.9)
-    assert clock.left() == 0.5
-    clock.stalled = lambda: 7.0
-    assert not clock.spent(0.9)
-    assert clock.left() == 7.5
-    clock.stalled = lambda: 20.0  # ours, while the code did not run
-    assert clock.left() == 10
+def test_what_other_processes_took_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waited = [0.0], [0.0]
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock, "stalled", lambda thread: waited[0])
+    ours = Clock(10)
+    with ours.running() as used:
+        now[0], waited[0] = 9.5, 7.0
+        assert used() == 2.5
+    assert not ours.spent(0.9)
+    assert ours.left() == 7.5
+    waited[0] = 20.0  # while the code does not run
+    with ours.running() as used:
+        now[0] += 8.0
+        assert used() == 8.0
+    assert ours.left() == 0.1
 
 
-@pytest.mark.parametrize(("stalled", "comes"), [(60.0, True), (0.0, False)])
-def test_a_line_is_waited_for_as_long_as_the_other_side_has_no_processor(stalled, comes) -> None:
+@pytest.mark.parametrize(
+    ("wall", "processor", "waits", "counts"),
+    [
+        (9.0, 1.0, 8.0, 1.0),  # a busy machine
+        (9.0, 9.0, 8.0, 9.0),  # its own threads and processes keep it waiting
+        (9.0, 0.0, 0.0, 9.0),  # it sleeps
+        (600.0, 0.0, 600.0, 10.0),  # nobody can say when this ends; the wall's clock does
+    ],
+)
+def test_no_wait_stretches_a_limit_without_end(wall, processor, waits, counts, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock, "stalled", lambda thread: 0.0)
+    ours = Clock(1000)
+    monkeypatch.setattr(ours.meter, "processor", lambda: processor)
+    monkeypatch.setattr(ours.meter, "stalled", lambda: waits)
+    with ours.running() as used:
+        now[0] = wall
+        assert used() == counts
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_line_is_waited_for_as_long_as_the_other_side_has_no_processor(comes) -> None:
     pairs = [os.pipe() for _ in range(3)]
     pipes = (os.fdopen(pairs[0][1], "wb"), os.fdopen(pairs[1][0], "rb"), os.fdopen(pairs[2][0], "rb"))
-    asked = []
 
-    def delay() -> float:
-        asked.append(1)
-        if len(asked) == 2:  # the first time was at the start: the time is over
-            os.write(pairs[1][1], b"late\n")
-        return stalled if len(asked) > 1 else 0.0
+    def used() -> float:
+        if comes:
+            os.write(pairs[1][1], b"late\n")  # while we looked at the clock: the time is over, and the line is there
+        return 1.0
 
     ends = lines.Lines(pipes)
     if comes:
-        assert ends.ask(b"", most=10, seconds=0.0, stalled=delay) == b"late"
+        assert ends.ask(b"", most=10, seconds=0.0, used=used) == b"late"
     else:
         with pytest.raises(lines.TimedOut):
-            ends.ask(b"", most=10, seconds=0.0, stalled=delay)
+            ends.ask(b"", most=10, seconds=0.0, used=used)
     ends.close()
     for end in (pairs[0][0], pairs[1][1], pairs[2][1]):
         os.close(end)
 
 
-@pytest.mark.skipif(
+needs_schedstat = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="the system does not tell how long a process waited"
 )
-def test_the_system_tells_how_long_a_process_waited() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        waited = Stalled([child.pid])
-        assert len(waited.files) == 2
-        assert waited.before > 0  # what it waited until now, starting, does not count
-        assert 0 <= waited() < 60
+BUSY = (
+    "import os, time\nos.nice({nice})\nwhile time.process_time() < 0.2:\n    pass\nprint('done', flush=True)\ninput()"
+)
+
+
+@needs_schedstat
+@pytest.mark.parametrize("nice", [0, 1])
+def test_the_system_tells_how_long_a_process_waited_and_what_it_used(nice: int) -> None:
+    program = [sys.executable, "-c", BUSY.format(nice=nice)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        meter = Meter(lambda: [child.pid])
+        child.stdout.readline()
+        assert meter.processor() >= 0.19
+        assert meter.counted(0.1, 0.0) >= 0.19 - meter.before[0]  # the processor's time counts, whatever the wall says
+        assert (meter.stalled() > 0) == (nice == 0)  # who steps back in the queue waits by choice
         child.communicate(b"\n")
-    assert waited() >= 0  # it has ended
-    waited.close()
-    assert waited() == 0
+    assert (meter.processor(), meter.stalled()) == (0.0, 0.0)  # it has ended
+
+
+BURNERS = """
+import os, subprocess, sys, time
+
+os.nice(10)
+for _ in range(8):
+    subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+
+def margin(n, eps):
+    while True:
+        pass
+"""
+
+
+@needs_schedstat
+def test_processes_and_patience_do_not_stretch_a_limit(tmp_path: Path) -> None:
+    """Its own processes keep it from the processor: what they use counts."""
+    (tmp_path / "burners.py").write_text(BURNERS)
+    used = 0.0
+    with Runner(f"{tmp_path}/burners.py", function="margin", arguments=("n", "eps"), clock=Clock(6)) as room:
+        with pytest.raises(TookTooLong, match="one call of margin took more than"):
+            room.call({"n": 2, "eps": 0.5})
+        used = room.clock.used
+    assert used < 25  # of 3; its eight processes once made more than 30 of it
+
+
+THREADS = """
+import time, threading, zlib
+
+
+def burn():
+    data = bytes(10**6)
+    while True:
+        zlib.compress(data)
+
+
+for _ in range(3):
+    threading.Thread(target=burn, daemon=True).start()
+while True:
+    time.sleep(1)
+"""
+
+
+def test_what_the_system_ends_for_its_time_took_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow import has used up what the kernel allows before our own clock was over: once "killed by signal 9"."""
+    begun = runner.started
+    monkeypatch.setattr(runner, "started", lambda *words, **more: begun(*words, **{**more, "seconds": 2}))
+    (tmp_path / "slow.py").write_text(THREADS)
+    room = Runner(f"{tmp_path}/slow.py", function="margin", arguments=("n", "eps"), clock=Clock(600))
+    with pytest.raises(TookTooLong, match="was stopped: importing it took more than"):
+        room.__enter__()

@@ -2,7 +2,8 @@
 
 Two clocks: one runs while the person's code does, and is held against the limit; the other is the wall's, and only
 ends what could go on for ever. So a slow judge is not held against an answer; nor is a busy machine, where the system
-tells how long a process was ready to run and had no processor (Linux).
+tells how long a process was ready to run and had no processor (Linux). Nobody can stretch a limit with that: what all
+processes and threads of an answer have the processor for counts, and so does each sixtieth second on the wall.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from regard.errors import InputError
 
 MOST = 3600.0
+SLOWEST = 60.0  # however busy a machine is, a second of the limit is over after so many on the wall
+OFTEN = 0.05  # of the limit: to read the meter takes as long as a quick call, and is done no more often
+SELF = "/proc/self"
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Clock:
@@ -29,21 +34,36 @@ class Clock:
     def __init__(self, limit: float) -> None:
         if not (isinstance(limit, (int, float)) and math.isfinite(limit) and 0.1 <= limit <= MOST):
             raise InputError(f"limit must be a number of seconds from 0.1 to {MOST:g}; {limit} is not.")
-        self.limit, self.used, self.start, self.stopped = float(limit), 0.0, time.monotonic(), False
-        self.stalled: Callable[[], float] = lambda: 0.0  # seconds of those used in which other processes ran instead
+        self.limit, self.start, self.stopped = float(limit), time.monotonic(), False
+        self.settled = 0.0  # seconds used, as far as the meter was read
+        self.wall = self.waited = 0.0  # since then: on the wall, and of these without a processor for this process
+        self.meter = Meter(list)
+
+    @property
+    def used(self) -> float:
+        """Seconds used, which is a little too much on a busy machine until the meter is read again."""
+        return self.settled + self.wall
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """While the person's code runs."""
-        begun = time.monotonic()
+    def running(self) -> Iterator[Callable[[], float]]:
+        """While the person's code runs; it gets what tells how many seconds of that count so far."""
+        begun, waited, earlier = time.monotonic(), stalled(SELF), self.wall
+
+        def so_far() -> tuple[float, float]:
+            return self.wall + time.monotonic() - begun, self.waited + stalled(SELF) - waited
+
         try:
-            yield
+            yield lambda: self.meter.counted(*so_far()) - earlier
         finally:
-            self.used += time.monotonic() - begun
+            self.wall, self.waited = so_far()
+            if self.wall > self.limit * OFTEN:
+                self.settled += self.meter.counted(self.wall, self.waited)
+                self.wall = self.waited = 0.0
+                self.meter.begin()
 
     def left(self) -> float:
         """What is left of the limit, in seconds; never nothing, so that whoever asks can still finish."""
-        return max(self.limit - self._used(self.limit / 2), 0.1)
+        return max(self.limit - self.used, 0.1)
 
     def for_one_call(self) -> float:
         """What one call may take: half of the limit, and never more than is left of it."""
@@ -51,41 +71,78 @@ class Clock:
 
     def spent(self, share: float) -> bool:
         """Whether this share of the person's time is over; a stage that asks then ends, and the result says so."""
-        over = self._used(share * self.limit) > share * self.limit
+        over = self.used > share * self.limit
         self.stopped = self.stopped or over
         return over
-
-    def _used(self, much: float) -> float:
-        """Seconds used; the system is asked for those that do not count only from ``much`` on."""
-        return self.used if self.used <= much else max(self.used - self.stalled(), 0.0)
 
     def late(self) -> bool:
         """Whether looking for something smaller has gone on for long enough, by the wall's clock."""
         return time.monotonic() - self.start > self.limit
 
 
-class Stalled:
-    """Seconds from now on for which some processes, and this one, are ready to run and have no processor.
+class Meter:
+    """What processes use, with all of their threads and those that they have waited for, from a beginning on.
 
-    0 where the system does not tell.
+    They stall as long as the thread of theirs that waited longest; but whoever has stepped back in the queue (nice)
+    waits by choice. Where the system does not tell, only the wall's clock counts.
     """
 
-    def __init__(self, processes: list[int]) -> None:
-        self.files: list[int] = []
-        for process in (*processes, os.getpid()):
+    def __init__(self, processes: Callable[[], Sequence[int]]) -> None:
+        self.processes, self.place = processes, _place_in_the_queue(SELF)
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self.before = (self.processor(), self.stalled())
+
+    def counted(self, wall: float, waited: float) -> float:
+        """What counts of so many seconds on the wall, in some of which this process had no processor."""
+        processor, stalled = self.processor() - self.before[0], max(self.stalled() - self.before[1], 0.0)
+        return max(wall - stalled - waited, processor, wall / SLOWEST)
+
+    def processor(self) -> float:
+        """Seconds of the processor since they started."""
+        total = 0
+        for process in reversed(self.processes()):  # children first: one that ends meanwhile is in its parent's times
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or there are no such numbers
+                total += sum(map(int, _facts(f"/proc/{process}")[11:15]))
+        return total / TICKS
+
+    def stalled(self) -> float:
+        """Seconds for which they were ready to run and had no processor."""
+        longest = 0.0
+        for process in self.processes():
             with contextlib.suppress(OSError):
-                self.files.append(os.open(f"/proc/{process}/schedstat", os.O_RDONLY))
-        self.before = 0.0
-        self.before = self()
+                for thread in os.listdir(f"/proc/{process}/task"):
+                    place = f"/proc/{process}/task/{thread}"
+                    longest = max(longest, stalled(place) if _place_in_the_queue(place) == self.place else 0.0)
+        return longest
 
-    def __call__(self) -> float:
-        total = -self.before
-        for file in self.files:
-            with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or there is no such number
-                total += int(os.pread(file, 100, 0).split()[1]) / 1e9
-        return max(total, 0.0)
 
-    def close(self) -> None:
-        """Let go of the files."""
-        while self.files:
-            os.close(self.files.pop())
+def stalled(thread: str) -> float:
+    """Seconds for which a thread was ready to run and had no processor; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(_read(f"{thread}/schedstat").split()[1]) / 1e9
+    return 0.0
+
+
+def _place_in_the_queue(thread: str) -> tuple[str, str]:
+    """How nice a thread is, and by which rule it gets a processor; nothing where the system does not tell."""
+    with contextlib.suppress(OSError, IndexError):
+        facts = _facts(thread)
+        return facts[16], facts[38]
+    return "", ""
+
+
+def _facts(thread: str) -> list[str]:
+    """The words of a line of /proc behind the program's name: its state, its times, its priority."""
+    return _read(f"{thread}/stat").rpartition(")")[2].split()
+
+
+def _read(path: str) -> str:
+    """A line of /proc; Python's own files take three times as long, and this is done at every call."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 4000).decode("utf-8", errors="replace")
+    finally:
+        os.close(file)

@@ -50,7 +50,6 @@ class Plain:
         pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
         self.pipes = tuple(pipe for pipe in pipes if pipe is not None)  # all three
 
-    @property
     def processes(self) -> list[int]:
         """Those that it consists of; more may come."""
         return [self.process.pid, *below(self.process.pid)]
@@ -160,7 +159,8 @@ class Kept:
         self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
         try:
             keeper.asked({"imports": [*imports]}, seconds=seconds, ends=theirs)
-            for pid in self.processes:
+            self.own = [pid for pid in below(keeper.process.pid) if pid not in keeper.own]
+            for pid in self.own:
                 first_to_end(pid)
         except KeeperFailed:
             for pipe in self.pipes:
@@ -171,10 +171,9 @@ class Kept:
             for end in theirs:
                 os.close(end)
 
-    @property
     def processes(self) -> list[int]:
-        """Its number, as we see it; in its jail it has another."""
-        return [pid for pid in below(self.keeper.process.pid) if pid not in self.keeper.own]
+        """Its number, as we see it; in its jail it has another, and it can start none."""
+        return self.own
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it ends by itself; if not, it is ended."""

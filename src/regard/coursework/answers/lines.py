@@ -48,12 +48,12 @@ class Lines:
         self.printed, self.total = b"", 0  # what it prints: the beginning, and how much
         self.open = {self.back, self.prints}
 
-    def ask(self, question: bytes, *, most: int, seconds: float, stalled: Callable[[], float] = lambda: 0.0) -> bytes:
+    def ask(self, question: bytes, *, most: int, seconds: float, used: Callable[[], float]) -> bytes:
         """Send a line, which may be empty, and wait for the next one of at most so many bytes.
 
-        Seconds in which the other side was ``stalled`` meanwhile do not count.
+        ``used`` says how many seconds count so far; it is asked when they could be over by the wall's clock.
         """
-        last = time.monotonic() + seconds - stalled()
+        last, late = time.monotonic() + seconds, False
         left_to_send = memoryview(question)  # a long line is not copied for every piece of it
         while True:
             end = self.waiting.find(b"\n", self.searched)
@@ -64,10 +64,12 @@ class Lines:
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
                 raise Ended
-            left = last + stalled() - time.monotonic()
-            if left <= 0:
+            if late:
                 raise TimedOut
-            left_to_send = self._moved(left_to_send, left)
+            if time.monotonic() >= last:
+                last = time.monotonic() + seconds - used()
+                late = time.monotonic() >= last  # what has come meanwhile, while we had no processor, is still read
+            left_to_send = self._moved(left_to_send, max(last - time.monotonic(), 0.0))
 
     def _taken(self, end: int) -> bytes:
         line = bytes(self.waiting[:end])

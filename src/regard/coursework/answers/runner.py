@@ -11,14 +11,14 @@ import base64
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from regard.coursework.answers import inside
-from regard.coursework.answers.clock import Clock, Stalled
+from regard.coursework.answers.clock import MOST, Clock, Meter
 from regard.coursework.answers.jail import Start, Tier, chosen, started
 from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
@@ -66,7 +66,6 @@ class Runner:
         self.name = f"{self.path}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
-        self.stalled: Callable[[], float] = lambda: 0.0
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
@@ -128,15 +127,15 @@ class Runner:
             "tool": None if self.tool is None else self.tool.sent(),
         }
         waited = STARTED_WITHIN + (0 if self.tool is None else self.tool.starts_within)
+        self.most_processor = start.bounds["RLIMIT_CPU"]
         confined = self._reply(_line(task), doing="starting", seconds=waited)
         if "confined" not in confined:
             why = confined.get("unconfined", "it did not say why")
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
-        self.stalled = self.clock.stalled = Stalled(self.process.processes)
+        self.clock.meter = Meter(self.process.processes)
         memory = ["a limit on all memory"] if self.process.memory_held else []
         self.held = (*confined["confined"], *memory)
-        with self.clock.running():
-            first = self._reply(b"", doing="importing it", seconds=self.clock.left())
+        first = self._reply(b"", doing="importing it", seconds=self.clock.left())
         self._refuse_mistakes(first)
 
     def __exit__(self, *ended: object) -> None:
@@ -144,8 +143,6 @@ class Runner:
         self.lines.drain()
         self.lines.close()
         self.process.close()
-        if isinstance(self.stalled, Stalled):
-            self.stalled.close()
 
     def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> dict[str, Any]:
         """What the function returned for these arguments, as :func:`inside.encoded` packs it.
@@ -157,19 +154,17 @@ class Runner:
             self._kill()
             raise self._meddled()
         question = _line({"arguments": [_packed(value) for value in given.values()], "most": most})
-        with self.clock.running():
-            allowed = self.clock.for_one_call()
-            return self._reply(question, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
+        allowed = self.clock.for_one_call()
+        return self._reply(question, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
 
     def ask(self, question: Mapping[str, Any], *, doing: str, most: int) -> bytes:
         """What the tool made of the file's thing: at most so many bytes, which are what the other side says."""
         if self.lines.early():
             self._kill()
             raise self._meddled()
-        with self.clock.running():
-            line, allowed = _line({**question, "most": most}), self.clock.left()
-            # base64 makes four bytes out of three
-            reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
+        line, allowed = _line({**question, "most": most}), self.clock.left()
+        # base64 makes four bytes out of three
+        reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
         if "raised" in reply:
             raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")
         if "refused" in reply:
@@ -182,20 +177,22 @@ class Runner:
 
     def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
         """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
-        try:
-            line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, stalled=self.stalled)
-            return checked_reply(line)
-        except TimedOut:
-            self._kill()
-            raise self._too_slow(doing, seconds) from None
-        except Flooded:
-            self._kill()
-            raise self._flood() from None
-        except Ended:
-            raise self._gone(doing) from None
-        except (Overlong, ValueError):
-            self._kill()
-            raise self._meddled() from None
+        clock = Clock(MOST) if doing == "starting" else self.clock  # an interpreter's start is no time of the answer's
+        with clock.running() as used:
+            try:
+                line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, used=used)
+                return checked_reply(line)
+            except TimedOut:
+                self._kill()
+                raise self._too_slow(doing, seconds) from None
+            except Flooded:
+                self._kill()
+                raise self._flood() from None
+            except Ended:
+                raise self._gone(doing, seconds) from None
+            except (Overlong, ValueError):
+                self._kill()
+                raise self._meddled() from None
 
     # what can go wrong, in a sentence each
 
@@ -215,8 +212,9 @@ class Runner:
             "not the form of an answer; return plain numbers, and use print for the rest."
         )
 
-    def _gone(self, doing: str) -> InputError:
+    def _gone(self, doing: str, seconds: float) -> InputError:
         """Why there was no reply."""
+        processor = self.clock.meter.processor()  # nobody tells any more once it has been waited for
         ended = self.process.ends_within(2.0)
         exceeded = self.process.out_of_memory()
         self._kill()
@@ -225,6 +223,8 @@ class Runner:
             return self._flood()
         if exceeded:
             return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
+        if processor >= self.most_processor - 1 and doing != "starting":  # the system was quicker than we (RLIMIT_CPU)
+            return self._too_slow(doing, seconds)
         if not ended:  # it closed the pipe, and lived on
             return self._meddled()
         code = self.process.code or 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 
+_LARGEST = sys.float_info.max
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,300}\s*")  # Python reads thousands of digits slowly, and then refuses
 
 
@@ -36,3 +38,14 @@ def whole_number(text: str) -> int:
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"{text[:40]!r} is not a whole number")
     return int(text)
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether a value that a file or a person gave is an int or a float (no bool) that a float64 can hold.
+
+    math.isfinite raises OverflowError for a whole number of 400 digits, which JSON and TOML can write.
+
+    >>> is_finite_number(2.5), is_finite_number(10**400), is_finite_number(float("nan")), is_finite_number(True)
+    (True, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

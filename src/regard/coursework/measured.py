@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.written_numbers import is_finite_number
 
 if TYPE_CHECKING:
     from regard.translator.studies.search_record import Tuning
@@ -164,6 +165,7 @@ def _entry(content: Any, seeds: int) -> Entry:
     from regard.translator.studies.summary import Entry
 
     parts = _keys("variant", _VARIANT, content)
+    _check_figures("weights and cpu_seconds", [parts["weights"], parts["cpu_seconds"]], least=0.0)
     if VALIDATION not in parts["measures"]:
         raise InputError(f"{parts['name']!r} has no {VALIDATION}")
     for name, values in parts["measures"].items():
@@ -209,6 +211,10 @@ def _study(content: Any) -> Tuning | None:
     best, start = parts["best"], parts["started_from"]
     if best not in range(len(trials)) or (start is not None and start not in range(len(trials))):
         raise InputError(f"trial {best} or {start} is none of the {len(trials)}")
+    _check_figures("cpu_seconds", [parts["cpu_seconds"]], least=0.0)
+    _check_figures("perplexity", [t.perplexity for t in trials if t.perplexity is not None], least=1.0)
+    for name, *figures in parts["importance"]:
+        _check_figures(f"the importance of {name}", figures, least=-math.inf)
     complete = [t.perplexity for t in trials if t.state == "complete" and t.perplexity is not None]
     # nan differs from everything, so a study without a complete trial is refused too
     if trials[best].perplexity != min(complete, default=math.nan):
@@ -246,6 +252,5 @@ def _keys(what: str, wanted: Sequence[str], content: Any) -> dict[str, Any]:
 
 
 def _check_figures(what: str, values: Sequence[float], *, least: float) -> None:
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values)
-    if not values or not numbers or min(values) < least:
-        raise InputError(f"{what} must be numbers of {least:g} or more, not {values}")
+    if not values or not all(map(is_finite_number, values)) or min(values) < least:
+        raise InputError(f"{what} must be numbers of {least:g} or more, not {str(values)[:200]}")

@@ -18,6 +18,7 @@ from regard.lowrank.truncation import Truncation
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, gamma, norm_above
+from regard.written_numbers import is_finite_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +50,8 @@ def smallest_rank(
     pairs: list[tuple[float, float]], error: float, *, norm: str, unit: tuple[float, float] | None
 ) -> RankForError:
     """From bounds on the error of rank 0, 1, 2, ...; ``unit`` bounds what a relative error is relative to."""
-    if not (isinstance(error, (int, float)) and math.isfinite(error) and error >= 0):
-        raise InputError(f"error must be a finite number, 0 or more, not {error}; give 0.01, say.")
+    if not (is_finite_number(error) and error >= 0):
+        raise InputError(f"error must be a finite number, 0 or more, not {str(error)[:40]}; give 0.01, say.")
     low, high = unit or (1.0, 1.0)
     # an error relative to a norm that is known only between bounds: reached for the smallest norm possible ...
     rank = next((k for k, pair in enumerate(pairs) if pair[1] <= error * low), None)

@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 from regard.errors import InputError
 from regard.translator.runs.checkpoint_files import metadata, seal_checkpoint
-from regard.translator.runs.log import LOG, append_log, log_entries, read_log
+from regard.translator.runs.log import LOG, append_log, log_entries, read_log, real
 from regard.translator.runs.sealed import SealedLines, lines_of, seal, unseal
 
 ENTRIES = [{"event": "step", "step": n, "epoch": 1, "loss": 1 / n, "name": "Jürgen * \n J"} for n in (3, 5, 7, 11)]
@@ -191,3 +191,9 @@ def test_random_bytes_are_never_a_traceback(tmp_path):
                 assert str(error).count("\n") == 0  # noqa: PT017
             else:
                 assert good is old or bytes(bent) == good
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), True, "1"])
+def test_a_number_that_no_float_holds_is_no_number_of_a_log(value) -> None:
+    with pytest.raises(ValueError, match="loss must be a finite number"):
+        real("loss", value)

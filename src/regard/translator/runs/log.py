@@ -14,6 +14,7 @@ from regard.files import write_file
 from regard.translator.runs.checkpoint_files import read_header
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.sealed import SealedLines, lines_of
+from regard.written_numbers import is_finite_number
 
 LOG = "log.jsonl"
 LOG_EVERY = 50  # steps
@@ -155,7 +156,7 @@ def whole(name: str, value: object, *, least: int) -> int:
 
 def real(name: str, value: object, *, least: float = -math.inf) -> float:
     """A finite number as it was written; ValueError where it is none."""
-    if type(value) not in (int, float) or not math.isfinite(value) or value < least:  # type: ignore[arg-type, operator]
+    if not is_finite_number(value) or value < least:  # type: ignore[operator]
         raise ValueError(f"{name} must be a finite number, not {str(value)[:40]!r}")
     return float(value)  # type: ignore[arg-type]
 

@@ -7,7 +7,6 @@ the vocabulary and tokenisation, the epochs, the seed, and that a model of one l
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -17,6 +16,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.toml import parse_toml, read_toml
 from regard.translator.runs.settings import Settings
+from regard.written_numbers import is_finite_number
 
 _ONE_LAYER = ("encoder", "reads-padding")
 _FIXED = {
@@ -168,8 +168,8 @@ def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: lis
         mistakes.append(f"{key} needs low and high, and may have step or log; it has {', '.join(given)}.")
         return None
     numbers = [given[k] for k in ("low", "high", "step") if k in given]
-    if any(type(n) not in (int, float) or not math.isfinite(n) for n in numbers):
-        mistakes.append(f"{key}: low, high and step must be numbers, and they are {numbers}.")
+    if not all(map(is_finite_number, numbers)):
+        mistakes.append(f"{key}: low, high and step must be numbers, and they are {str(numbers)[:200]}.")
         return None
     if type(value_of(settings, key)) not in (int, float):
         mistakes.append(f"{key} is not a number, so it needs a list of choices.")

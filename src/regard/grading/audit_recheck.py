@@ -60,7 +60,9 @@ def _stream(one: Any) -> Stream:
     for name, most in sizes.items():
         if one[name] is not None and not (type(one[name]) is int and 1 <= one[name] <= most):
             raise ValueError(f"no {name}")
-    avoid = tuple(int(word) for word in one["avoid"][:100])
+    avoid = tuple(one["avoid"])
+    if len(avoid) > 100 or not all(type(word) is int and abs(word) < 2**31 for word in avoid):
+        raise ValueError("no words to avoid")
     if one["length"] is None or (one["words"] is None) is (one["width"] is None):
         raise ValueError("neither ids nor vectors")
     return Stream(

@@ -23,7 +23,7 @@ from regard.grading.audit_recheck import DONE_AGAIN, Differs, Questions, Stream,
 from regard.grading.examination import Given, Outcome, Status, WorkClock, failed, plainly
 
 MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
-MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 AUDIT = Tool(
     module="regard.grading.audit_inside",
     doing="An audit runs the model, which",

@@ -280,7 +280,7 @@ def test_a_clock_runs_while_the_code_does() -> None:
     assert ours.spent(1.0)
     assert ours.stopped
     assert ours.left() == 0.1
-    for limit in (0, -1, float("nan"), float("inf"), "soon"):
+    for limit in (0, -1, float("nan"), float("inf"), "soon", 10**400, True):
         with pytest.raises(InputError, match=r"limit must be a number of seconds from 0\.1 to 3600"):
             Clock(limit)
 
@@ -406,6 +406,8 @@ def test_one_that_does_not_read_is_stopped(tmp_path: Path) -> None:
 
 # replies are checked, never trusted
 
+EVERY_KIND = (*runner.FILE, *runner.ANSWER, *runner.MADE, "here", "confined", "unconfined")
+
 
 @pytest.mark.parametrize(
     "line",
@@ -438,12 +440,62 @@ def test_one_that_does_not_read_is_stopped(tmp_path: Path) -> None:
         b'{"array": {"shape": [1], "data": "AAAAAAAA8D8="}}',
         b'{"array": {"dtype": "<f8", "data": "AAAAAAAA8D8="}}',
         b'{"array": {"dtype": "<f8", "shape": [1], "data": "not base64!!"}}',
+        b'{"array": {"dtype": "<f8", "shape": [1], "data": "AAAAAAAA8D8=", "more": 1}}',
         b'{"large": [' + b"9" * 10_000 + b"]}",
+        b'{"large": [' + b"9" * 4_200 + b"]}",
+        b'{"large": [-1]}',
+        b'{"large": [true]}',
+        b'{"large": ["x"]}',
+        b'{"large": [' + b"1, " * 64 + b"1]}",
+        b'{"raised": {"type": "E", "message": "x", "line": ' + b"9" * 4_200 + b"}}",
+        b'{"raised": {"type": "E", "message": "x", "line": -1}}',
+        b'{"raised": {"type": "E", "message": "x", "line": true}}',
+        b'{"raised": {"type": "E", "message": "x", "line": 1, "more": 1}}',
+        b'{"raised": {"type": "E", "message": "x"}}',
+        b'{"missing": [3]}',
+        b'{"missing": [["x"]]}',
+        b'{"confined": [' + b'"x", ' * 40 + b'"x"]}',
     ],
 )
 def test_a_malformed_reply_is_no_reply(line: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the runner turns every one of them into the same sentence
+        checked_reply(line, EVERY_KIND)
+
+
+@pytest.mark.parametrize("kind", ["ready", "here", "confined", "data", "missing"])
+def test_a_reply_of_another_moment_is_no_reply(kind: str) -> None:
+    """"ready" instead of an answer was once told as an array too large to send."""
+    values = {"confined": [], "missing": [], "data": ""}
+    line = json.dumps({kind: values.get(kind, True)}).encode()
+    assert checked_reply(line, (kind,)) == {kind: values.get(kind, True) if kind != "data" else b""}
+    with pytest.raises(ValueError, match="no reply"):
         checked_reply(line)
+
+
+LYING = """
+import os
+
+
+def f(x):
+    for end in range(3, 12):
+        try:
+            os.write(end, b'{"raised": {"type": "E", "message": "", "line": ' + b"9" * 4200 + b"}}\\n")
+        except OSError:
+            continue
+"""
+OWN_ERROR = "def f(x):\n    raise SyntaxError('own', ('my.py', {line}, 1, ''))\n"
+
+
+def test_a_line_of_thousands_of_digits_is_no_line(tmp_path: Path) -> None:
+    with (
+        Runner("my.py", function="f", arguments=("x",), clock=Clock(60), code=LYING.encode()) as room,
+        pytest.raises(InputError, match="is not checkable"),
+    ):
+        room.call({"x": 1.0})
+    for line in ("10**5000", "-1", "'x'", "[f]"):
+        code = OWN_ERROR.format(line=line).encode()
+        with Runner("my.py", function="f", arguments=("x",), clock=Clock(60), code=code) as room:
+            assert room.call({"x": 1.0})["raised"] == {"type": "SyntaxError", "message": "own", "line": 2}
 
 
 @given(st.binary(max_size=200))
@@ -463,7 +515,7 @@ def test_no_bytes_are_more_than_a_refusal(line: bytes) -> None:
 def test_nothing_that_json_can_say_is_more_than_a_refusal(value) -> None:
     for kind in ("array", "raised", "strange", "missing", "ready", "large"):
         try:
-            reply = checked_reply(json.dumps({kind: value}).encode())
+            reply = checked_reply(json.dumps({kind: value}).encode(), EVERY_KIND)
         except ValueError:
             continue
         said = str(reply[kind]) if kind != "array" else ""

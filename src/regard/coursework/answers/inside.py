@@ -44,6 +44,7 @@ import numpy as np
 
 KEEP = "--keep"
 MOST_SAID = 200  # characters of an error message
+MOST_LINES = 10_000_000  # of a file
 ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before the rest is left to them
 
 
@@ -383,7 +384,8 @@ def said(error: BaseException, path: str) -> dict[str, Any]:
         message = str(error.msg if isinstance(error, SyntaxError) else error).partition("\n")[0][:MOST_SAID]
     except BaseException:
         message = "its message cannot be read"
-    return {"type": type(error).__name__, "message": message, "line": line}
+    known = type(line) is int and 0 <= line <= MOST_LINES  # a SyntaxError of the code's own may have any
+    return {"type": type(error).__name__, "message": message, "line": line if known else None}
 
 
 # arrays as lines
@@ -418,6 +420,8 @@ def packed(array: Any) -> dict[str, Any]:
 
 def unpacked(sent: dict[str, Any]) -> Any:
     """The array again; a ValueError where type, shape and bytes do not belong together."""
+    if sent.keys() != {"dtype", "shape", "data"}:
+        raise ValueError("no array")
     dtype, shape = np.dtype(str(sent["dtype"])), sent["shape"]
     if dtype.kind not in "iufb" or not isinstance(shape, list) or len(shape) > 8:
         raise ValueError("no array of plain numbers")

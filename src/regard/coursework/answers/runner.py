@@ -29,10 +29,11 @@ MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
 MOST_SOURCE = 1_000_000  # bytes of a file
 MOST_WORDS = 20_000  # bytes of a reply that holds no array
 STARTED_WITHIN = 120.0  # seconds for an interpreter to start and to import NumPy: no fault of the answer
-WORDS = {
-    **dict.fromkeys(("kind", "takes", "strange", "unconfined", "refused"), str),
-    **dict.fromkeys(("missing", "confined", "large"), list),
-}
+MOST_AXES, MOST_NAMES = 64, 40  # of an array that is too large to be sent, and of functions that are listed
+SENTENCES, NAMES = ("kind", "takes", "strange", "unconfined", "refused"), ("missing", "confined")
+# what may be said when
+FILE, ANSWER = ("ready", "importing", "missing", "kind", "takes"), ("array", "none", "strange", "large", "raised")
+MADE = ("data", "large", "refused", "raised")
 
 
 class TookTooLong(InputError):  # noqa: N818 - an outcome, not a mistake
@@ -112,7 +113,7 @@ class Runner:
 
     def _begun(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
-        self._reply(b"", doing="starting", seconds=STARTED_WITHIN)
+        self._reply(b"", ("here",), doing="starting", seconds=STARTED_WITHIN)
         plain = self.tier is Tier.NONE
         task = {
             "guarded": plain,
@@ -128,14 +129,13 @@ class Runner:
         }
         waited = STARTED_WITHIN + (0 if self.tool is None else self.tool.starts_within)
         self.most_processor = start.bounds["RLIMIT_CPU"]
-        confined = self._reply(_line(task), doing="starting", seconds=waited)
-        if "confined" not in confined:
-            why = confined.get("unconfined", "it did not say why")
+        confined = self._reply(_line(task), ("confined", "unconfined"), doing="starting", seconds=waited)
+        if why := confined.get("unconfined"):
             raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
         self.clock.meter = Meter(self.process.processes)
         memory = ["a limit on all memory"] if self.process.memory_held else []
         self.held = (*confined["confined"], *memory)
-        first = self._reply(b"", doing="importing it", seconds=self.clock.left())
+        first = self._reply(b"", FILE, doing="importing it", seconds=self.clock.left())
         self._refuse_mistakes(first)
 
     def __exit__(self, *ended: object) -> None:
@@ -155,7 +155,7 @@ class Runner:
             raise self._meddled()
         question = _line({"arguments": [_packed(value) for value in given.values()], "most": most})
         allowed = self.clock.for_one_call()
-        return self._reply(question, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
+        return self._reply(question, ANSWER, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
 
     def ask(self, question: Mapping[str, Any], *, doing: str, most: int) -> bytes:
         """What the tool made of the file's thing: at most so many bytes, which are what the other side says."""
@@ -164,24 +164,24 @@ class Runner:
             raise self._meddled()
         line, allowed = _line({**question, "most": most}), self.clock.left()
         # base64 makes four bytes out of three
-        reply = self._reply(line, doing=doing, seconds=allowed, most=4 * most // 3)
+        reply = self._reply(line, MADE, doing=doing, seconds=allowed, most=4 * most // 3)
         if "raised" in reply:
             raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")
         if "refused" in reply:
             raise InputError(f"{self.name}: {reply['refused']}")
         if "large" in reply:
             raise InputError(f"{self.name} makes more than {most:,} bytes in {doing}; give it smaller sizes.")
-        if "data" not in reply:
-            raise self._meddled()
         return bytes(reply["data"])
 
-    def _reply(self, question: bytes, *, doing: str, seconds: float, most: int = 0) -> dict[str, Any]:
-        """Ask, and wait for a reply that has the form of one; everything else is a sentence."""
+    def _reply(
+        self, question: bytes, kinds: tuple[str, ...], *, doing: str, seconds: float, most: int = 0
+    ) -> dict[str, Any]:
+        """Ask, and wait for a reply of one of these kinds that has its form; everything else is a sentence."""
         clock = Clock(MOST) if doing == "starting" else self.clock  # an interpreter's start is no time of the answer's
         with clock.running() as used:
             try:
                 line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, used=used)
-                return checked_reply(line)
+                return checked_reply(line, kinds)
             except TimedOut:
                 self._kill()
                 raise self._too_slow(doing, seconds) from None
@@ -249,8 +249,6 @@ class Runner:
             known = ", ".join(first["missing"]) or nothing
             raise InputError(f"{self.path} has no {self.function!r}; it has {known}.")
         refuse_misfit(first, self.name, self.function, self.arguments)
-        if "ready" not in first:
-            raise self._meddled()
 
     def _kill(self) -> None:
         """End the process, and those that it has started."""
@@ -258,8 +256,8 @@ class Runner:
         self.process.end()
 
 
-def checked_reply(line: bytes) -> dict[str, Any]:
-    """A reply, if it has the form of one, its words fit for a terminal; else a ValueError.
+def checked_reply(line: bytes, kinds: tuple[str, ...] = ANSWER) -> dict[str, Any]:
+    """A reply, if it is of one of these kinds and each field of it has its form, fit for a terminal; else a ValueError.
 
     >>> checked_reply(b'{"none": true}')
     {'none': True}
@@ -268,7 +266,7 @@ def checked_reply(line: bytes) -> dict[str, Any]:
         reply = json.loads(line)
     except RecursionError:
         raise ValueError("too deep") from None
-    if not isinstance(reply, dict) or len(reply) != 1:
+    if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= set(kinds):
         raise ValueError("no reply")
     ((kind, value),) = reply.items()
     if kind in ("here", "ready", "none") and value is True:
@@ -277,18 +275,27 @@ def checked_reply(line: bytes) -> dict[str, Any]:
         return {kind: _checked_error(value)}
     if kind == "array" and isinstance(value, dict):
         return {kind: _checked_array(value)}
+    if kind == "large" and _is_list(value, int, most=MOST_AXES) and all(0 <= size < 2**63 for size in value):
+        return {kind: value}
     if kind == "data" and isinstance(value, str):
         return {kind: base64.b64decode(value, validate=True)}
-    if kind in WORDS and type(value) is WORDS[kind]:
-        return {
-            kind: clean(value, most=300) if isinstance(value, str) else [clean(str(v), most=60) for v in value[:40]]
-        }
+    if kind in SENTENCES and isinstance(value, str):
+        return {kind: clean(value, most=300)}
+    if kind in NAMES and _is_list(value, str, most=MOST_NAMES):
+        return {kind: [clean(name, most=60) for name in value]}
     raise ValueError("no reply")
 
 
+def _is_list(value: Any, of: type, *, most: int) -> bool:
+    return isinstance(value, list) and len(value) <= most and all(type(item) is of for item in value)
+
+
 def _checked_error(sent: dict[str, Any]) -> dict[str, Any]:
-    kind, message, line = (sent.get(name) for name in ("type", "message", "line"))
-    if not isinstance(kind, str) or not isinstance(message, str) or not (line is None or type(line) is int):
+    if sent.keys() != {"type", "message", "line"}:
+        raise ValueError("no error")
+    kind, message, line = sent["type"], sent["message"], sent["line"]
+    known = line is None or (type(line) is int and 0 <= line <= inside.MOST_LINES)
+    if not (isinstance(kind, str) and isinstance(message, str) and known):
         raise ValueError("no error")
     return {"type": clean(kind, most=60), "message": clean(message, most=inside.MOST_SAID), "line": line}
 

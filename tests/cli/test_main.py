@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +12,12 @@ import time
 
 import pytest
 
+from places import ROOT
 from processes import PATIENCE
 from regard import cli, design
 from regard.__main__ import main as started
 from regard.cli import main
+from regard.terminal import printable
 
 
 def broken(*_, **__):
@@ -59,6 +63,28 @@ def test_a_name_cannot_drive_the_terminal(regard):
     assert "\x1b" not in said
     assert "\x07" not in said
     assert r"\x1b]0;owned\x07" in said
+
+
+def test_everything_that_is_printed_goes_the_one_way() -> None:
+    """``output.echo``, ``note`` and what ends a command make text fit for a terminal; nobody else prints."""
+    files = sorted((ROOT / "src" / "regard" / "cli").rglob("*.py"))
+    printing = {path.name for path in files if re.search(r"typer\.echo\(|(?<!\w)print\(", path.read_text("utf-8"))}
+    assert printing == {"__init__.py", "output.py", "training_watch.py"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("zwei Hunde, \u200d\u0645\u06cc\u200c\n\tΩ\u00a0é", "zwei Hunde, \u200d\u0645\u06cc\u200c\n\tΩ\u00a0é"),
+        ("\x1b[2J\r\x9b\x7f", r"\x1b[2J\r\u009b\u007f"),
+        ("\u202e\u2066\u200b\ufeff\u2028", r"\u202e\u2066\u200b\ufeff\u2028"),
+        ("\udcff\U000e0041", r"\udcff\udb40\udc41"),
+    ],
+)
+def test_text_that_could_drive_a_terminal_is_written_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert "\n" not in printable(text, lines=False)
+    assert json.loads(printable(json.dumps([text], ensure_ascii=False))) == [text]
 
 
 def test_ctrl_c_that_a_library_turned_into_something_else_is_still_ctrl_c(monkeypatch, capsys):

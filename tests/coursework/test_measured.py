@@ -157,7 +157,7 @@ def test_a_record_reads_back_as_itself() -> None:
         (lambda r: r["comparison"]["variants"][0].update(weights=10**400), "weights and cpu_seconds must be numbers"),
         (lambda r: r["study"].update(cpu_seconds=10**400), "cpu_seconds must be numbers of 0 or more"),
         (lambda r: r["study"]["trials"][1].__setitem__(1, 10**400), "perplexity must be numbers of 1 or more"),
-        (lambda r: r["study"]["importance"][0].__setitem__(1, 10**400), "the importance of model.width must be numbers"),
+        (lambda r: r["study"]["importance"][0].__setitem__(1, 10**400), "importance of model.width must be numbers"),
         (lambda r: r["runs"][0].update(curve=[5.0, 2.0]), "2 epochs in curve and 3 in without_sos"),
         (lambda r: r["runs"][0].update(weights=-1), "weights and cpu_seconds must be numbers of 0 or more"),
         (lambda r: r["comparison"].update(seeds=[0]), "'learned' has 3 of validation perplexity for 1 seeds"),

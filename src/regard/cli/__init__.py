@@ -32,6 +32,7 @@ from regard.cli.branches import named_part
 from regard.cli.output import Group
 from regard.errors import InputError, RegardError, was_stopped
 from regard.extras import EXTRAS, missing
+from regard.terminal import printable
 
 INTERRUPTED = 130
 FAULT = 4  # the exit code that nobody should ever see
@@ -135,10 +136,5 @@ def _not_installed(error: Exception) -> InputError | None:
 
 
 def _leave(message: str, code: int) -> None:
-    print(f"regard: {_printable(message)}", file=sys.stderr)
+    print(f"regard: {printable(message)}", file=sys.stderr)
     sys.exit(code)
-
-
-def _printable(message: str) -> str:
-    """Without the control characters that a file's name or a file's text may bring: they could drive the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in message)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Details, Progress, in_unicode, note, show
+from regard.cli.output import AsJson, Details, Progress, echo, in_unicode, note, show
 from regard.errors import InputError
+from regard.terminal import printable
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
@@ -144,7 +145,7 @@ def _list_quickly() -> None:
     from regard.coursework.contents import entries, listed
 
     if (stored := entries()) is not None:
-        typer.echo(in_unicode(listed(stored)))
+        echo(in_unicode(listed(stored)))
         raise typer.Exit(0)
 
 
@@ -155,7 +156,7 @@ def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:
     def report(done: int, total: int) -> None:
         if done == 0:
             where = "in a jail" if jail else "with your rights: for a file that is not your own, add --jail"
-            note(f"running the code of {answer} in a process of its own, {where}.")
+            note(f"running the code of {printable(answer, lines=False)} in a process of its own, {where}.")
             return
         if done == 1:
             progress.start = time.monotonic()  # importing the file is no measure of the time left

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, note
+from regard.cli.output import AsJson, echo, note
 
 
 def demo(
@@ -24,8 +24,8 @@ def demo(
     from regard.demo import TOUR
     from regard.demo import demo as run
 
-    page = run(out, say=note if as_json else typer.echo)
+    page = run(out, say=note if as_json else echo)
     if as_json:
-        typer.echo(json.dumps({"page": str(page), "commands": [stop.command for stop in TOUR]}, indent=1))
+        echo(json.dumps({"page": str(page), "commands": [stop.command for stop in TOUR]}, indent=1))
     else:
-        typer.echo(f"\nDone. Open {page} in a browser.")
+        echo(f"\nDone. Open {page} in a browser.")

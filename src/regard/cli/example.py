@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import write_new
+from regard.cli.output import echo, write_new
 
 PROGRAMS = {
     "model": "my_model.py: a torch model, and a port of it with one mistake, for regard model",
@@ -29,14 +29,14 @@ def example(
     without a file.
     """
     if name is None:
-        typer.echo(_listing())
+        echo(_listing())
         return
     text = _text(name)
     if file is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
         return
     write_new(file, text, *{"model": (".py",), "map": (".py",), "noise": (".toml",)}.get(name, (".csv", ".txt")))
-    typer.echo(f"Wrote {file}.")
+    echo(f"Wrote {file}.")
 
 
 def _listing() -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Group, Progress, show
+from regard.cli.output import AsJson, Group, Progress, echo, show
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def lab(
         Lab(port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []) as server,
     ):
         _serve(server, no_browser=no_browser)
-    typer.echo("\nStopped.")
+    echo("\nStopped.")
 
 
 def _import_torch_early(runs: Path) -> None:
@@ -109,9 +109,9 @@ def _serve(server: Lab, *, no_browser: bool) -> None:
         for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
             if hasattr(signal, ending):
                 signal.signal(getattr(signal, ending), signal.default_int_handler)
-        typer.echo(f"The lab is at {server.opening} (Ctrl-C stops it).")
+        echo(f"The lab is at {server.opening} (Ctrl-C stops it).")
         if server.embed:
-            typer.echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
+            echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
         # while the browser opens: what the first page needs is then loaded
         Thread(target=server.warm_up, daemon=True).start()
         if not no_browser:

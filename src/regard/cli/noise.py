@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.output import AsJson, Group, Progress, check_plot, note, show
+from regard.cli.output import AsJson, Group, Progress, check_plot, echo, note, show
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
@@ -165,7 +165,7 @@ def example() -> None:
     """
     from regard.noise import EXAMPLE
 
-    typer.echo(EXAMPLE, nl=False)
+    echo(EXAMPLE, nl=False)
 
 
 def _array(spec: str, what: str, ndim: int | tuple[int, ...]) -> Any:

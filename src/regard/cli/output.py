@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from regard.cli.plain_values import read_plainly
+from regard.terminal import printable
 
 if TYPE_CHECKING:
     from regard.results import Result
@@ -46,8 +47,13 @@ def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool
     said = result.to_json() if as_json else str(result)
     if details and not as_json and (more := result.details()):
         said += f"\n\n{more}"
-    typer.echo(in_unicode(said) if formulas and not as_json else said)
+    echo(in_unicode(said) if formulas and not as_json else said)
     raise typer.Exit(0 if result.answer else 1)
+
+
+def echo(text: str, *, nl: bool = True) -> None:
+    """Print to standard output; whatever a file's name or a file's text brings, it does not drive the terminal."""
+    typer.echo(printable(text), nl=nl)
 
 
 def in_unicode(text: str) -> str:
@@ -83,7 +89,7 @@ def _in_columns(before: str, after: str) -> str:
 
 def note(message: str) -> None:
     """Something worth knowing that is not part of the answer."""
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {printable(message)}", file=sys.stderr)
 
 
 def write_new(path: str, text: str, *endings: str) -> None:

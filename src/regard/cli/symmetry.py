@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli.output import AsJson, Progress, check_plot, show, write_new
+from regard.cli.output import AsJson, Progress, check_plot, echo, show, write_new
 from regard.errors import InputError
 
 
@@ -71,5 +71,5 @@ def _write_template(path: str) -> NoReturn:
     from regard.symmetry.maps import TEMPLATE
 
     write_new(path, TEMPLATE, ".py")
-    typer.echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
+    echo(f"Wrote {path}: put your own layer in it, then run\n  regard symmetry {path}:block --length 128")
     raise typer.Exit()

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from regard.progress import STOPPING, duration
+from regard.terminal import printable
 
 if TYPE_CHECKING:
     from regard.translator.runs.log import Epoch
@@ -52,4 +53,4 @@ class TrainingWatch:
 
     def _say(self, line: str, end: str) -> None:
         # padded, so that a shorter line leaves nothing of the one that it is written over
-        print(f"{line:<118}" if self.terminal else line, end=end, file=sys.stderr, flush=True)
+        print(f"{printable(line):<118}" if self.terminal else printable(line), end=end, file=sys.stderr, flush=True)

@@ -34,6 +34,7 @@ from regard.grading.secret import Secret, read_secret
 from regard.grading.students import moment
 from regard.grading.submissions import Submission, read_submissions
 from regard.results import Result
+from regard.terminal import printable
 
 SYSTEMS = ("gradescope", "prairielearn")
 # the core; torch comes with it where a question is about a model
@@ -137,7 +138,7 @@ def main(words: list[str], *, source: Path) -> None:
         said = graded(read_assignment(source / "assignment.toml"), secret, base, system=system, tier=tier)
     except RegardError as error:
         said = refused(str(error), system)
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
     (base / "results").mkdir(exist_ok=True)
     write_file(base / "results" / "results.json", json.dumps(said, indent=1).encode())
 

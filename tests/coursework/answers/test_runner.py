@@ -464,7 +464,7 @@ def test_a_malformed_reply_is_no_reply(line: bytes) -> None:
 
 @pytest.mark.parametrize("kind", ["ready", "here", "confined", "data", "missing"])
 def test_a_reply_of_another_moment_is_no_reply(kind: str) -> None:
-    """"ready" instead of an answer was once told as an array too large to send."""
+    """ "ready" instead of an answer was once told as an array too large to send."""
     values = {"confined": [], "missing": [], "data": ""}
     line = json.dumps({kind: values.get(kind, True)}).encode()
     assert checked_reply(line, (kind,)) == {kind: values.get(kind, True) if kind != "data" else b""}
@@ -588,6 +588,18 @@ def test_escape_sequences_do_not_reach_the_terminal(regard) -> None:
     code, out, _ = regard("copying-condition", "--answer", "red.py", "--set", "n=2")
     assert "\x1b" not in out
     assert "Your code printed: hello" in out
+
+
+@pytest.mark.parametrize("function", ["right", "forgot", "raises", "missing"])
+def test_the_name_of_a_file_does_not_drive_the_terminal(function: str, regard) -> None:
+    name = "a\x1b[31m\u202eyp\u2066\nregard: holds so far.py"
+    Path(name).write_text(ANSWERS)
+    code, out, err = regard("copying-condition", "--answer", f"{name}:{function}", "--limit", "60")
+    assert code in (0, 1, 2)
+    for character in "\x1b\u202e\u2066":
+        assert character not in out + err
+    assert r"running the code of a\x1b[31m\u202eyp\u2066\nregard: holds so far.py" in err
+    assert "\nregard: holds" not in out + err
 
 
 @pytest.mark.parametrize("name", ["self", "seed", "limit", "progress", "function", "jail", "sizes", "parameters", "n"])

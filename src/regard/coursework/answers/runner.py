@@ -24,6 +24,7 @@ from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
 from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
+from regard.terminal import printable
 
 MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
 MOST_SOURCE = 1_000_000  # bytes of a file
@@ -64,7 +65,8 @@ class Runner:
         tool: Tool | None = None,
     ) -> None:
         self.path, self.function = parted(spec, function, there=code is None)
-        self.name = f"{self.path}:{self.function}"
+        self.file = printable(self.path, lines=False)  # as it is shown
+        self.name = f"{self.file}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
         self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
         self.held: tuple[str, ...] = ()  # what the jail has put in force
@@ -243,11 +245,11 @@ class Runner:
 
     def _refuse_mistakes(self, first: dict[str, Any]) -> None:
         if "importing" in first:
-            raise InputError(f"{self.path} cannot be imported: {told(first['importing'])}; fix it first.")
+            raise InputError(f"{self.file} cannot be imported: {told(first['importing'])}; fix it first.")
         if "missing" in first:
             nothing = "no function at all" if self.tool is None else "no class and no function"
             known = ", ".join(first["missing"]) or nothing
-            raise InputError(f"{self.path} has no {self.function!r}; it has {known}.")
+            raise InputError(f"{self.file} has no {self.function!r}; it has {known}.")
         refuse_misfit(first, self.name, self.function, self.arguments)
 
     def _kill(self) -> None:

@@ -37,7 +37,9 @@ from regard.grading.grader import grade, pile_of
 from regard.grading.notebooks import defined
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
+from regard.grading.spreadsheet import as_csv
 from regard.grading.submissions import read_submissions
+from regard.tables import plain_cell
 
 KEY = b"the secret of the packed autograder"
 TOML = """
@@ -324,3 +326,29 @@ def test_a_model_is_graded_in_the_pack_from_a_file_of_its_own(unpacked, tmp_path
     said = json.loads((unpacked / "results" / "results.json").read_text())
     scores = {test["name"]: test.get("score") for test in said["tests"]}
     assert (scores["1"], scores["model"]) == (10, 7)
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"),
+    [
+        ("ada;=1+1", "ada;'=1+1"),
+        ("ada; =1+1", "ada;' =1+1"),
+        ("ada\t@x", "ada\t'@x"),
+        ("ada\n=1", "ada\n'=1"),
+        ("ada;;-x", "ada;;'-x"),
+        ("  =1+1", "'  =1+1"),
+        ("\u00a0=1", "'\u00a0=1"),
+        ("\t=1", "'\t'=1"),
+        *((f"{sign}1+1", f"'{sign}1+1") for sign in "=+-@＝＋－＠﹦﹢﹣﹫−"),
+        ("-nan", "'-nan"),
+        ("-inf", "'-inf"),
+        ("10 -> 5; late, 50% kept", "10 -> 5; late, 50% kept"),
+        ("ada@example.org", "ada@example.org"),
+        ("-1.5e-3", "-1.5e-3"),
+    ],
+)
+def test_no_part_of_a_cell_is_a_formula(cell: str, plain: str) -> None:
+    """A spreadsheet where decimals have a comma parts cells at semicolons; some know the signs in full width."""
+    assert plain_cell(cell) == plain
+    (row,) = csv.reader(io.StringIO(as_csv([["x", cell]]), newline=""))
+    assert row == ["x", plain]

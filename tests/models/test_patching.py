@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -123,6 +124,9 @@ def test_heads_of_different_number_leave_holes():
         ("1", "second", "0"),
     ]
     assert float(rows[4]["effect"]) == found.effects[1, 2]
+    strange = dataclasses.replace(found, modules=('=x","y', "a;=1+1"))  # a name of a module may be anything
+    rows = list(csv.DictReader(io.StringIO(strange.to_csv())))
+    assert [row["module"] for row in rows] == ['\'=x","y'] * 2 + ["a;'=1+1"] * 3
     assert json.loads(found.to_json())["effects"][0][2] == "nan"
 
 

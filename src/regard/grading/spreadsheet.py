@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute, if a student's name began with it
+from regard.tables import plain_cell
 
 
 def as_csv(rows: Sequence[Sequence[str]]) -> str:
@@ -17,13 +17,5 @@ def as_csv(rows: Sequence[Sequence[str]]) -> str:
     -1.5,"x, y"
     """
     stream = io.StringIO()
-    csv.writer(stream).writerows([[_plain(cell) for cell in row] for row in rows])
+    csv.writer(stream).writerows([[plain_cell(cell) for cell in row] for row in rows])
     return stream.getvalue()
-
-
-def _plain(cell: str) -> str:
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}" if cell.startswith(FORMULA) else cell
-    return cell

@@ -16,6 +16,7 @@ from regard.models.measures.ceilings import ARITHMETIC, HeadCeilings
 from regard.models.measures.key_swing import SwingNoise
 from regard.models.records import span
 from regard.results import Result, plain
+from regard.tables import plain_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +127,8 @@ class Heads(Result):
         writer = csv.DictWriter(stream, names, lineterminator="\n")
         writer.writeheader()
         for row in self.rows():
-            writer.writerow({key: "" if _empty(value) else value for key, value in row.items()})
+            filled = {key: value for key, value in row.items() if not _empty(value)}
+            writer.writerow({k: plain_cell(value) if isinstance(value, str) else value for k, value in filled.items()})
         return stream.getvalue()
 
     def figure(self) -> Figure:

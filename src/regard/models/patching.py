@@ -30,6 +30,7 @@ from regard.models.records import span
 from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
+from regard.tables import plain_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,8 @@ class Effects(Answer):
 
     def to_csv(self) -> str:
         """The table as text, a header first."""
-        lines = [f'{layer},"{module}",{head},{effect!r}' for layer, module, head, effect in self.table()]
+        quoted = {module: plain_cell(module).replace('"', '""') for module in self.modules}
+        lines = [f'{layer},"{quoted[module]}",{head},{effect!r}' for layer, module, head, effect in self.table()]
         return "\n".join(["layer,module,head,effect", *lines]) + "\n"
 
     def figure(self) -> Figure:

@@ -211,6 +211,44 @@ def test_names_are_shown_without_tricks(tmp_path) -> None:
     assert [one.student for one in read_submissions([str(tmp_path)])] == ["eve"]
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ("hw.py", "hw.py"),
+            "hw.py and hw.py are two files of one name, and differ; keep one of them, and hand in again.",
+        ),
+        (("a.py", "A.PY"), "a.py and A.PY are two files of one name, and differ"),
+        (("x/a.ipynb", "x/Ａ.ipynb"), "x/a.ipynb and x/Ａ.ipynb are two files of one name, and differ"),
+        (("a.py", "./a.py"), "a.py and a.py are two files of one name, and differ"),
+        (("a.py", "x/a.py"), ""),
+        (("x" * 120 + "1.py", "x" * 120 + "2.py"), ""),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_files_of_one_name_are_refused_unless_they_are_the_same(names, said: str, tmp_path) -> None:
+    """Which one counted was a matter of the archive's order."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for number, name in enumerate(names):
+            archive.writestr(name, f"{CODE}# {number}\n")
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "hw.zip").write_bytes(stream.getvalue())
+    (found,) = read_submissions([str(tmp_path)])
+    assert found.refused.startswith(said)
+    assert bool(found.refused) == bool(said)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_the_same_file_twice_is_one(tmp_path) -> None:
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "hw.py").write_text(CODE)
+    (tmp_path / "ada" / "hw.zip").write_bytes(packed_bytes({"hw.py": CODE, "HW.py": CODE}))
+    (found,) = read_submissions([str(tmp_path)])
+    assert not found.refused
+    assert found.code("f") is not None
+
+
 # notebooks
 
 

@@ -88,6 +88,8 @@ def _public(asked: object, files: list[str], *, as_json: bool) -> None:
     handed_in = read_submissions(files)
     if len(handed_in) != 1 or not isinstance(asked, Assignment):
         raise InputError(f"--public checks one submission; {len(handed_in)} were given.")
+    if handed_in[0].refused:
+        raise InputError(f"{files[0]}: {handed_in[0].refused}")
     try:
         tier = chosen(True)
     except InputError:

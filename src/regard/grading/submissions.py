@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -300,7 +301,19 @@ def _submission(
         submitted=when,
         problems=tuple(problems[:20]),
         unread=next((f"{shown(one.name)}: {one.problem}" for one in unread), ""),
+        refused=doubled(kept),
     )
+
+
+def doubled(files: Sequence[Entry]) -> str:
+    """Why nobody can say which file counts: two of one name (to many systems, A.PY is a.py) that are not the same."""
+    first: dict[str, Entry] = {}
+    for one in files:
+        other = first.setdefault(unicodedata.normalize("NFKC", "/".join(one.parts)).casefold(), one)
+        if other.data != one.data:
+            names = " and ".join(shown("/".join(entry.parts)) for entry in (other, one))
+            return f"{names} are two files of one name, and differ; keep one of them, and hand in again."
+    return ""
 
 
 def _opened(files: list[Entry]) -> list[Entry]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from processes import wait_until
 from regard.coursework.answers import checking, jail, keeper, runner
 from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
@@ -395,6 +396,42 @@ def test_memory_groups_hold_and_go(tmp_path: Path) -> None:
     assert group.ended() == 1
     group.removed()
     assert not place.exists()
+
+
+def test_memory_groups_end_with_whoever_made_them() -> None:
+    """Killed, a judge left its empty groups behind, one for each worker, for ever."""
+    probe = MemoryGroup(2**27)
+    if not probe.held:
+        pytest.skip("no control group can be had here")
+    probe.removed()
+    code = "from regard.coursework.answers.cgroup import MemoryGroup\ngroup = MemoryGroup(2**27)\n"
+    judge = subprocess.Popen(
+        [sys.executable, "-c", f"{code}print(group.place, flush=True)\ninput()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    place = judge.stdout.readline().strip()
+    assert Path(place).is_dir()
+    judge.kill()
+    judge.communicate()
+    wait_until(lambda: not Path(place).exists(), f"{place} stays")
+    # killed together with the one that waits for its end: the next group takes it away, and leaves those in use alone
+    judge = subprocess.Popen(
+        [sys.executable, "-c", f"{code}print(group.place, flush=True)\ngroup.remover.kill()\ngroup.remover.wait()"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    left = Path(judge.communicate()[0].strip())
+    assert left.is_dir()
+    one = MemoryGroup(2**27)
+    two = MemoryGroup(2**27)
+    assert not left.exists()
+    assert one.place.is_dir()
+    for group in (one, two):
+        place = group.place
+        group.removed()
+        assert not place.exists()
 
 
 def test_starting_in_a_jail_is_not_much_slower(tier: Tier, tmp_path: Path) -> None:

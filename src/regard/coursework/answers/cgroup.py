@@ -3,17 +3,21 @@
 The limit on addresses that each process has bounds one process; this bounds what it holds in the kernel too. It needs
 the right to make a group below one's own: root has it, as has a user to whom the system delegates. To move a process
 takes the kernel some 20 ms of waiting, so a jail moves in while it starts; what it makes later is in the group at once.
+A group ends with whoever made it, also one that is killed: a small process waits for that. Should that one be killed
+too, the next group that is made takes away the empty ones of those who are gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
+import subprocess
 import uuid
 from pathlib import Path
 
 MOUNTED = Path("/sys/fs/cgroup")
+# reads until whoever holds the other end lets go or ends; what is in the group may take a while to end with it
+REMOVER = 'read _; n=0; until rmdir "$1" || [ $n -ge 200 ]; do n=$((n + 1)); sleep 0.05; done'
 
 
 class MemoryGroup:
@@ -32,11 +36,13 @@ class MemoryGroup:
         parent = _own()
         if parent is None:
             return
-        place = parent / f"regard-{uuid.uuid4().hex[:12]}"
+        _remove_left(parent)
+        place = parent / f"regard-{_space()}-{os.getpid()}-{_started(os.getpid())}-{uuid.uuid4().hex[:12]}"
         place.mkdir()
         try:
             names = ("memory.max", "memory.limit_in_bytes")
             next(place / name for name in names if (place / name).exists()).write_text(str(limit))
+            self.remover = _remover(place)
         except (OSError, StopIteration):
             place.rmdir()
             return
@@ -66,14 +72,9 @@ class MemoryGroup:
 
     def removed(self) -> None:
         """Take it away again, once its last process is gone."""
-        for _ in range(50):
-            if self.place is None:
-                return
-            try:
-                self.place.rmdir()
-                self.place = None
-            except OSError:
-                time.sleep(0.02)
+        if self.place is not None:
+            self.place = None
+            self.remover.communicate()
 
 
 def first_to_end(process: int) -> None:
@@ -93,6 +94,40 @@ def below(process: int) -> list[int]:
         with contextlib.suppress(OSError, ValueError):
             children += map(int, task.read_text().split())
     return [*children, *(pid for child in children for pid in below(child))]
+
+
+def _remover(place: Path) -> subprocess.Popen[bytes]:
+    """A process that takes the group away when we let go of it, or end; Ctrl-C is not for it."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", REMOVER, "sh", str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin"},
+        start_new_session=True,
+    )
+
+
+def _remove_left(parent: Path) -> None:
+    """Take away the empty groups of processes that are gone; one that still has a process in it stays."""
+    for place in parent.glob(f"regard-{_space()}-*-*-*"):
+        _, _, process, started, _ = place.name.split("-")
+        if _started(int(process)) != started:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+
+
+def _space() -> str:
+    """Whose numbers of processes ours are: another container's mean others."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
+
+
+def _started(process: int) -> str:
+    """When a process started, by the kernel's count; its number may be given again. Empty if there is none."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 def _own() -> Path | None:

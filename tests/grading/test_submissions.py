@@ -239,6 +239,17 @@ def test_two_files_of_one_name_are_refused_unless_they_are_the_same(names, said:
     assert bool(found.refused) == bool(said)
 
 
+def test_a_file_with_a_password_is_named(tmp_path) -> None:
+    """Its reason was once Python's own description of the entry."""
+    data = bytearray(packed_bytes({"hw.py": CODE}))
+    data[data.find(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "hw.zip").write_bytes(data)
+    (found,) = read_submissions([str(tmp_path)])
+    assert found.problems == ("hw.py: locked with a password; hand it in without one",)
+    assert found.no_code().endswith("(hw.py: locked with a password; hand it in without one)")
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_the_same_file_twice_is_one(tmp_path) -> None:
     (tmp_path / "ada").mkdir()

@@ -30,6 +30,7 @@ READ = (
     WEIGHTS,
 )  # what a submission consists of; the rest is named, not read
 ORDINARY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others Python unpacks all at once, whatever is asked for
+LOCKED = 1  # a bit of its flags
 UNREADABLE = (RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 
 
@@ -89,6 +90,8 @@ def _offered(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entr
         return None
     if stat.S_ISLNK(info.external_attr >> 16):
         return Entry(parts=parts, problem="a link, which is not followed")
+    if info.flag_bits & LOCKED:
+        return Entry(parts=parts, problem="locked with a password; hand it in without one")
     if info.compress_type not in ORDINARY:
         return Entry(parts=parts, problem="packed in an unusual way, which is not read")
 

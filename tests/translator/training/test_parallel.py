@@ -18,6 +18,7 @@ import processes
 from database import free_port
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.batches import Batch
+from regard.translator.runs.files import locked
 from regard.translator.runs.log import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
@@ -231,6 +232,25 @@ def test_real_torchrun_a_rank_killed_and_the_same_command_again(data, tmp_path, 
     assert again.stdout.count("Trained 20 epochs") == 1
     assert run(launcher, settings, tmp_path / "whole", size=2)[0] == [0, 0]
     assert same(weights(tmp_path / "run"), weights(tmp_path / "whole"))
+
+
+@pytest.mark.slow
+def test_the_processes_of_a_killed_torchrun_end_with_it(data, tmp_path):
+    """Else they would train on, and whoever starts again would find the run locked."""
+    (tmp_path / "settings.toml").write_text(tiny(data, *SHARED, "epochs=2000").to_toml())
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()),
+        "-m", "regard", "translator", "train", "settings.toml", "--out", "run",
+    ]  # fmt: skip
+    environment, nowhere = os.environ | {"OMP_NUM_THREADS": "1"}, subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=nowhere, stderr=nowhere) as torchrun:
+        processes.wait_until((tmp_path / "run" / "last.safetensors").exists, "there is no checkpoint")
+        ranks = [rank_of(torchrun.pid, rank) for rank in (0, 1)]
+        torchrun.kill()
+        torchrun.wait()
+        processes.wait_until(lambda: not any(map(processes.running, ranks)), "a process trains on without torchrun")
+    with locked(tmp_path / "run"):
+        pass
 
 
 def rank_of(torchrun: int, rank: int) -> int:

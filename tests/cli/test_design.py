@@ -123,7 +123,7 @@ def test_the_four_exit_codes(regard, hidden):
     assert regard("design", "copy", "--keys", SQUARE, 5)[0] == 2
     code, out, err = regard("design", "copy", hidden, 119)
     assert (code, out) == (3, "")
-    assert err.startswith("regard: Neither a query that meets the demand nor a proof that none exists")
+    assert err.startswith("regard: Key 119 is a corner of the hull, so that some query meets the demand: one of norm")
 
 
 BAD = [

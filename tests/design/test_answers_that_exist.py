@@ -236,6 +236,9 @@ def test_shares_of_1e_minus_210_are_matched():
     for target in ([1e-210, 1 - 1e-210, 1e-210], [1e-310, 1.0, 1e-320]):
         true(design.match(keys, target, kl=1e-3), keys)
         true(design.match(keys, target, max_norm=3.0), keys)
+    line, target = np.array([[-1.0], [-1], [-1], [1], [1], [0]]), [1.0, 7.7e-215, 2.7e-214, 1.3e-208, 0, 8.1e-211]
+    never = true(design.match(line, target, kl=0.5), line)  # two copies of the key that has it all: ln 3 at least
+    assert never.bound == pytest.approx(math.log(3), abs=1e-9)
 
 
 # what it stands on --------------------------------------------------------------------------------------------------

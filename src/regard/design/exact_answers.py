@@ -138,7 +138,7 @@ class _Scene:
         even = self._even(members, [flint.fmpq(1, len(self.anchors))] * len(self.anchors))
         if even is not None:
             return _Limit(even, self._beyond([ZERO] * len(self.face.normal), members))
-        deep = self._path(members).deepest(DEEP)
+        deep = self._path(members).deepest(self._deep())
         mixture = [_rational(x) for x in deep.mixture]
         total = sum(mixture, ZERO)
         mixture = [x / total for x in mixture]
@@ -150,6 +150,11 @@ class _Scene:
         if even is None:
             even = self._balanced(members, [_rational(w) for w in deep.weights], mixture)
         return _Limit(even, self._beyond(query, members))
+
+    def _deep(self) -> flint.arb:
+        """DEEP, beside which no share of a target is small: its key may have a weight of that size, or its square."""
+        shares = [] if self.question.target is None else self.question.target[self.question.target > 0].tolist()
+        return DEEP * flint.arb(min(shares, default=1.0)) ** 2
 
     def _even(self, members: list[int], mixture: Vector) -> Balance | None:
         """Equal weights on the face, if they balance some mixture near this one: they prove a whole number."""

@@ -73,7 +73,7 @@ class Path:
         """The least F(q) over ||q|| <= radius, to an absolute gap in nats."""
         return self._meeting(lambda p: (radius - _root(p.square), gap * p.aim / radius / 4), gap, outwards=True)
 
-    def deepest(self, gap: float) -> Solution:
+    def deepest(self, gap: flint.arb) -> Solution:
         """A query with F(q) within `gap` of its infimum, which must be attained."""
         point = self._first()
         while not (point.square + self.m * point.soft) / point.aim < gap:

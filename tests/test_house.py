@@ -21,7 +21,7 @@ FILES = sorted(HOME.rglob("*.py"))
 GROUND = {
     *("errors", "extras", "results", "formats", "examples", "arrays", "array_types", "attention", "layers"),
     *("files", "latex", "notation", "pictures", "progress", "rigor", "tables", "toml", "torch_arithmetic"),
-    *("terminal", "written_numbers"),
+    *("strict_json", "terminal", "written_numbers"),
 }
 IDEAS = {"design", "noise", "positions", "symmetry", "lowrank", "subspace"}  # may use the ground, not one another
 FLOORS = (GROUND, IDEAS, {"translator"}, {"models"}, {"coursework"}, {"grading"}, {"lab"}, {"cli"})

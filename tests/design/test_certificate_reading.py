@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,36 @@ def test_a_list_with_anything_else_is_refused(content: object, tmp_path: Path) -
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="holds no certificate: it must be a JSON object"):
         read_answers(path)
+
+
+@pytest.mark.parametrize("beside", [NEVER, {"certificate": NEVER}, {"norm": 1.0}, {"ceilings": []}, {"note": ""}])
+def test_beside_a_list_of_answers_stands_nothing_that_nobody_checks(beside: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "both.json"
+    path.write_text(json.dumps({"designs": [SHORTEST], "unanswered": {}, **beside}))
+    with pytest.raises(InputError, match=f"a list of designs and beside it '{next(iter(beside))}'"):
+        read_answers(path)
+
+
+@pytest.mark.parametrize("name", ["norm", "eps", "weights"])
+def test_a_name_twice_is_refused_at_any_depth(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    path.write_text(json.dumps(SHORTEST).replace(f'"{name}": ', f'"{name}": 7, "{name}": '))
+    with pytest.raises(InputError, match=f"the name '{name}' stands there twice"):
+        read_answers(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("certificate", {"claim": "shortest"}), ("certificate", {"claim": None}), ("certificate", {"scale": "1"}),
+        ("certificate", {"query": [1.0, 0.0]}), ("certificate", {"norm": True}), ("certificate", {"norm": "2.5"}),
+        ("certificate", {"dual": DUAL}), ("certificate", {"shape": [3, 2]}), ("certificate", {"question": COPY}),
+        ("certificate", {"allowed": [0]}), ("certificate", {"sha256": b""}), ("question", {"verb": "copy"}),
+        ("question", {"keys": [0]}), ("question", {"eps": "0.1"}), ("dual", {"weights": [0.25, 0.0]}),
+        ("dual", {"mixture": None}), ("dual", {"basis": [0]}),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_refused_where_it_is_put_in(part: str, changed: dict[str, Any]) -> None:
+    read = Certificate.from_dict(SHORTEST)
+    with pytest.raises(InputError, match=f"A certificate's '{next(iter(changed))}' must be of type"):
+        replace(read if part == "certificate" else getattr(read, part), **changed)

@@ -420,10 +420,9 @@ def test_gaps_are_in_nats():
         (Verb.COPY, "bound", None, 0.5, 0.5e-12),  # nor less than the rounding
         (Verb.SHARE, "norm", 1e-9, 8.0, 8e-9),
         (Verb.MATCH, "bound", 1e-9, 0.5, 1e-9),  # absolute for divergences,
-        (Verb.MATCH, "bound", 1e-9, -8.0, 1e-9),
+        (Verb.MATCH, "bound", 1e-9, 8.0, 1e-9),
         (Verb.MATCH, "norm", 1e-9, 8.0, 8e-9),  # not for lengths
         (Verb.MATCH, "lower_bound", 1e-9, 8.0, 8e-9),
-        (Verb.COPY, "norm", 1e-9, -8.0, 8e-9),
     ],
 )
 def test_a_stated_figure_is_on_the_safe_side_and_close(verb, name, gap, proved, room):
@@ -437,6 +436,37 @@ def test_a_stated_figure_is_on_the_safe_side_and_close(verb, name, gap, proved, 
         assert states(math.nextafter(proved, -side * math.inf), upper=upper) is False
         assert states(None, upper=upper) is True
         assert states(math.nan, upper=upper) is False
+
+
+@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("name", ["bound", "lower_bound"])
+def test_a_figure_stated_from_below_is_never_negative(verb, name):
+    """A divergence of 5e-10 may be stated as 0 in a gap of 1e-9, and not as less than nothing."""
+    for stated, holds in ((0.0, verb is Verb.MATCH and name == "bound"), (-1e-10, False), (-5e-324, False)):
+        made = checker(Claim.STRONGEST, verb, gap=1e-9, **{name: stated})
+        assert made._states(name, 5e-10, upper=False) is holds
+
+
+@pytest.mark.parametrize(
+    ("claim", "verb", "figures", "holds"),
+    [
+        (Claim.SHORTEST, Verb.COPY, {"norm": 1 + 1e-10, "lower_bound": 1.0}, True),
+        (Claim.SHORTEST, Verb.COPY, {"norm": 1 + 3e-10, "lower_bound": 1.0}, False),
+        (Claim.SHORTEST, Verb.COPY, {"norm": 0.0, "lower_bound": 0.0}, True),
+        (Claim.SHORTEST, Verb.COPY, {"norm": 1e-300, "lower_bound": 0.0}, False),
+        (Claim.SHORTEST, Verb.COPY, {"norm": 1.0}, True),
+        (Claim.STRONGEST, Verb.COPY, {"bound": 0.5 + 4e-11, "reached": 0.5}, True),
+        (Claim.STRONGEST, Verb.COPY, {"bound": 0.5 + 2e-10, "reached": 0.5}, False),
+        (Claim.STRONGEST, Verb.SHARE, {"bound": 3e-20, "reached": 2e-20}, False),
+        (Claim.STRONGEST, Verb.SHARE, {"bound": 5e-324, "reached": 0.0}, True),
+        (Claim.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 1e-10}, True),
+        (Claim.STRONGEST, Verb.MATCH, {"bound": 0.0, "reached": 3e-10}, False),
+        (Claim.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 1e-10}, True),
+        (Claim.CEILING, Verb.COPY, {"ceiling": 0.5, "reached": 0.5 - 3e-10}, False),
+    ],
+)
+def test_what_lies_between_two_stated_figures_fits_the_stated_gap(claim, verb, figures, holds):
+    assert checker(claim, verb, gap=2e-10, **figures)._fit_each_other() is holds
 
 
 def test_the_room_for_a_figure_ends_where_it_ends():

@@ -187,7 +187,7 @@ def test_three_rows_around_a_point_or_beside_it(order: tuple[int, ...]) -> None:
     tiny = 2.0**-100
     for point, inside in [([0.25, 0.25], True), ([0.5, tiny], True), ([0.5, -tiny], False), ([1, 1], False)]:
         rows = np.vstack([corners, point])
-        proof = {"row": 3, "support": [0, 1, 2], "weights": [0.3, 0.3, 0.4]}
+        proof = {"row": 3, "support": [0, 1, 2], "weights": [0.3, 0.3, 0.4], "radii": [1.0, 1.0, 1.0]}
         assert verify_winnable(rows, claimed(rows, "???n", proof)).answer == inside
 
 
@@ -213,3 +213,104 @@ def test_every_addition_loses_what_it_can() -> None:
     rival[0] = math.nextafter(float(need), math.inf)
     rows = np.array([own, -own, rival, -rival])
     assert list(verify_winnable(rows, claimed(rows, "cc??")).failed) == [0, 1]
+
+
+# three rows around a fourth in the plane, whose weights are solved for, and rows that win by their own query
+HULL = np.array([[0.0, 0.0], [3.0, 0.1], [0.2, 2.9], [1.1, 0.9]])
+ENCLOSED = {
+    "row": 3, "kind": "enclosure", "support": [0, 1, 2], "weights": [0.34, 0.35, 0.3], "radii": [0.1, 0.1, 0.1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "holds"),
+    [
+        ("weights", [0.1, 0.1, 0.8], False),
+        ("weights", [0.34, 0.35, -0.3], False),
+        ("weights", [0.34, 0.35, True], False),
+        ("weights", [0.34, 0.35], False),
+        ("radii", [1e-9, 1e-9, 1e-9], False),
+        ("radii", [0.1, 0.1, -0.1], False),
+        ("radii", [0.1, 0.1, float("inf")], False),
+        ("radii", [0.1, 0.1, "0.1"], False),
+        ("radii", None, False),
+        ("radii", [0.2, 0.2, 0.2], True),
+        ("support", [True, 0, 2], False),
+        ("support", [0, 1, True], False),
+        ("support", [0, 1, 1], False),
+        ("support", [], False),
+        ("support", None, False),
+        ("kind", "identical row", False),
+        ("kind", "strict win", False),
+        ("kind", None, False),
+        ("query", [1.0, 1.0], False),
+        ("note", "trust me", False),
+    ],
+)
+def test_everything_a_combination_states_is_checked(field: str, value: Any, holds: bool) -> None:
+    assert verify_winnable(HULL, claimed(HULL, "???n", ENCLOSED)).answer
+    assert verify_winnable(HULL, claimed(HULL, "???n", {**ENCLOSED, field: value})).answer is holds
+
+
+@pytest.mark.parametrize("changed", [{"radii": [0.0, 0.0]}, {"kind": "enclosure"}, {"kind": "identical row"}])
+def test_exact_weights_have_no_radii_and_their_own_kind(changed: dict[str, Any]) -> None:
+    proof = {"row": 4, "kind": "exact rationals", "support": [0, 2], "weights": ["1/2", "1/2"]}
+    assert verify_winnable(SQUARE, claimed(SQUARE, "????n", proof)).answer
+    assert list(verify_winnable(SQUARE, claimed(SQUARE, "????n", proof | changed)).failed) == [4]
+
+
+@pytest.mark.parametrize("changed", [{"kind": "enclosure"}, {"support": [1]}, {"query": [True, -1.0]}, {"weights": []}])
+def test_everything_a_win_states_is_checked(changed: dict[str, Any]) -> None:
+    proof = {"row": 0, "kind": "strict win", "query": [-1.0, -1.0]}
+    assert verify_winnable(SQUARE, claimed(SQUARE, "q????", proof)).answer
+    assert list(verify_winnable(SQUARE, claimed(SQUARE, "q????", proof | changed)).failed) == [0]
+
+
+@pytest.mark.parametrize("way", ["c", "w", "?"])
+def test_a_proof_that_a_letter_does_not_need_fails(way: str) -> None:
+    proof = {"row": 0, "query": [-1.0, -1.0]}
+    assert list(verify_winnable(SQUARE, claimed(SQUARE, f"{way}????", proof)).failed) == [0]
+
+
+@pytest.mark.parametrize("row", [4, 5, -1, True, 4.0, "4", None])
+def test_a_proof_belongs_to_one_row(row: Any) -> None:
+    proof = {"row": 4, "support": [0, 2], "weights": ["1/2", "1/2"]}
+    with pytest.raises(InputError, match="two proofs of row"):
+        verify_winnable(SQUARE, claimed(SQUARE, "????n", proof, {**proof, "row": row}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rows", 6), ("rows", True), ("rows", 5.0), ("dimensions", 3), ("dimensions", None), ("dtype", "float32"),
+        ("dtype", None), ("legend", {}), ("legend", {"c": "never wins"}), ("resumed", -1), ("resumed", 6),
+        ("resumed", True), ("resumed", "none"),
+    ],
+)  # fmt: skip
+def test_what_is_stated_of_the_whole_matrix_is_checked(field: str, value: Any) -> None:
+    certificate = winnable(SQUARE, jobs=1).to_dict()
+    assert verify_winnable(SQUARE, certificate).answer
+    checked = verify_winnable(SQUARE, {**certificate, field: value})
+    assert list(checked.wrong) == [field]
+    assert not checked.answer
+    assert str(checked).startswith("The certificate does not hold: it states")
+
+
+def test_what_no_row_can_tell_is_named() -> None:
+    certificate = winnable(SQUARE, jobs=1).to_dict()
+    assert "not checked: resumed" in str(verify_winnable(SQUARE, {**certificate, "resumed": 3}))
+    assert "not checked" not in str(verify_winnable(SQUARE, certificate))
+    with pytest.raises(InputError, match="a field 'note', which would stand there unchecked"):
+        verify_winnable(SQUARE, {**certificate, "note": "trust me"})
+
+
+@pytest.mark.parametrize("rows", [SQUARE[0], SQUARE[None]])
+def test_rows_are_a_matrix(rows: np.ndarray) -> None:
+    with pytest.raises(InputError, match="must be an n x d matrix"):
+        verify_winnable(rows, winnable(SQUARE, jobs=1).to_dict())
+
+
+@pytest.mark.parametrize("changed", [{"ways": 5}, {"proofs": {}}, {"proofs": [3]}, {"format": "regard winnable 2"}])
+def test_what_is_no_certificate_of_winnable(changed: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="this is not a certificate of winnable"):
+        verify_winnable(SQUARE, {**winnable(SQUARE, jobs=1).to_dict(), **changed})

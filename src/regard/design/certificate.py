@@ -25,6 +25,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
+from regard.strict_json import read_json
 
 Exact = tuple[flint.fmpq, ...]
 Numbers = Float | Exact
@@ -53,6 +54,9 @@ class Claim(StrEnum):
     CEILING = "ceiling"
 
 
+REAL, VECTOR = int | float, np.ndarray | tuple
+LISTS = {"designs", "ceilings"}  # what a file of several answers calls them
+PROOFS = ("dual", "combination", "direction")  # the fields that nothing but a certificate has
 HEAD = ("format", "question", "claim", "scale", "allowed", "data")
 FIGURES = ("norm", "lower_bound", "gap", "reached", "bound", "ceiling")
 # which further fields each claim uses; every other one is refused
@@ -62,6 +66,16 @@ USED = {
     Claim.UNREACHABLE: ("combination", "bound"),
     Claim.CEILING: ("query", "direction", "combination", "ceiling", "reached", "gap"),
 }
+
+
+def _check_kinds(part: object, **kinds: Any) -> None:
+    """Refuse fields of another kind than declared: `dataclasses.replace` lets anybody put anything into them."""
+    for name, kind in kinds.items():
+        value = getattr(part, name)
+        if isinstance(value, bool) or not isinstance(value, kind):
+            wanted = getattr(kind, "__name__", kind)
+            what = f"A certificate's {name!r} must be of type {wanted}; it is {_short(value)}"
+            raise InputError(f"{what}: leave it as the verb returned it.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,6 +88,10 @@ class Asked:
     eps: float | None = None
     kl: float | None = None
     max_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        figure = REAL | None
+        _check_kinds(self, verb=Verb, keys=tuple, target=np.ndarray | None, eps=figure, kl=figure, max_norm=figure)
 
     def to_dict(self) -> dict[str, Any]:
         said: dict[str, Any] = {"verb": self.verb.value}
@@ -93,6 +111,9 @@ class Balance:
     weights: Numbers
     mixture: Numbers
     basis: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_kinds(self, weights=VECTOR, mixture=VECTOR, basis=tuple | None)
 
     def non_negative(self) -> bool:
         """Reading sees to it that both are; what a solver has made, nobody has read."""
@@ -126,6 +147,12 @@ class Certificate:
     reached: float | None = None
     bound: float | None = None
     ceiling: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_kinds(self, question=Asked, claim=Claim, scale=REAL, allowed=tuple | None, shape=tuple, sha256=str)
+        _check_kinds(self, **dict.fromkeys(("query", "direction"), VECTOR | None))
+        _check_kinds(self, **dict.fromkeys(("dual", "combination"), Balance | None))
+        _check_kinds(self, **dict.fromkeys(FIGURES, REAL | None))
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as JSON holds it."""
@@ -176,7 +203,7 @@ def floats(numbers: Numbers) -> Float:
 
 def spelled(numbers: Numbers) -> list[float] | list[str]:
     """As JSON holds them: floats with all their digits, rationals as strings."""
-    return [str(x) for x in numbers] if isinstance(numbers, tuple) else [float(x) for x in numbers]
+    return [str(x) for x in numbers] if isinstance(numbers, tuple) else numbers.tolist()
 
 
 class _Reader:
@@ -381,22 +408,33 @@ def _distribution(target: Float, allowed: tuple[int, ...] | None) -> Float:
 def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The certificates in a JSON file: the file itself, or the whole result of one answer or of several."""
     try:
-        read = json.loads(read_file(path, most=LARGEST))
+        read = read_json(read_file(path, most=LARGEST))
     except FileNotFoundError:
         raise InputError(f"There is no file {path}; pass what --out wrote or --json printed.") from None
     except InputError:  # it is no file, or too large a one
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path.") from None
-    except (ValueError, RecursionError) as error:  # not text, not JSON, or a number of thousands of digits
+    except ValueError as error:  # not text, or not JSON
         raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
     if isinstance(read, dict) and read.get("format") == "regard winnable 1":
         raise InputError(f"{path} is a certificate of winnable; recheck it with: winnable ROWS --verify {path}.")
-    several = read.get("designs", read.get("ceilings")) if isinstance(read, dict) else None
-    answers = several if isinstance(several, list) else [read]
+    answers = _listed(read, path) if isinstance(read, dict) and not LISTS.isdisjoint(read) else [read]
     if not answers or not all(isinstance(answer, dict) for answer in answers):
         raise InputError(f"{path} holds no certificate: it must be a JSON object; pass what --out wrote.")
     return answers
+
+
+def _listed(read: dict[str, Any], path: str | os.PathLike[str]) -> list[Any]:
+    """The answers of a file of several; beside their list nothing else may stand, since nobody would check it."""
+    name = "designs" if "designs" in read else "ceilings"
+    beside = [str(other)[:40] for other in read if other not in (name, "unanswered")]
+    if beside:
+        raise InputError(
+            f"{path} has a list of {name} and beside it {', '.join(map(repr, beside))}, which nobody would check; "
+            "keep one of the two."
+        )
+    return read[name] if isinstance(read[name], list) else []
 
 
 def write_certificate(path: str | os.PathLike[str], certificate: Certificate) -> None:

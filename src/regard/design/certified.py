@@ -329,7 +329,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
         weights=weights,
         norm=norm,
         lower_bound=made.lower_bound,
-        gap=None if made.claim is Claim.UNREACHABLE else max(verification.numbers["gap"], 0.0),
+        gap=made.gap,
         attention=None if weights is None else attention(made, question.keys, weights),
         bound=made.bound,
         textbook=_textbook(question, query),

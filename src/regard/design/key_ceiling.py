@@ -24,6 +24,7 @@ from regard.design import exact_answers, hull, minimax
 from regard.design.answer import Ceiling, Ceilings, drawable
 from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
 from regard.design.certified import RUNNING_OFF, attempt, confirmed, solve
+from regard.design.evaluate import norm_above
 from regard.design.obstruction import REACH, combinations
 from regard.design.question import (
     Geometry,
@@ -257,7 +258,7 @@ def _confirmed(
             f"{at_least(numbers['reached'])}, and it is {top}; ask for the ceiling within a norm (max_norm)."
         )
     made = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
-    norm = None if query is None else math.hypot(*query.tolist())
+    norm = None if query is None else norm_above(query)
     return _Proof(made, verification, norm, support)
 
 
@@ -268,6 +269,6 @@ def _exact_proof(question: Question) -> _Proof | None:
         if verification.holds and (made.query is None or attempt(partial(floats, made.query)) is not None):
             numbers = verification.numbers
             stated = replace(made, ceiling=numbers["ceiling"], reached=numbers["reached"])
-            norm = None if made.query is None else math.hypot(*floats(made.query).tolist())
+            norm = None if made.query is None else norm_above(floats(made.query))
             return _Proof(stated, verification, norm, ())
     return None

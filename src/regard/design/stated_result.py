@@ -22,7 +22,8 @@ from regard.design.problem import Problem
 
 LONG = 1e4  # scores beyond this have lost digits that their weights need
 LOST = 1e-9  # divergences below this have lost their digits in float64
-NEAR = 1e-9  # how close a figure must be that the certificate does not state itself
+STATED = 1e-11  # how close, relatively, a figure must be to the certificate's, from which it differs by roundings
+FELT = 1e-9  # and weights and attention to those that are computed anew: they feel the rounding of long scores
 
 
 def check_stated(
@@ -30,6 +31,9 @@ def check_stated(
 ) -> tuple[list[tuple[str, bool]], tuple[str, ...]]:
     """Statements about the fields of a whole result, and the names of those that were not checked."""
     checks = _checks(certificate, keys, proved)
+    checks["norm"] = _all(checks["norm"], _within(certificate.question.max_norm))
+    if "attention" in checks and certificate.question.verb is not Verb.MATCH:
+        checks["attention"] = _all(checks["attention"], _least_of(outer.get("weights"), certificate.question.keys))
     known = {name: check for name, check in checks.items() if name in outer}
     wrong = [name for name, check in known.items() if not _holds(check, outer[name])]
     unchecked = tuple(sorted(str(name)[:40] for name in outer if name not in known and name != "certificate"))
@@ -43,19 +47,17 @@ def check_stated(
 def _holds(check: Callable[[Any], bool], value: Any) -> bool:
     try:
         return bool(check(value))
-    except (TypeError, ValueError, OverflowError):  # text, a list or nothing where a number should be
+    except (TypeError, ValueError, OverflowError, LookupError):  # text, a list or nothing where a number should be
         return False
 
 
 def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) -> dict[str, Callable[[Any], bool]]:
     question, claim = certificate.question, certificate.claim
     query = None if certificate.query is None else floats(certificate.query)
-    norm = certificate.norm if certificate.norm is not None else proved.get("norm")
-    if norm is None and query is not None:
-        norm = norm_above(query)
+    norm = proved.get("norm", None if query is None else norm_above(query))
     checks = {
         "query": _same(None if query is None else query.tolist()),
-        "norm": _near(norm if query is not None else None),
+        "norm": _figure(certificate.norm, None if query is None else norm),
     }
     if claim is Claim.CEILING:
         same = int((keys == keys[question.keys[0]]).all(axis=1)[_rows(certificate)].sum()) - 1
@@ -63,10 +65,11 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
             "key": _same(question.keys[0]),
             "copies": _same(same),
             "inside": _same(certificate.combination is not None or same > 0),
-            "ceiling": _near(proved["ceiling"]),
-            "reached": _near(proved["reached"]),
+            "ceiling": _figure(certificate.ceiling, proved["ceiling"]),
+            "reached": _figure(certificate.reached, proved["reached"]),
         }
     weights = None if certificate.query is None else attention_weights(certificate, keys)
+    reached = None if weights is None else attention(certificate, keys, weights)
     return checks | {
         "verb": _same(question.verb.value),
         "chosen": _same(list(question.keys)),
@@ -74,35 +77,75 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "kl": _same(question.kl),
         "max_norm": _same(question.max_norm),
         "reachable": _same(claim is not Claim.UNREACHABLE),
-        "weights": _all_near(weights),
-        "attention": _near(None if weights is None else attention(certificate, keys, weights)),
-        "lower_bound": _near(proved.get("lower_bound")),
-        "bound": _near(proved.get("bound")),
-        "gap": _near(None if claim is Claim.UNREACHABLE else max(proved["gap"], 0.0)),
+        "weights": _shares(weights, _rows(certificate)),
+        "attention": _near(reached, FELT if reached is None else _felt(reached, certificate, keys)),
+        "lower_bound": _figure(certificate.lower_bound, proved.get("lower_bound")),
+        "bound": _figure(certificate.bound, proved.get("bound")),
+        "gap": _near(certificate.gap, STATED),
     }
 
 
+def _all(*checks: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: all(check(value) for check in checks)
+
+
+def _within(most: float | None) -> Callable[[Any], bool]:
+    return lambda value: value is None or most is None or value <= most
+
+
+def _least_of(weights: Any, chosen: tuple[int, ...]) -> Callable[[Any], bool]:
+    """The least of the weights that stand beside it, digit for digit, where there are any."""
+    return lambda value: weights is None or _equal(value, min(weights[key] for key in chosen))
+
+
+def _felt(reached: float, certificate: Certificate, keys: Float) -> float:
+    """How near, relatively: of many keys a small divergence is not known exactly, and feels scores by its root."""
+    rounded = certificate.question.verb is Verb.MATCH and keys.size > AFFORDABLE and reached > 0
+    return max(FELT, 1e-14 / math.sqrt(reached)) if rounded else FELT
+
+
 def _same(expected: Any) -> Callable[[Any], bool]:
-    return lambda value: type(value) is type(expected) and value == expected
+    return lambda value: _equal(value, expected)
 
 
-def _near(expected: float | None) -> Callable[[Any], bool]:
+def _equal(value: Any, expected: Any) -> bool:
+    """Equal, and true is no 1: a writer of JSON may have turned 1.0 into 1, but no number into something else."""
+    if isinstance(value, list) and isinstance(expected, list):
+        return len(value) == len(expected) and all(map(_equal, value, expected))
+    numbers = _is_number(value) and _is_number(expected)
+    return (numbers or type(value) is type(expected)) and bool(value == expected)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _figure(stated: float | None, proved: float | None) -> Callable[[Any], bool]:
+    """The certificate's own figure; where it states none, the one that was proved."""
+    return _near(proved, STATED) if stated is None else _same(stated)
+
+
+def _near(expected: float | None, room: float) -> Callable[[Any], bool]:
+    """Relatively, so that nothing passes for zero and zero for nothing else, and no sign is lost."""
     if expected is None:
         return lambda value: value is None
-    return lambda value: (
-        not isinstance(value, bool) and abs(value - expected) <= NEAR * (1 + abs(expected)) and math.isfinite(value)
-    )
+    return lambda value: _is_number(value) and abs(value - expected) <= room * abs(expected)
 
 
-def _all_near(expected: Float | None) -> Callable[[Any], bool]:
+def _shares(expected: Float | None, rows: NDArray[np.intp]) -> Callable[[Any], bool]:
+    """One weight per key, each near its own; what is forbidden has none, and what float64 holds no digits of little."""
     if expected is None:
         return lambda value: value is None
-    return lambda value: (
-        isinstance(value, list)
-        and all(isinstance(x, (int, float)) for x in value)
-        and len(value) == len(expected)
-        and bool((np.abs(np.array(value, dtype=np.float64) - expected) <= NEAR).all())
-    )
+    room = np.zeros(len(expected))
+    room[rows] = np.maximum(FELT * expected[rows], np.finfo(np.float64).tiny)
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, list) or len(value) != len(expected) or not all(map(_is_number, value)):
+            return False
+        given = np.array(value, dtype=np.float64)
+        return bool((given >= 0).all() and (np.abs(given - expected) <= room).all())
+
+    return holds
 
 
 def _rows(certificate: Certificate) -> NDArray[np.intp]:
@@ -159,7 +202,15 @@ def attention(certificate: Certificate, keys: Float, weights: Float) -> float:
         return float(weights[list(question.keys)].min())
     p = question.target / question.target.sum()
     here = p > 0
-    divergence = float(p[here] @ (np.log(p[here]) - np.log(np.maximum(weights[here], 1e-300))))
+    # sum p (t - ln(1 + t)) with w = p (1 + t), and what is given to keys without a share: no digits cancel
+    excess = weights[here] / p[here] - 1
+    divergence = float(p[here] @ _beyond_first_order(excess) + weights[~here].sum())
     if divergence < LOST and keys.size <= AFFORDABLE and certificate.query is not None:
         divergence = above(ExactLevel(Problem(certificate, keys, strict=True)).value(certificate.query))
     return max(divergence, 0.0)  # never negative but for rounding
+
+
+def _beyond_first_order(t: Float) -> Float:
+    """t - ln(1 + t) for t > -1, also where t is so small that the two agree in all their digits."""
+    series = t * t * (1 / 2 - t * (1 / 3 - t * (1 / 4 - t * (1 / 5 - t / 6))))
+    return np.where(np.abs(t) < 1e-3, series, t - np.log1p(np.maximum(t, -1 + 1e-16)))

@@ -29,7 +29,17 @@ from regard import rigor
 from regard.array_types import Float
 from regard.arrays import check_array
 from regard.design import evaluate
-from regard.design.certificate import Balance, Certificate, Claim, Numbers, Verb, fingerprint
+from regard.design.certificate import (
+    HEAD,
+    LISTS,
+    PROOFS,
+    Balance,
+    Certificate,
+    Claim,
+    Numbers,
+    Verb,
+    fingerprint,
+)
 from regard.design.combination_check import combination_value
 from regard.design.exact_level import AFFORDABLE, ExactLevel
 from regard.design.problem import FloatLevel, Level, Problem
@@ -88,18 +98,31 @@ def verify(
     otherwise in NumPy, taken to be within 8 units in the last place, which is much faster for many keys.
     """
     keys = check_array(keys, what="keys", ndim=2)
+    if isinstance(certificate, Result) and not isinstance(getattr(certificate, "certificate", None), Certificate):
+        raise InputError(f"This {type(certificate).__name__} has no certificate; pass what a design verb returned.")
     # an object too is read as a file is: somebody may have made it by hand
     whole = certificate.to_dict() if isinstance(certificate, Result | Certificate) else certificate
     outer, digest = None, fingerprint(keys)
     if isinstance(whole, Mapping) and "certificate" in whole:
         outer, whole = whole, whole["certificate"]
         whole = whole.to_dict() if isinstance(whole, Certificate) else whole
+        _refuse_a_second(outer)
     data = whole.get("data") if isinstance(whole, Mapping) else None
     if isinstance(data, Mapping):
         _refuse_other_keys(data.get("shape"), data.get("sha256"), keys, digest)
     made = Certificate.from_dict(whole)
     _refuse_other_keys(list(made.shape), made.sha256, keys, digest)
     return recheck(made, keys, strict=strict, outer=outer)
+
+
+def _refuse_a_second(outer: Mapping[str, Any]) -> None:
+    """Around a certificate stands one result: parts of another certificate there would look checked, and are not."""
+    second = [name for name in (*HEAD, *PROOFS, *LISTS) if name in outer]
+    if second:
+        raise InputError(
+            f"This has a certificate and beside it {', '.join(map(repr, second))}, parts of another one that would "
+            "stand there unchecked; pass one of the two."
+        )
 
 
 def _refuse_other_keys(shape: Any, sha256: Any, keys: Float, digest: str) -> None:
@@ -213,7 +236,7 @@ class _Checker:
             (f"its norm is at most {claimed:.12g}, and no less", self._states("norm", norm, upper=True)),
             (
                 f"no query shorter than {at_least(lower, 12)} does: the gap is at most {wanted:.1e}",
-                self._gap_holds(gap) and honest,
+                self._gap_holds(gap) and honest and self._fit_each_other(),
             ),
         ]
         self.numbers = {"norm": norm, "lower_bound": lower, "gap": gap}
@@ -238,7 +261,10 @@ class _Checker:
         self.statements += [
             (f"the query's norm is at most {radius:.12g}", norm <= radius),
             (f"its {problem.measure()} is {reached:.12g} or better", does),
-            (f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats", most),
+            (
+                f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats",
+                most and self._fit_each_other(),
+            ),
         ]
         self.numbers = {"norm": norm, "reached": reached, "bound": limit, "gap": gap}
 
@@ -328,7 +354,10 @@ class _Checker:
         most = fraction(self.exactly) if self.exactly is not None else at_most(ceiling)
         self.statements += [
             (f"no query ever gets past {most}", proved),
-            (f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that", self._close(ceiling, reached)),
+            (
+                f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that",
+                self._close(ceiling, reached) and self._fit_each_other(),
+            ),
         ]
         self.numbers = {"ceiling": ceiling, "reached": reached}
 
@@ -360,8 +389,28 @@ class _Checker:
         if stated is None:
             return True
         near = max(min(abs(self.given.gap or 0.0), 1e-9), ROUNDING)
+        # a divergence near 0 has its digits only in nats, but is never negative; all others are compared relatively
         room = near * (1.0 if self.problem.verb is Verb.MATCH and name not in ("norm", "lower_bound") else abs(proved))
-        return proved <= stated <= proved + room if upper else proved - room <= stated <= proved
+        return proved <= stated <= proved + room if upper else max(proved - room, 0.0) <= stated <= proved
+
+    def _fit_each_other(self) -> bool:
+        """Is what lies between the two figures that are stated no more than the gap that is stated beside them?"""
+        given, gap = self.given, float(_present(self.given.gap))
+        high, low = {
+            Claim.SHORTEST: (given.norm, given.lower_bound),
+            Claim.STRONGEST: (given.bound, given.reached),
+            Claim.CEILING: (given.ceiling, given.reached),
+        }[given.claim]
+        if high is None or low is None:
+            return True
+        if given.claim is Claim.SHORTEST:
+            # floats round a norm up by some units in the last place, which the gap of the exact one does not know
+            return high == low or (low > 0 and high / low - 1 <= gap + 32 * rigor.U)
+        if given.claim is Claim.CEILING:
+            return abs(high - low) <= gap
+        if self.problem.verb is Verb.MATCH:  # the divergence reached is the higher one
+            return low - high <= gap + 4 * rigor.U * low
+        return high <= low * math.exp(gap) * (1 + 4 * rigor.U) + 1e-323
 
     def _gap_holds(self, gap: float) -> bool:
         wanted = _present(self.given.gap)

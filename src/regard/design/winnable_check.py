@@ -8,10 +8,10 @@ Its few lines of arithmetic are its own on purpose: what `regard.rigor` had wron
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import flint
@@ -23,26 +23,39 @@ from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import InputError
 from regard.files import read_file
 from regard.results import Result
+from regard.strict_json import read_json
 
 STEP = 2048  # rows that one step compares
 MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
+STATED = {"format", "fingerprint", "ways", "proofs", "rows", "dimensions", "dtype", "legend", "resumed"}
+UNCHECKED = ("resumed",)  # the history of a certificate, which no row can tell
+USED = {Way.OWN_QUERY: ("query",), Way.NEVER: ("support", "weights", "radii")}  # in a proof, beside its row and kind
+RATIONALS = ("exact rationals", "identical row")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedWinnable(Result):
-    """Which of the certificate's verdicts were proved again; `failed` maps a row to what is wrong with its proof."""
+    """Which of the certificate's verdicts were proved again; `failed` maps a row to what is wrong with its proof.
+
+    `wrong` maps a figure about the whole matrix to what is wrong with it, and `unchecked` names what was not checked.
+    """
 
     checked: int
     undecided: int
     failed: dict[int, str]
+    wrong: dict[str, str] = field(default_factory=dict)
+    unchecked: tuple[str, ...] = ()
 
     @property
     def answer(self) -> bool:
-        return not self.failed
+        return not self.failed and not self.wrong
 
     def __str__(self) -> str:
+        if self.wrong:
+            return f"The certificate does not hold: {'; '.join(self.wrong.values())}."
         if not self.failed:
             rest = f"; {self.undecided:,} rows are undecided in it" if self.undecided else ""
+            rest += f"; not checked: {', '.join(self.unchecked)}" if self.unchecked else ""
             return f"The certificate holds: {self.checked:,} verdicts were proved again from the rows alone{rest}."
         row, reason = next(iter(self.failed.items()))
         return (
@@ -64,7 +77,8 @@ def verify_winnable(
     The certificate holds: 5 verdicts were proved again from the rows alone.
     """
     stored = _as_stored(np.asarray(rows))
-    ways, proofs = _read(certificate, stored)
+    read = _read(certificate)
+    ways, proofs = _verdicts(read, stored)
     chosen = range(len(ways)) if only is None else sorted({int(j) for j in only})
     K = np.asarray(stored, dtype=np.float64)
     failed = _screened(K, [j for j in chosen if ways[j] == Way.CENTRED], None)
@@ -75,13 +89,23 @@ def verify_winnable(
             reason = _own_proof(K, j, ways[j], proofs.get(j))
             if reason:
                 failed[j] = reason
+        elif j in proofs:
+            failed.setdefault(j, "its letter needs no proof, and one stands there")
     undecided = sum(ways[j] == Way.UNDECIDED for j in chosen)
     failed = {j: failed[j] for j in sorted(failed)}
-    return CheckedWinnable(checked=len(chosen) - undecided, undecided=undecided, failed=failed)
+    return CheckedWinnable(
+        checked=len(chosen) - undecided,
+        undecided=undecided,
+        failed=failed,
+        wrong=_wrong_figures(read, stored),
+        unchecked=tuple(name for name in UNCHECKED if read.get(name)),
+    )
 
 
 def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
     """Floats as they are; integers as float64, if that holds each of them exactly."""
+    if rows.ndim != 2:
+        raise InputError(f"the rows must be an n x d matrix, but have shape {rows.shape}")
     if rows.dtype.kind == "f":
         return rows
     floats = rows.astype(np.float64)
@@ -91,27 +115,61 @@ def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
     return floats
 
 
-def _read(
-    certificate: dict[str, Any] | str | os.PathLike[str], stored: NDArray[Any]
-) -> tuple[str, dict[int, dict[str, Any]]]:
+def _read(certificate: dict[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
+    """The certificate as it stands in the file; a field that nobody would check is refused."""
     try:
-        read = certificate if isinstance(certificate, dict) else json.loads(read_file(certificate, most=LARGEST))
-        ways, proofs = str(read["ways"]), {int(p["row"]): dict(p) for p in read["proofs"]}
-        name, mark = read["format"], read["fingerprint"]
+        read = certificate if isinstance(certificate, dict) else read_json(read_file(certificate, most=LARGEST))
     except OSError as error:
         raise InputError(f"{certificate} cannot be read: {error.strerror or error}; check the path") from None
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        if isinstance(error, InputError):  # it is no file, or too large a one
-            raise
-        raise InputError(f"this is not a certificate of winnable ({repr(error)[:120]}): make one with --out") from None
-    if name != "regard winnable 1" or len(ways) != len(stored) or set(ways) - set(WAYS):
+    except InputError:  # it is no file, or too large a one
+        raise
+    except ValueError as error:
+        raise _no_certificate(error) from None
+    if not isinstance(read, dict) or read.get("format") != "regard winnable 1":
+        raise _no_certificate('its "format" is not "regard winnable 1"')
+    more = [str(name)[:40] for name in read if name not in STATED]
+    if more:
+        raise InputError(f"the certificate has a field {more[0]!r}, which would stand there unchecked: take it out")
+    return read
+
+
+def _no_certificate(why: object) -> InputError:
+    return InputError(f"this is not a certificate of winnable ({str(why)[:120]}): make one with --out")
+
+
+def _verdicts(read: dict[str, Any], stored: NDArray[Any]) -> tuple[str, dict[int, dict[str, Any]]]:
+    """The letters, and the proofs by their rows, if they are about these rows."""
+    ways, listed = read.get("ways"), read.get("proofs")
+    if not isinstance(ways, str) or not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise _no_certificate('it needs "ways", a letter per row, and "proofs", a list')
+    if len(ways) != len(stored) or set(ways) - set(WAYS):
         raise InputError(
-            f"the certificate (format {name!r}, {len(ways)} rows) does not fit {len(stored)} rows: "
-            "use the matrix it was made from"
+            f"the certificate of {len(ways)} rows does not fit {len(stored)} rows: use the matrix it was made from"
         )
-    if mark != _fingerprint(stored):
+    if read.get("fingerprint") != _fingerprint(stored):
         raise InputError("the certificate is about other numbers than these rows: use the matrix it was made from")
+    proofs: dict[int, dict[str, Any]] = {}
+    for one in listed:
+        row = one.get("row")
+        if type(row) is not int or not 0 <= row < len(ways) or row in proofs:
+            raise InputError(f"the certificate has two proofs of row {str(row)[:20]}, or no such row: take one out")
+        proofs[row] = one
     return ways, proofs
+
+
+def _wrong_figures(read: dict[str, Any], stored: NDArray[Any]) -> dict[str, str]:
+    """What the certificate states of the matrix as a whole, and is not so."""
+    n, d = stored.shape
+    true = {"rows": n, "dimensions": d, "dtype": str(stored.dtype), "legend": dict(WAYS)}
+    wrong = {
+        name: f"it states {name} {str(read[name])[:60]!r}, and the matrix has {value!r}"
+        for name, value in true.items()
+        if name in read and (type(read[name]) is not type(value) or read[name] != value)
+    }
+    resumed = read.get("resumed", 0)
+    if type(resumed) is not int or not 0 <= resumed <= n:
+        wrong["resumed"] = f"it states {str(resumed)[:20]!r} verdicts of an earlier run, and has {n} rows"
+    return wrong
 
 
 def _fingerprint(stored: NDArray[Any]) -> str:
@@ -188,30 +246,56 @@ def _own_proof(K: Float, j: int, way: str, proof: dict[str, Any] | None) -> str 
     """What is wrong with the proof of row j; None if it holds."""
     if proof is None:
         return "the certificate holds no proof of it"
+    used = USED[Way(way)]
+    more = [name for name, value in proof.items() if name not in ("row", "kind", *used) and value is not None]
+    if more:
+        return f"its proof has {str(more[0])[:40]!r}, which it does not use"
     if way == Way.OWN_QUERY:
+        if proof.get("kind", "strict win") != "strict win":
+            return "its proof is not of the kind that it says"
         return None if _query_wins(K, j, proof.get("query")) else "its query does not make it the strict argmax"
-    support, weights = proof.get("support") or [], proof.get("weights") or []
-    if not isinstance(support, list) or not isinstance(weights, list):
-        return "its combination names rows or weights that do not fit"
-    inside = all(isinstance(i, int) and 0 <= i < len(K) and i != j for i in support)
-    if not inside or len(set(support)) != len(support) or len(weights) != len(support) or not support:
-        return "its combination names rows or weights that do not fit"
-    exact = all(isinstance(w, str) for w in weights)
-    holds = _combines_exactly(K, j, support, weights) if exact else _combines_in_balls(K, j, support)
-    return None if holds else "its rows do not combine to it with positive weights"
+    support, weights, radii = (proof.get(name) for name in used)
+    # type, not isinstance: JSON's true would pass for row 1
+    rows = isinstance(support, list) and all(type(i) is int and 0 <= i < len(K) and i != j for i in support)
+    if not rows or not support or len(set(support)) != len(support):
+        return "its combination names rows that do not fit"
+    if not isinstance(weights, list) or len(weights) != len(support):
+        return "its combination has weights that do not fit"
+    if all(isinstance(w, str) for w in weights):
+        return _exact_fault(K, j, proof, support, weights)
+    if not _are_numbers(weights, len(support)) or not (radii is None or _are_numbers(radii, len(support))):
+        return "its combination has weights or radii that are no numbers"
+    if proof.get("kind", "enclosure") not in ("enclosure", "exact rationals"):
+        return "its proof is not of the kind that it says"
+    return _ball_fault(K, j, support, weights, [0.0] * len(support) if radii is None else radii)
+
+
+def _exact_fault(K: Float, j: int, proof: dict[str, Any], support: list[int], weights: list[str]) -> str | None:
+    """What is wrong with weights that are rationals; None if they combine to row j exactly."""
+    if proof.get("radii") is not None:
+        return "its weights are exact, and have radii all the same"
+    kind = proof.get("kind", RATIONALS[0])
+    if kind not in RATIONALS or (kind == "identical row") > (len(support) == 1):
+        return "its proof is not of the kind that it says"
+    return None if _combines_exactly(K, j, support, weights) else "its rows do not combine to it with positive weights"
+
+
+def _are_numbers(values: Any, count: int) -> bool:
+    good = isinstance(values, list) and len(values) == count
+    return good and all(type(x) in (int, float) and -math.inf < x < math.inf for x in values)
 
 
 def _query_wins(K: Float, j: int, query: Any) -> bool:
     if not isinstance(query, list) or len(query) != K.shape[1]:
         return False
     try:
-        if isinstance(query[0], str):
-            whole = [flint.fmpz(x) for x in query]
+        if all(isinstance(x, str) for x in query):
+            whole = [_whole(x) for x in query]
             return all(_beats(K[j], K[i], whole) for i in range(len(K)) if i != j)
+        if not _are_numbers(query, K.shape[1]):
+            return False
         q = np.array(query, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        return False
-    if q.shape != (K.shape[1],):
         return False
     return bool(np.isfinite(q).all()) and all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
 
@@ -236,23 +320,28 @@ def _combines_exactly(K: Float, j: int, support: list[int], weights: list[str]) 
     return True
 
 
-def _combines_in_balls(K: Float, j: int, support: list[int]) -> bool:
-    """d + 1 rows: the one solution of sum w k = k_j, sum w = 1 is enclosed, and must be positive."""
+def _ball_fault(K: Float, j: int, support: list[int], weights: list[float], radii: list[float]) -> str | None:
+    """What is wrong with d + 1 rows whose one solution of sum w k = k_j, sum w = 1 must be positive, and as stated."""
     d = K.shape[1]
+    fault = "its rows do not combine to it with positive weights"
     if len(support) != d + 1:
-        return False
+        return fault
     differences = [list(map(_ball_difference, K[i].tolist(), K[j].tolist())) for i in support]
     for bits in (64, 192):
         with flint.ctx.workprec(bits):
             entries = [row[c] for c in range(d) for row in differences] + [flint.arb(1)] * (d + 1)
             right = flint.arb_mat(d + 1, 1, [flint.arb(0)] * d + [flint.arb(1)])
             try:
-                w = flint.arb_mat(d + 1, d + 1, entries).solve(right)
+                w = flint.arb_mat(d + 1, d + 1, entries).solve(right).entries()
             except ZeroDivisionError:
                 continue
-            if all(w[i, 0] > 0 for i in range(d + 1)):
-                return True
-    return False
+            if not all(x > 0 for x in w):
+                continue
+            stated = zip(w, map(flint.arb, weights), map(flint.arb, radii), strict=True)
+            if all(abs(x - weight) <= radius for x, weight, radius in stated):
+                return None
+            fault = "its weights are not within their radii of the ones that combine to it"
+    return fault
 
 
 def _ball_difference(a: float, b: float) -> flint.arb:
@@ -261,10 +350,14 @@ def _ball_difference(a: float, b: float) -> flint.arb:
 
 
 def _rational(text: str) -> flint.fmpq:
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"a rational of {len(text):,} digits")
     above, _, below = text.partition("/")
-    return flint.fmpq(flint.fmpz(above), flint.fmpz(below or "1"))  # Python's int refuses long strings
+    return flint.fmpq(_whole(above), _whole(below or "1"))
+
+
+def _whole(text: str) -> flint.fmpz:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(text):,} digits")
+    return flint.fmpz(text)  # Python's int refuses long strings
 
 
 def _stored(x: float) -> flint.fmpq:

@@ -1,0 +1,50 @@
+"""JSON read so that it can mean one thing only.
+
+Python's own reader takes the last of two entries of one name, where a person who looks at the file may see the first,
+and it takes NaN and Infinity, which JSON does not have. Every JSON of ours and of others is read here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def read_json(text: str | bytes, *, constants: bool = False) -> Any:
+    """The value that a text in JSON stands for; ValueError says in a few words why it stands for none.
+
+    constants: NaN and Infinity are taken, for files of other programs and for losses that left the range of floats.
+
+    >>> read_json('{"norm": 1, "eps": [0.5, null]}')
+    {'norm': 1, 'eps': [0.5, None]}
+    >>> read_json('{"norm": 1, "norm": 2}')
+    Traceback (most recent call last):
+    ValueError: the name 'norm' stands there twice
+    """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    try:
+        return (_TOLERANT if constants else _STRICT).decode(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:  # Python's own advice about long numbers is for programmers
+        raise ValueError("a whole number in it has thousands of digits" if "digits" in str(error) else error) from None
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:40]!r} stands there twice")
+    return table
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+_TOLERANT = json.JSONDecoder(object_pairs_hook=_table)
+_STRICT = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_refuse)

@@ -170,6 +170,26 @@ def test_no_drawer_of_odds_and_ends():
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
+# in the jail there is no regard, and its words come from the judge; whether a line of a log is whole is no reading
+OTHER_READERS = {("inside.py", "loads"), ("sealed.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
+
+
+def test_json_is_read_in_one_place():
+    """Python's own reader takes the last of two entries of one name: `regard.strict_json` refuses such a file."""
+    readers = {
+        (path.name, node.attr)
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "json"
+        if node.attr in ("load", "loads", "JSONDecoder", "decoder", "scanner")
+    }
+    assert readers == OTHER_READERS
+    by_name = [
+        path for path in FILES if "json" in imports(path, everywhere=True) and "from json import" in path.read_text()
+    ]
+    assert not by_name
+
+
 SHARED = {  # folders of tests that stand for no folder of the package: what tests share, and what is tested as a whole
     *("fuzz", "grammar"),
     *("models/attention_zoo", "models/diagnosis/styles", "models/healthy", "models/mutants"),

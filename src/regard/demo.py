@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ from regard.errors import InputError
 from regard.extras import require
 from regard.files import write_file
 from regard.progress import Say
+from regard.strict_json import parse_json
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _terminal(command: str, output: str) -> str:
 
 def by_phenomenon(scores: Path, *, shown: int = 8) -> str:
     """A table of how many sentences two variants translate exactly, for the phenomena that they differ most in."""
-    read = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(scores.glob("*.json"))]
+    read = [parse_json(file.read_bytes()) for file in sorted(scores.glob("*.json"))]
     if len(read) != 2:
         return ""  # the stop was left out
     names = [Path(one["run"]).name.rpartition("-seed")[0] for one in read]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import io
 import itertools
-import json
 import math
 import os
 import warnings
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from regard.array_types import Float
 from regard.errors import InputError
+from regard.strict_json import parse_json
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -244,21 +244,12 @@ def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
         reason = "its header does not fit into the file, or has more than 16 MiB"
         raise InputError(f"{thing} is not a .safetensors file, or is cut short: {reason}.")
     try:
-        header = json.loads(data[8 : 8 + length].tobytes(), object_pairs_hook=_no_name_twice)
-    except (ValueError, RecursionError) as error:
+        header = parse_json(data[8 : 8 + length].tobytes())
+    except ValueError as error:
         raise InputError(f"{thing} has a damaged .safetensors header ({_line(error)}); write it again.") from None
     if not isinstance(header, dict):
         raise InputError(f"{thing} has a damaged .safetensors header (not a table of tensors); write it again.")
     return header, 8 + length
-
-
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in table:
-            raise ValueError(f"the name {name[:40]!r} stands there twice")
-        table[name] = value
-    return table
 
 
 def _chosen(name: str | None, names: list[str], thing: str) -> str:

@@ -7,17 +7,18 @@ and it takes NaN and Infinity, which JSON does not have. Every JSON of ours and 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 
-def read_json(text: str | bytes, *, constants: bool = False) -> Any:
+def parse_json(text: str | bytes, *, constants: bool = False) -> Any:
     """The value that a text in JSON stands for; ValueError says in a few words why it stands for none.
 
     constants: NaN and Infinity are taken, for files of other programs and for losses that left the range of floats.
 
-    >>> read_json('{"norm": 1, "eps": [0.5, null]}')
+    >>> parse_json('{"norm": 1, "eps": [0.5, null]}')
     {'norm': 1, 'eps': [0.5, None]}
-    >>> read_json('{"norm": 1, "norm": 2}')
+    >>> parse_json('{"norm": 1, "norm": 2}')
     Traceback (most recent call last):
     ValueError: the name 'norm' stands there twice
     """
@@ -36,8 +37,7 @@ def read_json(text: str | bytes, *, constants: bool = False) -> Any:
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {twice[:40]!r} stands there twice")
     return table
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from regard.coursework.sources import SETS
 from regard.coursework.verdict import WIDTH, wrapped
+from regard.strict_json import parse_json
 
 HERE = Path(__file__).parent
 
@@ -32,7 +33,7 @@ class Entry:
 def entries() -> tuple[Entry, ...] | None:
     """What the stored list holds; None where it is not of the claims that are there."""
     try:
-        stored = json.loads((HERE / "contents.json").read_text(encoding="utf-8"))
+        stored = parse_json((HERE / "contents.json").read_bytes())
         if stored["files"] == _checksums():
             return tuple(Entry(*claim) for claim in stored["claims"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
+from regard.strict_json import parse_json
 from regard.written_numbers import is_finite_number
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def record(name: str) -> Figures | None:
 def read(text: str, where: str | Path) -> Figures:
     """Figures from their JSON text; InputError says in one sentence what is wrong with it."""
     try:
-        parts = _keys("record", [field.name for field in fields(Figures)], json.loads(text))
+        parts = _keys("record", [field.name for field in fields(Figures)], parse_json(text))
         runs = [RunFigures(**_keys("run", [field.name for field in fields(RunFigures)], run)) for run in parts["runs"]]
         return Figures(
             **parts | {"runs": runs, "comparison": _comparison(parts["comparison"]), "study": _study(parts["study"])}

@@ -25,7 +25,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
-from regard.strict_json import read_json
+from regard.strict_json import parse_json
 
 Exact = tuple[flint.fmpq, ...]
 Numbers = Float | Exact
@@ -408,7 +408,7 @@ def _distribution(target: Float, allowed: tuple[int, ...] | None) -> Float:
 def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The certificates in a JSON file: the file itself, or the whole result of one answer or of several."""
     try:
-        read = read_json(read_file(path, most=LARGEST))
+        read = parse_json(read_file(path, most=LARGEST))
     except FileNotFoundError:
         raise InputError(f"There is no file {path}; pass what --out wrote or --json printed.") from None
     except InputError:  # it is no file, or too large a one

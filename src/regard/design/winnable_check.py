@@ -23,7 +23,7 @@ from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import InputError
 from regard.files import read_file
 from regard.results import Result
-from regard.strict_json import read_json
+from regard.strict_json import parse_json
 
 STEP = 2048  # rows that one step compares
 MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
@@ -118,7 +118,7 @@ def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
 def _read(certificate: dict[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
     """The certificate as it stands in the file; a field that nobody would check is refused."""
     try:
-        read = certificate if isinstance(certificate, dict) else read_json(read_file(certificate, most=LARGEST))
+        read = certificate if isinstance(certificate, dict) else parse_json(read_file(certificate, most=LARGEST))
     except OSError as error:
         raise InputError(f"{certificate} cannot be read: {error.strerror or error}; check the path") from None
     except InputError:  # it is no file, or too large a one

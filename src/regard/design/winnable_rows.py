@@ -28,6 +28,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file, write_file
 from regard.progress import Progress
 from regard.results import Result, plain
+from regard.strict_json import parse_json
 
 FORMAT = "regard winnable 1"
 MOST_JOBS = 4096
@@ -281,11 +282,11 @@ class _State:
 
     def _load(self, path: Path) -> None:
         try:
-            saved = json.loads(read_file(path, most=LARGEST))
+            saved = parse_json(read_file(path, most=LARGEST))
             fits = saved["format"] == FORMAT and len(saved["ways"]) == len(self.ways)
             fits = fits and saved["fingerprint"] == self.fingerprint
             ways, proofs = [Way(letter) for letter in saved["ways"]], {p["row"]: Proof(**p) for p in saved["proofs"]}
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InputError):  # it is no file, or too large a one
                 raise
             raise InputError(

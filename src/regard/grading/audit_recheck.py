@@ -9,7 +9,6 @@ cannot be remembered here. A model can lie about its answers only; one whose ans
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from regard.array_types import Array
 from regard.coursework.answers import inside
 from regard.errors import InputError
+from regard.strict_json import parse_json
 
 Answers = Mapping[str, Array]  # by name
 Asked = Callable[[list[Array]], Answers]  # rows for every stream in, answers out
@@ -72,7 +72,7 @@ def _stream(one: Any) -> Stream:
 
 def read_answers(data: bytes) -> dict[str, Array]:
     """Answers by name; a ValueError where they are none."""
-    said = json.loads(data)
+    said = parse_json(data)
     if not isinstance(said, dict) or not 1 <= len(said) <= 50:
         raise ValueError("no answers")
     return {str(name)[:60]: np.asarray(inside.unpacked(sent), dtype=np.float64) for name, sent in said.items()}

@@ -34,6 +34,7 @@ from regard.grading.secret import Secret, read_secret
 from regard.grading.students import moment
 from regard.grading.submissions import Submission, doubled, read_submissions
 from regard.results import Result
+from regard.strict_json import parse_json
 from regard.terminal import printable
 
 SYSTEMS = ("gradescope", "prairielearn")
@@ -172,7 +173,7 @@ def _about(base: Path, system: str) -> dict[str, Any]:
     """Who handed it in and when, as the course system says; never as a file of the student does."""
     path = base / ("submission_metadata.json" if system == "gradescope" else "data/data.json")
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = parse_json(path.read_bytes(), constants=True)
         if system == "prairielearn":
             return {"student": str(said.get("variant", {}).get("id") or said.get("submitted_uid") or "student")}
         # a group is asked the same, whoever of it hands in

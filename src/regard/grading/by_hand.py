@@ -24,6 +24,7 @@ from regard.grading.assignment import Assignment, Kind, Task
 from regard.grading.folders import make_folder
 from regard.grading.students import identity, shown
 from regard.results import Result
+from regard.strict_json import parse_json
 
 WRITTEN, KEPT = "written.json", "by-hand.json"
 PARTS = {"ticks": ("ticks",), "points": ("points", "reason", "was")}  # of a decision: each is taken by itself
@@ -159,7 +160,7 @@ def _read(path: Path, assignment: str) -> dict[str, Any]:
     """A file of decisions; each row has a student and a question, and ticks or points."""
     otherwise = FORM if path.name != KEPT else "restore it from a copy"
     try:
-        data = dict(json.loads(read_file(path, most=50_000_000)))
+        data = dict(parse_json(read_file(path, most=50_000_000)))
         for name in ("marks", "base", "taken", "replaced"):
             rows = [dict(row) for row in data.get(name, [])]
             if not all({"student", "question"} <= row.keys() and PARTS.keys() & row.keys() for row in rows):
@@ -272,7 +273,7 @@ def overrule(
 def _marks(folder: Path) -> dict[str, Any]:
     path = folder / "marks.json"
     try:
-        marks = json.loads(read_file(path))
+        marks = parse_json(read_file(path))
         if not isinstance(marks["rows"], list) or not isinstance(marks["assignment"], str):
             raise ValueError("no marks")
     except OSError:

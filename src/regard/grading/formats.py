@@ -16,6 +16,7 @@ from regard.grading.pages import about
 from regard.grading.public import PASSED
 from regard.grading.spreadsheet import as_csv
 from regard.grading.template import Part, TemplateWritten, as_notebook, part, stem
+from regard.strict_json import parse_json
 
 NOT_GRADED = "This could not be graded here, through no fault of the submission; the course staff has been told why: "
 
@@ -154,7 +155,7 @@ def _literal(value: Any) -> str:
 def nbgrader_notebook(assignment: Assignment, file: str) -> str:
     """The source notebook for nbgrader: a solution cell and a locked test cell for each question; words by hand."""
     parts = [part(task, None) for task in assignment.tasks]
-    book = json.loads(as_notebook(assignment, parts))
+    book = parse_json(as_notebook(assignment, parts))
     cells = [_marked_cell("read", cell, f"words-{n}") for n, cell in enumerate(book["cells"][:2])]
     for number, (task, one) in enumerate(zip(assignment.tasks, parts, strict=True)):
         words, answer = book["cells"][2 + 2 * number : 4 + 2 * number]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from regard.grading.secret import Secret
 from regard.grading.students import Student, identity
 from regard.grading.submissions import Submission, known
 from regard.progress import Progress
+from regard.strict_json import parse_json
 
 MARKS = "marks.json"
 
@@ -116,7 +116,7 @@ def _settled(outcome: Outcome | None, limits: Limits) -> bool:
 def before(folder: Path) -> dict[str, object] | None:
     """The marks that are in the folder already."""
     try:
-        marks = json.loads((folder / MARKS).read_text(encoding="utf-8"))
+        marks = parse_json((folder / MARKS).read_bytes())
     except (OSError, ValueError):
         return None
     return marks if isinstance(marks, dict) else None

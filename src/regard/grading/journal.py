@@ -15,6 +15,7 @@ from regard.errors import InputError
 from regard.files import append_file, read_file
 from regard.grading.examination import Outcome
 from regard.grading.secret import Secret
+from regard.strict_json import parse_json
 
 NAME = "journal.jsonl"
 
@@ -39,7 +40,7 @@ class Journal:
 
     def _take(self, line: bytes) -> None:
         try:
-            entry = json.loads(line)
+            entry = parse_json(line, constants=True)
             body = json.dumps(entry["body"], sort_keys=True).encode()
             if entry["seal"] != self.secret.seal(body):
                 raise ValueError("not ours")
@@ -49,7 +50,7 @@ class Journal:
 
     def add(self, key: str, outcome: Outcome, *, about: str) -> None:
         """One more outcome, on disk when this returns."""
-        body = json.loads(json.dumps({"key": key, "about": about, "outcome": outcome.to_dict()}))
+        body = parse_json(json.dumps({"key": key, "about": about, "outcome": outcome.to_dict()}), constants=True)
         seal = self.secret.seal(json.dumps(body, sort_keys=True).encode())
         line = json.dumps({"body": body, "seal": seal}).encode() + b"\n"
         append_file(self.path, line, at=self.end)

@@ -8,7 +8,6 @@ answers alone can show is done again here, and the outcome says which properties
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from typing import Any
 
@@ -21,6 +20,7 @@ from regard.errors import InputError
 from regard.grading.assignment import Kind, Limits, Task
 from regard.grading.audit_recheck import DONE_AGAIN, Differs, Questions, Stream, read_answers, read_streams
 from regard.grading.examination import Given, Outcome, Status, WorkClock, failed, plainly
+from regard.strict_json import parse_json
 
 MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
 MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -119,7 +119,7 @@ def _started(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...], t
     asked = {"wanted": wanted, "name": runner.function, "seed": seed}
     data = runner.ask(asked, doing="auditing it", most=MOST_TOLD)
     try:
-        said = json.loads(data)
+        said = parse_json(data)
         failures = sorted({clean(str(one[0]), most=40) for one in said["findings"] if one[2] == "fail"})[:20]
         return tuple(failures), read_streams(said["streams"])
     except MALFORMED:

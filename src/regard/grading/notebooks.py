@@ -8,7 +8,6 @@ line of the made file is told as cell and line again.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from regard.errors import InputError
+from regard.strict_json import parse_json
 
 MOST_CELLS = 2000
 MOST_CODE = 1_000_000  # characters
@@ -104,7 +104,7 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
 def _cells(data: bytes) -> list[tuple[int, str, str]]:
     """Number, kind and text of each cell; cells are counted from 1, as people do."""
     try:
-        book = json.loads(data)
+        book = parse_json(data, constants=True)  # Jupyter writes NaN into outputs
         cells = book.get("cells") or [cell for sheet in book.get("worksheets", []) for cell in sheet["cells"]]
         told = [(n, str(cell.get("cell_type")), _text(cell)) for n, cell in enumerate(cells[:MOST_CELLS], 1)]
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):

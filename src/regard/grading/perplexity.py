@@ -13,7 +13,6 @@ the function gets the weights as a third argument, tensors by name.
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from regard.coursework.answers.tool import Tool
 from regard.coursework.question import Instance, Question, Ruling, told_apart
 from regard.errors import InputError
 from regard.files import read_file
+from regard.strict_json import parse_json
 
 if TYPE_CHECKING:
     from regard.grading.assignment import Task
@@ -57,12 +57,12 @@ def read_hidden(path: Path) -> Hidden:
     """The hidden file, checked."""
     form = 'write {"words": 100, "pairs": [[[1, 2], [3, 4]], ...]}'
     try:
-        data = json.loads(read_file(path, most=50_000_000))
+        data = parse_json(read_file(path, most=50_000_000))
         words = data["words"]
         pairs = tuple((tuple(source), tuple(target)) for source, target in data["pairs"])
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; name it relative to the assignment.") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is not a hidden test set; {form}.") from None
     if type(words) is not int or not 1 <= words <= MOST_WORDS or not pairs:
         raise InputError(f"{path}: words must be a whole number from 1 to {MOST_WORDS}, and pairs not empty; {form}.")

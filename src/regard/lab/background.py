@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.results import plain
+from regard.strict_json import parse_json
 
 PATIENCE = 0.05  # seconds that an answer may wait: many errands take no longer
 LONGEST = 180.0  # seconds of one errand
@@ -108,7 +109,7 @@ class Errands:
         line = _exchange(process, errand)
         watchdog.cancel()
         if line.endswith("\n"):  # else it died while it wrote
-            outcome: dict[str, Any] = json.loads(line)
+            outcome: dict[str, Any] = parse_json(line)
             return outcome
         process.kill()
         if late.is_set():
@@ -199,7 +200,7 @@ def outcome_of(line: str) -> dict[str, Any]:
     >>> outcome_of('{"module": "regard.lab.background", "function": "echo", "words": {"n": 2}}')
     {'result': {'n': 2}}
     """
-    errand = json.loads(line)
+    errand = parse_json(line)
     try:
         function = getattr(importlib.import_module(errand["module"]), errand["function"])
         return {"result": plain(function(**errand["words"]))}

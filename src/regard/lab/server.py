@@ -42,6 +42,7 @@ from regard.lab.tour import done_tasks
 from regard.lab.tour_cards import CARDS
 from regard.notation import MEANINGS
 from regard.results import plain
+from regard.strict_json import parse_json
 
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
@@ -476,8 +477,8 @@ def words(body: bytes) -> dict[str, str]:
     {'eps': '0.1'}
     """
     try:
-        given = json.loads(body)
-    except (ValueError, RecursionError):
+        given = parse_json(body)
+    except ValueError:
         given = None
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise InputError("A question is a JSON object of strings, the words of the page's address.")

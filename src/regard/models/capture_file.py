@@ -29,6 +29,7 @@ from regard.arrays import check_target
 from regard.errors import InputError
 from regard.files import open_partial, partial_path
 from regard.models.records import ARRAYS, AttentionRecord, Capture, Missed, record_from
+from regard.strict_json import parse_json
 
 _TYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL"}
 _ROOM = 1 << 16  # bytes for the header of a stream; a longer header costs one copy of the file
@@ -189,7 +190,7 @@ def _facts(file: Path) -> dict[str, Any]:
     if "facts_crc32" in meta and meta["facts_crc32"] != str(zlib.crc32(meta.get("facts", "").encode())):
         raise InputError(f"{file} is damaged: its facts are not those that were written; capture it again.")
     try:
-        facts = json.loads(meta["facts"])
+        facts = parse_json(meta["facts"], constants=True)
         return {**facts, "tensors": names, "crc32": meta.get("crc32")}
     except (KeyError, ValueError, TypeError, RecursionError):
         raise InputError(f"{file} is damaged: its facts cannot be read; capture it again.") from None

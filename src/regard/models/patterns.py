@@ -15,7 +15,6 @@ list). Nothing is unpickled, and torch is not imported.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from regard.arrays import load_array
 from regard.errors import InputError
 from regard.models.given_weights import from_arrays, is_cache
 from regard.models.records import AttentionRecord, Capture, Tokens
+from regard.strict_json import parse_json
 
 ENDINGS = (".npy", ".npz", ".safetensors")
 _EXAMPLE = "example:"
@@ -201,8 +201,8 @@ def _words(path: str, ending: str) -> list[Any] | None:
         if text is None:
             return None
         try:
-            words = json.loads(text)
-        except (ValueError, RecursionError):
+            words = parse_json(text)
+        except ValueError:
             words = None
         if not isinstance(words, list):
             raise InputError(f"{path}: the metadata's tokens must be a JSON list of words.")

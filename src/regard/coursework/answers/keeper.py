@@ -24,6 +24,7 @@ from regard.coursework.answers import inside
 from regard.coursework.answers.cgroup import MemoryGroup, below, first_to_end
 from regard.coursework.answers.jail import Start
 from regard.coursework.answers.lines import clean
+from regard.strict_json import parse_json
 
 ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
 OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
@@ -118,7 +119,7 @@ class Keeper:
             reply = self.control.recv(1000)
             if not reply:
                 raise KeeperFailed(self._said())
-            return dict(json.loads(reply))
+            return dict(parse_json(reply))
         except TimeoutError:
             self.close()
             raise KeeperFailed(f"it did not answer within {seconds:.3g} s") from None

@@ -24,6 +24,7 @@ from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
 from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
 from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
+from regard.strict_json import parse_json
 from regard.terminal import printable
 
 MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
@@ -264,10 +265,7 @@ def checked_reply(line: bytes, kinds: tuple[str, ...] = ANSWER) -> dict[str, Any
     >>> checked_reply(b'{"none": true}')
     {'none': True}
     """
-    try:
-        reply = json.loads(line)
-    except RecursionError:
-        raise ValueError("too deep") from None
+    reply = parse_json(line)
     if not isinstance(reply, dict) or len(reply) != 1 or not reply.keys() <= set(kinds):
         raise ValueError("no reply")
     ((kind, value),) = reply.items()

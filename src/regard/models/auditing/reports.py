@@ -16,6 +16,7 @@ from xml.etree import ElementTree as Xml
 from regard.errors import InputError
 from regard.files import read_file, write_file
 from regard.models.auditing.finding import Finding, Status
+from regard.strict_json import parse_json
 
 if TYPE_CHECKING:
     from regard.models.auditing import Audit
@@ -65,7 +66,7 @@ def sarif(audited: Audit) -> str:
 def read_baseline(path: str) -> tuple[str, ...]:
     """The keys of known failures in a file that ``--write-baseline`` wrote."""
     try:
-        data = json.loads(read_file(path, most=2**24))
+        data = parse_json(read_file(path, most=2**24))
     except FileNotFoundError:
         raise InputError(f"There is no baseline {path}; write one with --write-baseline {path}.") from None
     except (ValueError, OSError) as error:

@@ -6,7 +6,6 @@ node, nothing is unpickled, and nothing is made that is larger than what was sen
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ import numpy as np
 from regard.array_types import Array
 from regard.errors import InputError
 from regard.models.diagnosis.recording import KINDS, Event, Node, Raised, Recording, Run, Slope
+from regard.strict_json import parse_json
 
 MOST_STEPS = 50_000  # events or nodes of a run; a one-layer model has some hundreds
 MOST_RUNS, MOST_TEXT, MOST_ENTRIES = 20, 300, 20_000
@@ -31,7 +31,7 @@ def unpacked(data: bytes) -> Recording:
     """A recording from its bytes; anything malformed is refused."""
     try:
         length = int.from_bytes(data[:8], "little")
-        sent = json.loads(data[8 : 8 + length])
+        sent = parse_json(data[8 : 8 + length], constants=True)
         plain = _with_arrays(sent["plain"], _arrays(sent["arrays"], memoryview(data)[8 + length :]))
         return _recording(plain)
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, MemoryError) as error:

@@ -22,6 +22,7 @@ import numpy as np
 from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
+from regard.strict_json import parse_json
 from regard.translator.data.unpacked import Unpacked, open_unpacked
 
 WordVectors = dict[str, Single]
@@ -318,10 +319,8 @@ def _tokenizer_from(file: Path, read: Callable[[Path], Any]) -> Any:
 
 
 def _from_vocabulary(file: Path) -> Any:
-    import json
-
     from tokenizers import BertWordPieceTokenizer
 
     settings = file.parent / "tokenizer_config.json"
-    lowercase = json.loads(settings.read_text("utf-8")).get("do_lower_case", True) if settings.is_file() else True
-    return BertWordPieceTokenizer(str(file), lowercase=bool(lowercase))
+    known = parse_json(settings.read_bytes(), constants=True) if settings.is_file() else {}
+    return BertWordPieceTokenizer(str(file), lowercase=bool(known.get("do_lower_case", True)))

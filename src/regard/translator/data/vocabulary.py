@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 
 from regard.errors import InputError
 from regard.extras import require
+from regard.strict_json import parse_json
 
 PAD, UNK, SOS, EOS = 0, 1, 2, 3
 MARKERS = ("<pad>", "<unk>", "<sos>", "<eos>")
@@ -315,8 +316,6 @@ def _piece_tokenizer(words: Sequence[str], merges: list[tuple[str, str]]) -> Any
 
 
 def _learnt(tokenizer: Any) -> tuple[list[str], list[tuple[str, str]]]:
-    import json
-
-    model = json.loads(tokenizer.to_str())["model"]
+    model = parse_json(tokenizer.to_str())["model"]
     words = sorted(model["vocab"], key=model["vocab"].__getitem__)
     return words, [tuple(pair) for pair in model["merges"]]

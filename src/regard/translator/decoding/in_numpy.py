@@ -12,7 +12,6 @@ up to its rounding: a test holds the two together. Weak for large models: the pa
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from regard.attention import Heads, log_sum_exp
 from regard.errors import InputError
 from regard.layers import feed_forward, multi_head
 from regard.positions import sinusoidal
+from regard.strict_json import parse_json
 from regard.translator.data.sentences import encode_sources, read_vocabularies
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, Vocabulary
 from regard.translator.decoding.sentence_attention import SentenceAttention
@@ -143,7 +143,7 @@ def _weights(path: Path) -> dict[str, Float]:
     data, _ = read_checkpoint(path)
     start = 8 + int.from_bytes(data[:8], "little")
     weights = {}
-    for name, entry in json.loads(data[8:start]).items():
+    for name, entry in parse_json(data[8:start]).items():
         if name.startswith("model."):
             first, last = entry["data_offsets"]
             numbers = np.frombuffer(data, "<f4", (last - first) // 4, start + first)

@@ -24,6 +24,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import read_file
+from regard.strict_json import parse_json
 
 _ZEROS = b"0" * 64
 _PLACE = b'"sha256":"'
@@ -102,7 +103,7 @@ def _length(beginning: bytes) -> int:
 
 
 def _header(data: bytes) -> Header:
-    content = json.loads(data)["__metadata__"]
+    content = parse_json(data)["__metadata__"]
     if set(content) == {"facts"}:
         digest = ""
     elif set(content) == {"facts", "facts_sha256", "sha256"}:
@@ -111,7 +112,7 @@ def _header(data: bytes) -> Header:
             raise ValueError("the SHA-256 of its facts is not the one they were written with")
     else:
         raise ValueError(f"it does not know {sorted(set(content) ^ {'facts', 'facts_sha256', 'sha256'})}")
-    facts = json.loads(content["facts"])
+    facts = parse_json(content["facts"], constants=True)
     if not isinstance(facts, dict):
         raise ValueError("its facts are no table")
     return Header(facts=facts, digest=digest)

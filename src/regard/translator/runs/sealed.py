@@ -20,6 +20,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import append_file, read_file
+from regard.strict_json import parse_json
 
 _SEAL = b', "sha256": "%s"}'
 _LENGTH = len(_SEAL) - 2 + 64  # bytes: two for %s, and 64 digits
@@ -45,10 +46,10 @@ def unseal(data: bytes, *, before: bytes = b"") -> Any:
         body = data[:-_LENGTH] + b"}"
         if data != body[:-1] + _SEAL % hashlib.sha256(before + body).hexdigest().encode():
             raise ValueError("its SHA-256 is not the one it was written with")
-        return json.loads(body)
+        return parse_json(body, constants=True)
     if _ALMOST.search(data):
         raise ValueError("its SHA-256 has lost its name")
-    return json.loads(data)
+    return parse_json(data, constants=True)
 
 
 def is_sealed(data: bytes) -> bool:

@@ -30,6 +30,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
 from regard.results import Result
+from regard.strict_json import parse_json
 from regard.translator.data.batches import Encoded
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import Vocabulary
@@ -190,8 +191,8 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line, constants=True)
+        except ValueError:
             raise InputError(f"{where} is not JSON; give one object for each pair, on a line of its own.") from None
         if not isinstance(row, dict):
             raise InputError(f'{where} is {_short(row)}; it must be an object with "target" and "log_probabilities".')

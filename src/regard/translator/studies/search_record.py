@@ -15,6 +15,7 @@ from regard.errors import InputError
 from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
+from regard.strict_json import parse_json
 from regard.tables import aligned
 from regard.translator.runs.files import json_file, read_json, understood
 from regard.translator.runs.log import read_log
@@ -132,7 +133,7 @@ def check_folder(folder: Path, identity: dict[str, Any]) -> None:
         return
     theirs = read_about(folder)
     # as the file gives it back: JSON knows no tuples
-    if different := difference(theirs, json.loads(json.dumps(identity))):
+    if different := difference(theirs, parse_json(json.dumps(identity), constants=True)):
         raise InputError(f"{folder} holds a study with {different}; give another --out.")
     if theirs.get("storage", "") != identity["storage"]:
         kept = f"in {theirs['storage']}" if theirs.get("storage") else "in the folder's own journal"

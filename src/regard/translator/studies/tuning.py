@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
 from regard.progress import STOPPING, Say, duration, unheard
+from regard.strict_json import parse_json
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
@@ -147,7 +148,7 @@ class _Search:
 
     def agree(self, about: dict[str, Any]) -> None:
         """Join the study of this name in the storage if it is about the same; if it is new, write down what it is."""
-        ours = json.loads(json.dumps(about)) | {"settings": portable(about["settings"])}
+        ours = parse_json(json.dumps(about), constants=True) | {"settings": portable(about["settings"])}
         with self.shared.exclusive():
             theirs = self.study.user_attrs.get("about")
             if theirs is None:

@@ -170,6 +170,60 @@ def test_no_drawer_of_odds_and_ends():
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
+# design: those who look for an answer, those who check it, and those between, who hand it from one to the other
+SEARCH = {
+    *("shortest", "minimax", "even_shares", "many_targets", "obstruction", "faces", "precise_path", "exact_answers"),
+    *("question", "shifted", "textbook", "hull", "winnable_screen", "winnable_rows"),
+}
+CHECK = {"verification", "problem", "exact_level", "combination_check", "evaluate", "stated_result", "winnable_check"}
+BETWEEN = {"verbs", "certified", "key_ceiling", "answer", "pictures", "wording", "certificate", "__init__"}
+PRODUCTS = {"SLACK", "U", "largest", "row_blocks", "row_chunks", "strictly_wins"}  # the rounding-bounded products
+MACHINE = {"check_arithmetic"}
+
+
+def design_file(name):
+    return HOME / "design" / f"{name}.py"
+
+
+def of_rigor(names):
+    """What some files of design use of regard.rigor, by name."""
+    trees = [parsed(design_file(name)) for name in names]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    attributes = {n.attr for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "rigor"}
+    froms = [n for n in nodes if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("regard.rigor")]
+    return attributes | {alias.name for node in froms for alias in node.names}
+
+
+def of_design(name):
+    """The other files of design that one uses."""
+    names = set()
+    for node in ast.walk(parsed(design_file(name))):
+        if isinstance(node, ast.ImportFrom) and node.module == "regard.design":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard.design."):
+            names.add(node.module.split(".")[2])
+    return names
+
+
+def test_every_file_of_design_is_on_one_side():
+    files = {path.stem for path in (HOME / "design").glob("*.py")} - {"winnable_cluster"}
+    assert files == SEARCH | CHECK | BETWEEN
+    assert len(SEARCH) + len(CHECK) + len(BETWEEN) == len(files)
+
+
+def test_the_search_and_the_check_of_a_design_share_only_the_products():
+    """As docs/certificates.md says; the form of a certificate they have to share, or nobody could read it."""
+    for name in SEARCH:
+        assert not of_design(name) & CHECK, f"{name}.py looks for answers with what checks them"
+    for name in CHECK - {"winnable_check"}:  # which takes the letters of a certificate from where they are written
+        assert of_design(name) <= CHECK | {"certificate", "wording"}, f"{name}.py checks answers with what finds them"
+    assert of_rigor(SEARCH) & of_rigor(CHECK) <= PRODUCTS | MACHINE
+    assert of_rigor({"winnable_check"}) == MACHINE
+    letters = [n for n in ast.walk(parsed(design_file("winnable_check"))) if isinstance(n, ast.ImportFrom)]
+    taken = {a.name for n in letters if (n.module or "").startswith("regard.design") for a in n.names}
+    assert taken == {"LARGEST", "WAYS", "Way"}
+
+
 # in the jail there is no regard, and its words come from the judge; whether a line of a log is whole is no reading
 OTHER_READERS = {("inside.py", "loads"), ("sealed.py", "JSONDecoder"), ("strict_json.py", "JSONDecoder")}
 

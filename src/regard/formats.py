@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from regard.array_types import Float
 from regard.errors import InputError
-from regard.strict_json import parse_json
+from regard.strict_json import parse_json, unique_names
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -86,7 +86,7 @@ def _open_npz(path: str, thing: str) -> Iterator[tuple[zipfile.ZipFile, dict[str
     try:
         with _PiecewiseFile(path) as file, zipfile.ZipFile(file) as archive:
             _refuse_bomb(archive.infolist(), os.fstat(file.fileno()).st_size, thing)
-            yield archive, _no_name_twice([(i.filename.removesuffix(".npy"), i) for i in archive.infolist()])
+            yield archive, unique_names([(i.filename.removesuffix(".npy"), i) for i in archive.infolist()])
     except OSError as error:
         raise InputError(f"{thing} cannot be read: {error.strerror or error}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:

@@ -34,7 +34,8 @@ def parse_json(text: str | bytes, *, constants: bool = False) -> Any:
         raise ValueError("a whole number in it has thousands of digits" if "digits" in str(error) else error) from None
 
 
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a table; ValueError where a name stands twice."""
     table = dict(pairs)
     if len(table) < len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
@@ -46,5 +47,5 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-_TOLERANT = json.JSONDecoder(object_pairs_hook=_table)
-_STRICT = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_refuse)
+_TOLERANT = json.JSONDecoder(object_pairs_hook=unique_names)
+_STRICT = json.JSONDecoder(object_pairs_hook=unique_names, parse_constant=_refuse)

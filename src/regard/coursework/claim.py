@@ -14,6 +14,7 @@ from regard.coursework.verdict import Checked, Judged, Reading, settings, wrappe
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
+from regard.rigor import check_arithmetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +50,7 @@ class Claim(Result):
 
     def check(self, /, **parameters: float) -> Checked:
         """Decide every reading for these parameters; the others keep their defaults."""
+        check_arithmetic()
         chosen = self.chosen(**parameters)
         other = [p.name for p in self.parameters if chosen[p.name] != p.default]
         judged = [

@@ -17,7 +17,6 @@ from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Balance, floats
 from regard.design.problem import Problem
-from regard.rigor.exact import pivots
 
 
 def combination_value(problem: Problem, combination: Balance, keep: NDArray[np.bool_] | None) -> float | None:
@@ -76,9 +75,9 @@ def _independent_columns(rows: Float, wanted: int) -> list[int] | None:
         return list(range(wanted))
     if rows.size > 200_000:
         return None  # exact elimination would take too long
-    whole, _ = rigor.integers(rows)
-    table = [[1, *map(int, row)] for row in whole]
-    reduced, rank = flint.fmpq_mat(flint.fmpz_mat(table)).rref()
+    table = [[flint.fmpq(1), *(flint.fmpq(*x.as_integer_ratio()) for x in row)] for row in rows.tolist()]
+    reduced, rank = flint.fmpq_mat(table).rref()
     if rank != wanted + 1:
         return None
-    return [place - 1 for place in pivots(reduced, rank)][1:]
+    pivots = [next(c for c in range(reduced.ncols()) if reduced[r, c] != 0) for r in range(rank)]
+    return [place - 1 for place in pivots[1:]]

@@ -10,18 +10,16 @@ rationals; `verification` checks them as such.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import flint
 
 from regard.design.certificate import Balance, Certificate, Claim, Exact, Verb, rationals
-from regard.design.exact_level import ExactLevel
 from regard.design.faces import Face, Vector, smallest_face
 from regard.design.precise_path import Path, Solution
-from regard.design.problem import Problem
 from regard.design.question import Question
 from regard.rigor.exact import pivots
 
@@ -211,42 +209,44 @@ class _Scene:
 
     def demand(self) -> Certificate | None:
         question, combination = self.question, self.limit.combination
-        if combination is not None:
-            never = question.certificate(Claim.UNREACHABLE, combination=combination)
-            level = ExactLevel(Problem(never, question.keys, strict=True))
-            if self._not_below(level, combination):
-                return never
+        if combination is not None and self._not_below(combination):
+            return question.certificate(Claim.UNREACHABLE, combination=combination)
         # not proved impossible in the limit, so some query does it
         solution = self._path(list(range(len(self.points)))).shortest(self._asked(), GAP)
         if solution is None:
             return None
         query = tuple(self._query(solution))
-        made = question.certificate(Claim.SHORTEST, query=query, dual=self._dual(solution.weights, solution.mixture))
-        norm = ExactLevel(Problem(made, question.keys, strict=True)).norm(query)
-        return question.certificate(Claim.SHORTEST, query=query, dual=made.dual, norm=norm, gap=1e-9)
+        dual = self._dual(solution.weights, solution.mixture)
+        return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=_norm_above(query), gap=1e-9)
 
-    def _not_below(self, level: ExactLevel, combination: Balance) -> bool:
-        """Does the combination prove at least what was asked? The check decides what equality means."""
-        total, question = level.total(combination), self.question
-        if total is None:
-            raise ArithmeticError("the combination does not balance")
-        if question.verb is Verb.MATCH:
-            return bool(level.entropy(combination.weights) > question.kl)
-        asked = Fraction(question.eps or 0.0) + (0 if question.verb is Verb.COPY else len(question.chosen))
-        if isinstance(total, Fraction):
-            return total >= asked
-        return bool(total > flint.fmpq(asked.numerator, asked.denominator))
+    def _not_below(self, combination: Balance) -> bool:
+        """Does the combination, which balances, prove at least what was asked? The check decides what equality means.
+
+        Copies of the key have its weight whatever the query: where the combination leaves them out, they are added.
+        """
+        weights, question = rationals(combination.weights), self.question
+        heavy = [w for w in weights if w > 0]
+        if question.target is not None:
+            shares = [p for p in rationals(question.target[question.rows]) if p > 0]
+            return bool(_entropy(heavy) - _entropy(shares) > question.kl)
+        copies = [i for i, same in enumerate(question.copies.tolist()) if same]
+        apart = 0 if any(weights[i] for i in copies) else len(copies)
+        if all(w == heavy[0] for w in heavy):  # equal weights prove their number, exactly
+            return apart + len(heavy) >= self._total_asked()
+        return bool(apart + _entropy(heavy).exp() > self._total_asked())
+
+    def _total_asked(self) -> flint.fmpq:
+        """What the exponentials relative to an anchor's may sum up to: eps for copying, s + eps for sharing."""
+        more = 0 if self.question.verb is Verb.COPY else len(self.question.chosen)
+        return flint.fmpq(*(self.question.eps or 0.0).as_integer_ratio()) + more
 
     def _asked(self) -> flint.arb:
         """The F that is asked for, in nats."""
         question = self.question
-        if question.verb is Verb.MATCH and question.target is not None:
+        if question.target is not None:
             shares = [p for p in rationals(question.target[question.rows]) if p > 0]
-            total = sum(shares, ZERO)
-            entropy = -sum((flint.arb(p / total) * flint.arb(p / total).log() for p in shares), flint.arb(0))
-            return (entropy + question.kl).mid()
-        asked = Fraction(question.eps or 0.0) + (0 if question.verb is Verb.COPY else len(question.chosen))
-        return flint.arb(flint.fmpq(asked.numerator, asked.denominator)).log().mid()
+            return (_entropy(shares) + question.kl).mid()
+        return flint.arb(self._total_asked()).log().mid()
 
     def _dual(self, weights: list[flint.arb], mixture: list[flint.arb]) -> Balance:
         exact = tuple(_rational(x) for x in weights)
@@ -269,6 +269,21 @@ class _Scene:
         query = tuple(self._query(solution))
         dual = self._dual(solution.weights, solution.mixture)
         return question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=1e-9)
+
+
+def _entropy(weights: Vector) -> flint.arb:
+    """H(w / sum w) of positive weights, enclosed."""
+    total = sum(weights, ZERO)
+    return -sum((flint.arb(w / total) * flint.arb(w / total).log() for w in weights), flint.arb(0))
+
+
+def _norm_above(query: Exact) -> float:
+    """The least float that is not below the length."""
+    square = sum((x * x for x in query), ZERO)
+    norm = float(flint.arb(square).sqrt())
+    while flint.fmpq(*norm.as_integer_ratio()) ** 2 < square:
+        norm = math.nextafter(norm, math.inf)
+    return norm
 
 
 def _combined(weights: Vector, rows: list[Vector] | list[Exact]) -> Vector:

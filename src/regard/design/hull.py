@@ -67,6 +67,7 @@ def decide(keys: ArrayLike, j: int, *, pool: Indices | None = None, seconds: flo
     >>> decide(square, 4).inside, decide(square, 0).inside
     (True, False)
     """
+    rigor.check_arithmetic()
     K = _matrix(keys, j)
     twin = _identical_row(K, j)
     if twin is not None:

@@ -16,7 +16,7 @@ from regard.arrays import check_array
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
 from regard.design.shifted import Shifted
 from regard.errors import InputError
-from regard.rigor import largest, row_blocks
+from regard.rigor import check_arithmetic, largest, row_blocks
 
 Rows = NDArray[np.intp]
 
@@ -202,6 +202,7 @@ def _mean_key(target: Float, keys: Float) -> Float:
 
 def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tuple[Float, Rows, float]:
     """Keys as float64, the rows that may be attended to, and the largest absolute value."""
+    check_arithmetic()  # first of all: a search in such arithmetic would only take long
     array, top = _checked_array(keys)
     number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
     if not number or not math.isfinite(scale) or scale <= 0:

@@ -1,8 +1,8 @@
 """Rechecking a certificate from the keys, and nothing else.
 
 `verify` recomputes each claim with bounds that hold in exact arithmetic on the stored numbers; it trusts none of the
-solvers' figures and shares with them nothing but the rounding-bounded products. Three inequalities carry it, with F as
-in `problem`:
+solvers' figures and shares with them nothing but the rounding-bounded products, which a test of the house holds. Three
+inequalities carry it, with F as in `problem`:
 
 - a query gives F(q), from above;
 - weights w and a mixture mu give F(q) >= H(w) - scale ||q|| ||P^T w - A^T mu|| for every q;
@@ -166,6 +166,7 @@ def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: f
 
 
 def _rechecked(problem: Problem, *, quick: bool, outer: Mapping[str, Any] | None = None) -> Verification:
+    rigor.check_arithmetic()
     certificate, keys, strict = problem.certificate, problem.keys, problem.strict
     checker = _Checker(certificate, problem, quick=quick)
     # what leaves the range of floats becomes infinite or not a number, and then proves nothing

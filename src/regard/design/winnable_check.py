@@ -2,7 +2,8 @@
 
 Wins are float64 products with a Cauchy-Schwarz bound, then ball arithmetic (FLINT) at growing precision until the
 sign is certain; combinations are solved again in ball arithmetic, or multiplied out in exact rationals.
-Its few lines of arithmetic are its own on purpose: what `regard.rigor` had wrong, this would find.
+Its few lines of arithmetic are its own on purpose: what `regard.rigor` had wrong, this would find. From there comes
+only the look at the machine, whether it rounds as it should.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from regard.design.winnable_rows import LARGEST, WAYS, Way
 from regard.errors import InputError
 from regard.files import read_file
 from regard.results import Result
+from regard.rigor import check_arithmetic
 from regard.strict_json import parse_json
 
 STEP = 2048  # rows that one step compares
@@ -76,6 +78,7 @@ def verify_winnable(
     >>> print(verify_winnable(square, winnable(square, jobs=1).to_dict()))
     The certificate holds: 5 verdicts were proved again from the rows alone.
     """
+    check_arithmetic()
     stored = _as_stored(np.asarray(rows))
     read = _read(certificate)
     ways, proofs = _verdicts(read, stored)

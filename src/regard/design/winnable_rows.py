@@ -28,6 +28,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file, write_file
 from regard.progress import Progress
 from regard.results import Result, plain
+from regard.rigor import check_arithmetic
 from regard.strict_json import parse_json
 
 FORMAT = "regard winnable 1"
@@ -172,6 +173,7 @@ def winnable(
         )
     if not seconds >= 0:
         raise InputError(f"seconds must be a number that is not negative; it is {seconds}")
+    check_arithmetic()
     table = _table(rows)
     state = _State.start(table, checkpoint)
     progress = progress or (lambda done, total: None)

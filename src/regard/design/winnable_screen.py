@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Float, Single
-from regard.rigor import SLACK, product_bound
+from regard.rigor import SLACK, check_arithmetic, product_bound
 
 BLOCK = 1 << 20  # numbers that one step holds as float64: 8 MB
 QUERIES = 512  # rows that one task screens
@@ -80,6 +80,7 @@ def queries(chunk: Float, centre: Float, whiten: Float | None) -> Single:
 
 def winners(rows: NDArray[Any], which: NDArray[np.intp], screen: Screen) -> NDArray[np.bool_]:
     """For each row in `which`: is it proved that its screening query makes it the strict argmax?"""
+    check_arithmetic()  # here, since every process and thread has its own
     d = rows.shape[1]
     chunk = np.asarray(rows[which], dtype=np.float64)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

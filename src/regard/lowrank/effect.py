@@ -13,6 +13,7 @@ from regard.arrays import check_array
 from regard.errors import InputError
 from regard.lowrank.singular import Spectrum
 from regard.results import Result
+from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma
 
 
@@ -108,6 +109,7 @@ def softmax_effect(
     >>> effect.score_bound.round(4).tolist(), effect.variation.round(4).tolist()
     ([0.3536, 0.3536], [0.0, 0.1225])
     """
+    check_arithmetic()
     x = check_array(inputs, what="inputs")
     y = x if key_inputs is None else check_array(key_inputs, what="key inputs")
     _refuse(spectrum.shape, x, y, scale)

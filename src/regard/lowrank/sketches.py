@@ -16,6 +16,7 @@ from regard.lowrank.singular import RankForError, Spectrum, smallest_rank
 from regard.lowrank.truncation import Truncation
 from regard.progress import Progress
 from regard.results import Result
+from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma, norm_above, squares
 
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
@@ -184,6 +185,7 @@ def refuse_nonfinite(block: Float, image: Float, rows: slice, name: str) -> None
 
 def direct_residual(matrix: Matrix, image: Float, basis: Float, progress: Progress | None) -> tuple[float, float]:
     """Bounds on ||A - Y Q^T||_F, entry by entry in one reading."""
+    check_arithmetic()
     step, parts = Steps(progress, len(matrix)), []
     for rows, block in blocks(matrix, step):
         parts.append(squares(block - image[rows] @ basis.T))

@@ -24,7 +24,7 @@ import numpy as np
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut
 from regard.noise.scores import KeyLaw, Scores
-from regard.rigor import balls
+from regard.rigor import balls, check_arithmetic
 
 # points t; each of a law's three tables is then 16 MB
 LARGEST_GRID = 2**21
@@ -177,6 +177,7 @@ def head_moments(scores: Scores, head: int = 0, *, rule: Rule = FINE) -> HeadMom
     >>> bool(abs(head_moments(scores).mean[0] - 0.5) < 1e-13)
     True
     """
+    check_arithmetic()
     laws, counts = scores.laws, scores.counts
     t = log_u_grid(laws, counts, head, rule)
     L, M, N = np.stack([smoothed(law, head, t, (0, 1, 2), rule) for law in laws], axis=1)
@@ -273,6 +274,7 @@ def cross_moments(scores: Scores, g: int, h: int, *, rule: Rule = COARSE) -> tup
     them the remaining Gaussian of s_h. The estimate adds the discretisation bounds to how far the weights are from
     summing to one.
     """
+    check_arithmetic()
     t, v = (log_u_grid(scores.laws, scores.counts, k, rule) for k in (g, h))
     # four tables of float64 for each law, 256 MB
     if len(t) * len(v) > 2**23:

@@ -24,6 +24,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.positions.turns import SLACK, Phases, Turns, exact_frequency, turns
 from regard.progress import Progress
+from regard.rigor import check_arithmetic
 from regard.rigor.balls import above, below
 
 _CHUNK = 1 << 13  # fits the cache: four times faster than long arrays
@@ -63,11 +64,13 @@ def nearest_offset(
     The search stops after ``effort`` offsets that the first pair does not rule out (or 2^10 blocks per that
     many); ``searched`` says how far it came.
     """
+    check_arithmetic()
     return _by_continued_fraction(dim, last, base) or _by_search(dim, last, base, effort, progress)
 
 
 def offsets_within(limit: float, dim: int, last: int, *, base: float = 10000, most: int = 1000) -> list[int]:
     """All offsets up to ``last`` with D <= limit, and possibly a few with D just above; at most ``most`` + 1."""
+    check_arithmetic()
     offsets: list[int] = []
     for start, block in _blocks(dim, last, base):
         offsets += [start + int(t) for t in block.survivors(start, limit**2 * (1 + 1e-9))[0]]

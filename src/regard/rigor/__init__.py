@@ -7,7 +7,8 @@
 - :mod:`regard.rigor.comparisons`, :mod:`regard.rigor.combinations`: who wins, and what balances, by the cheapest of
   these that decides.
 
-Checkers whose point is to share nothing with a search (``design.winnable_check``, ``subspace.recheck``) do not use it.
+Checkers whose point is to share nothing with a search (``design.winnable_check``, ``subspace.recheck``) use nothing of
+it but :func:`check_arithmetic`, which tries out the machine.
 """
 
 from regard.rigor.balls import entropy_bounds
@@ -18,6 +19,7 @@ from regard.rigor.floats import (
     SLACK,
     TINY,
     U,
+    check_arithmetic,
     dot_enclosure,
     dot_enclosures,
     exact_sum,
@@ -36,6 +38,7 @@ __all__ = [
     "TINY",
     "Query",
     "U",
+    "check_arithmetic",
     "choose_basis",
     "dot_enclosure",
     "dot_enclosures",

@@ -13,7 +13,7 @@ from typing import Any
 import flint
 from numpy.typing import ArrayLike
 
-from regard.rigor.floats import finite
+from regard.rigor.floats import check_arithmetic, finite
 
 BITS = 256
 TINY = 4096  # bits that tell 1 from 1 + x for every positive float x, and x from twice it after some operations
@@ -50,6 +50,7 @@ def ball(x: float | Fraction) -> Any:
 
 def precise(bits: int = BITS) -> Any:
     """The context in which enclosures are computed."""
+    check_arithmetic()
     return flint.ctx.workprec(bits)
 
 

@@ -2,8 +2,8 @@
 
 Two tiers, the second called only where the first cannot decide: a BLAS product with its a-priori bound
 |fl(Kq) - Kq| <= gamma_d |K||q|, and a compensated product (Dekker's and Knuth's error-free transformations, about
-32 digits). The bounds assume IEEE arithmetic (round to nearest, gradual underflow) and a matrix product that adds the
-d products in any order, fused or not.
+32 digits). The bounds assume IEEE arithmetic (round to nearest, gradual underflow), which `check_arithmetic` tries out
+before a proof, and a matrix product that adds the d products in any order, fused or not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 
 U = 2.0**-53  # half the distance from 1 to the next float64
 TINY = 2.0**-1018  # far more than any error that gradual underflow can make
@@ -26,6 +26,37 @@ MOST_LAYERS = 40  # of a sum, after which math.fsum takes what is left
 LAYERED = 1 << 14  # numbers that are added in layers at once, so that they stay in cache
 CHUNK = 1 << 17  # elements that a compensated product works on at once: 1 MB, so that it stays in cache
 STRETCH = 1 << 9  # terms of a plain product that are added in one go: the bound counts the roundings of one stretch
+
+# what `check_arithmetic` tries, in vectors that are longer than any register and do not fill the last one
+_LANES = 67
+_LEAST, _NORMAL = (np.full(_LANES, bits, dtype=np.int64).view(np.float64) for bits in (1, 1 << 52))  # 2^-1074, 2^-1022
+_ONES = np.ones(_LANES)
+_SIGNED = np.resize([1.0, -1.0, 1.0], _LANES)
+_ADDED = np.resize([2.0**-60, -(2.0**-60), 0.75 * 2.0**-52], _LANES)
+_NEAREST = np.resize([1.0, -1.0, 1.0 + 2.0**-52], _LANES)
+
+
+def check_arithmetic() -> None:
+    """Raise CouldNotFindOut where this thread flushes tiny numbers to zero, or does not round to nearest.
+
+    Libraries can switch either on for everything that runs after them, and every bound here would then be false.
+    Tried in NumPy's kernels, in its BLAS and in Python's own floats, in some millionths of a second: once per proof.
+    """
+    least, normal = float(_LEAST[0]), float(_NORMAL[0])
+    with np.errstate(under="ignore"):
+        kept = (_LEAST * _ONES).all() and (_NORMAL * 0.5).all() and _LEAST @ _ONES > 0 and _NORMAL @ (_ONES / 128) > 0
+        kept = kept and least * 1.0 > 0 and normal * 0.5 > 0
+    scalars = zip(_SIGNED[:3].tolist(), _ADDED[:3].tolist(), _NEAREST[:3].tolist(), strict=True)
+    if not kept:
+        raise CouldNotFindOut(
+            "Nothing can be proved here: this process takes numbers below 2.2e-308 for zero. Switch that off with "
+            "torch.set_flush_denormal(False), or start Python anew without the library that switched it on."
+        )
+    if not (_SIGNED + _ADDED == _NEAREST).all() or any(a + b != c for a, b, c in scalars):
+        raise CouldNotFindOut(
+            "Nothing can be proved here: this process does not round to the nearest number. Start Python anew "
+            "without the library that changed its rounding."
+        )
 
 
 def dot_enclosure(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.array_types import Float
-from regard.rigor.floats import U
+from regard.rigor.floats import U, check_arithmetic
 
 PAY = 1 + 2.0**-30  # every bound is enlarged by this, which pays for the rounding in its own evaluation
 LEAST = 2.0**-1000  # and by this, which pays for underflow: matrices are scaled to about 1 beforehand
@@ -41,6 +41,7 @@ def gram(matrix: Float, *, total: float | None = None) -> tuple[Float, float]:
     """
     from scipy.linalg.blas import dsyrk
 
+    check_arithmetic()
     rows, columns = matrix.shape
     step = max(64, math.isqrt(rows))
     product = np.zeros((columns, columns), order="F")
@@ -94,6 +95,7 @@ def difference(target: Float, left: Float, right: Float, *, quick: bool = False)
     >>> float(rest[1, 1].round(23)), error < 1e-22
     (-1e-18, True)
     """
+    check_arithmetic()
     rest, error = np.array(target, dtype=np.float64), 0.0
     for part, loss in _quick_parts(left, right) if quick else _exact_parts(left, right):
         if part is not None:

@@ -21,7 +21,7 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
-from regard.rigor import exact
+from regard.rigor import check_arithmetic, exact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,6 +123,7 @@ def extract(A: npt.ArrayLike, B: npt.ArrayLike, *, tolerance: float | None = Non
     >>> extract(np.eye(3)[:, :2], np.eye(3)[:, 1:]).witness.vector.tolist()
     [0.0, 1.0, 0.0]
     """
+    check_arithmetic()
     a, b = checked_basis(A, "A"), checked_basis(B, "B")
     if len(a) != len(b):
         raise InputError(

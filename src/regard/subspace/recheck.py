@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Float
+from regard.rigor import check_arithmetic
 from regard.subspace.extraction import Extraction, Witness, checked_basis
 
 COUNTED = 64  # up to here ranks are counted exactly, by elimination in whole numbers
@@ -32,6 +33,7 @@ def check(extraction: Extraction, A: npt.ArrayLike, B: npt.ArrayLike) -> bool:
     >>> check(extract(A, B), A, B), check(extract(A, B), A, A)
     (True, False)
     """
+    check_arithmetic()
     a, b = checked_basis(A, "A"), checked_basis(B, "B")
     if not len(a) == len(b) == extraction.dimension:
         return False

@@ -232,7 +232,7 @@ class _Scene:
         copies = [i for i, same in enumerate(question.copies.tolist()) if same]
         apart = 0 if any(weights[i] for i in copies) else len(copies)
         if all(w == heavy[0] for w in heavy):  # equal weights prove their number, exactly
-            return apart + len(heavy) >= self._total_asked()
+            return bool(apart + len(heavy) >= self._total_asked())
         return bool(apart + _entropy(heavy).exp() > self._total_asked())
 
     def _total_asked(self) -> flint.fmpq:

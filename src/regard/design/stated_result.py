@@ -202,15 +202,20 @@ def attention(certificate: Certificate, keys: Float, weights: Float) -> float:
         return float(weights[list(question.keys)].min())
     p = question.target / question.target.sum()
     here = p > 0
-    # sum p (t - ln(1 + t)) with w = p (1 + t), and what is given to keys without a share: no digits cancel
-    excess = weights[here] / p[here] - 1
-    divergence = float(p[here] @ _beyond_first_order(excess) + weights[~here].sum())
+    divergence = float(_excess(p[here], weights[here]).sum() + weights[~here].sum())
     if divergence < LOST and keys.size <= AFFORDABLE and certificate.query is not None:
         divergence = above(ExactLevel(Problem(certificate, keys, strict=True)).value(certificate.query))
     return max(divergence, 0.0)  # never negative but for rounding
 
 
-def _beyond_first_order(t: Float) -> Float:
-    """t - ln(1 + t) for t > -1, also where t is so small that the two agree in all their digits."""
-    series = t * t * (1 / 2 - t * (1 / 3 - t * (1 / 4 - t * (1 / 5 - t / 6))))
-    return np.where(np.abs(t) < 1e-3, series, t - np.log1p(np.maximum(t, -1 + 1e-16)))
+def _excess(p: Float, weights: Float) -> Float:
+    """p ln(p/w) + w - p, of which nothing is negative: with w = p (1 + t) it is p (t - ln(1 + t)).
+
+    A divergence is their sum and what keys without a share get. So no digits cancel, however small it is.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of what is not chosen
+        t = weights / p - 1
+        series = t * t * (1 / 2 - t * (1 / 3 - t * (1 / 4 - t * (1 / 5 - t / 6))))
+        near = p * np.where(np.abs(t) < 1e-3, series, t - np.log1p(t))
+        far = weights - p - p * (np.log(np.maximum(weights, 1e-300)) - np.log(p))
+    return np.where(np.abs(t) < 0.9, near, far)

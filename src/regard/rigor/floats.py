@@ -28,9 +28,11 @@ CHUNK = 1 << 17  # elements that a compensated product works on at once: 1 MB, s
 STRETCH = 1 << 9  # terms of a plain product that are added in one go: the bound counts the roundings of one stretch
 
 # what `check_arithmetic` tries, in vectors that are longer than any register and do not fill the last one
-_LANES = 67
-_LEAST, _NORMAL = (np.full(_LANES, bits, dtype=np.int64).view(np.float64) for bits in (1, 1 << 52))  # 2^-1074, 2^-1022
-_ONES = np.ones(_LANES)
+_LANES = 19
+_LEAST, _HALF, _NORMAL = (  # 2^-1074, 2^-1023, 2^-1022, by their bits
+    np.full(_LANES, bits, dtype=np.int64).view(np.float64) for bits in (1, 1 << 51, 1 << 52)
+)
+_ONES, _SMALL = np.ones(_LANES), np.full(_LANES, 2.0**-7)
 _SIGNED = np.resize([1.0, -1.0, 1.0], _LANES)
 _ADDED = np.resize([2.0**-60, -(2.0**-60), 0.75 * 2.0**-52], _LANES)
 _NEAREST = np.resize([1.0, -1.0, 1.0 + 2.0**-52], _LANES)
@@ -42,21 +44,25 @@ def check_arithmetic() -> None:
     Libraries can switch either on for everything that runs after them, and every bound here would then be false.
     Tried in NumPy's kernels, in its BLAS and in Python's own floats, in some millionths of a second: once per proof.
     """
-    least, normal = float(_LEAST[0]), float(_NORMAL[0])
-    with np.errstate(under="ignore"):
-        kept = (_LEAST * _ONES).all() and (_NORMAL * 0.5).all() and _LEAST @ _ONES > 0 and _NORMAL @ (_ONES / 128) > 0
-        kept = kept and least * 1.0 > 0 and normal * 0.5 > 0
-    scalars = zip(_SIGNED[:3].tolist(), _ADDED[:3].tolist(), _NEAREST[:3].tolist(), strict=True)
-    if not kept:
+    least, normal = _LEAST.item(0), _NORMAL.item(0)
+    with np.errstate(under="ignore"):  # bytes are compared, since comparing numbers would flush them too
+        vectors = _same_bits(_LEAST * _ONES, _LEAST) and _same_bits(_NORMAL * 0.5, _HALF)
+        products = _LEAST @ _ONES > 0 and _NORMAL @ _SMALL > 0
+    if not (vectors and products and least * 1.0 > 0 and normal * 0.5 > 0):
         raise CouldNotFindOut(
             "Nothing can be proved here: this process takes numbers below 2.2e-308 for zero. Switch that off with "
             "torch.set_flush_denormal(False), or start Python anew without the library that switched it on."
         )
-    if not (_SIGNED + _ADDED == _NEAREST).all() or any(a + b != c for a, b, c in scalars):
+    scalars = zip(_SIGNED[:3].tolist(), _ADDED[:3].tolist(), _NEAREST[:3].tolist(), strict=True)
+    if not _same_bits(_SIGNED + _ADDED, _NEAREST) or any(a + b != c for a, b, c in scalars):
         raise CouldNotFindOut(
             "Nothing can be proved here: this process does not round to the nearest number. Start Python anew "
             "without the library that changed its rounding."
         )
+
+
+def _same_bits(x: Float, y: Float) -> bool:
+    return x.tobytes() == y.tobytes()
 
 
 def dot_enclosure(

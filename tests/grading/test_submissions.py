@@ -412,7 +412,8 @@ def test_each_notebook_and_file_is_read_once(tmp_path, monkeypatch) -> None:
     in_a_folder(tmp_path / "c", {"eve/a.ipynb": notebook(("code", "a = 1")), "eve/b.py": "b = 1\n"})
     (eve,) = read_submissions([str(tmp_path / "c")])
     read = []
-    monkeypatch.setattr("regard.grading.notebooks.json.loads", lambda data: read.append("json") or {"cells": []})
+    parse = "regard.grading.notebooks.parse_json"
+    monkeypatch.setattr(parse, lambda data, constants: read.append("json") or {"cells": []})
     monkeypatch.setattr(submissions, "defined", lambda data: read.append("defined") or [])
     for number in range(12):
         eve.code(f"f{number}")

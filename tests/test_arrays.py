@@ -29,6 +29,7 @@ from safetensors.torch import save_file as save_torch
 from regard.arrays import check_array, load_array, save_array
 from regard.errors import InputError
 from regard.examples import EXAMPLES, example
+from regard.written_numbers import real_number, whole_number
 
 SUFFIXES = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".txt"]
 
@@ -79,8 +80,7 @@ def test_npy_of_every_type_equals_numpy(tmp_path: Path, dtype: str, order: str) 
 def test_conversion_is_said() -> None:
     assert "uint8 converted to float64" in str(load_from(np.uint8([[1, 2]])).notes)
     assert "float16 converted to float64" in str(load_from(np.float16([[1, 2]])).notes)
-    assert "rounds integers beyond 2^53" in str(load_from(np.int64([[2**53 + 1, 2]])).notes)
-    assert "rounds" not in str(load_from(np.int64([[2**53, -(2**53)]])).notes)
+    assert "int64 converted to float64" in str(load_from(np.int64([[2**53, -(2**53)]])).notes)
     assert "byte order" in str(load_from(np.array([[1.5]], dtype=">f8")).notes)
 
 
@@ -693,7 +693,7 @@ def test_check_array_agrees_with_numpy(array: np.ndarray) -> None:
         ([["a", "b"]], "keys holds text"),
         ([[1j]], "keys holds complex numbers"),
         (None, "keys holds Python objects"),
-        ([[10**400]], "keys holds Python objects"),
+        ([[10**400]], "keys: there are integers beyond 2^53 that float64 rounds, such as one of 1329 binary digits"),
         ([], "keys has shape (0,)"),
         ([1.0], "keys must have 2 dimension(s) but has shape (1,)"),
         (np.ma.masked_array([[1.0]], mask=[[True]]), "keys is a masked array"),
@@ -770,3 +770,64 @@ def test_examples_are_what_they_say() -> None:
     assert example("crowded").shape == (200, 2)
     np.testing.assert_array_equal(example("pair"), np.eye(2))
     refused("example:sqare", "There is no example 'sqare'; did you mean 'square'?")
+
+
+ODD = 2**53 + 1  # float64 has 2^53 and 2^53 + 2
+BEYOND = f"there are integers beyond 2^53 that float64 rounds, such as {ODD}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [[ODD], [0]],
+        [[ODD, 0.5]],  # NumPy alone would make floats of all
+        [[np.int64(ODD), 0.5]],
+        ((ODD, 0.5),),
+        np.array([[ODD]], dtype=np.int64),
+        np.array([[ODD]], dtype=np.uint64),
+        np.array([[ODD, 0.5]], dtype=object),
+        [[ODD, 2**64]],  # NumPy makes objects of these
+        torch.tensor([[ODD]]),
+        [[0], [-ODD]],
+    ],
+    ids=repr,
+)
+def test_an_integer_that_float64_rounds_is_refused_from_python(given: object) -> None:
+    with pytest.raises(InputError, match=re.escape(BEYOND.replace(str(ODD), ""))) as caught:
+        check_array(given, what="keys")
+    assert str(ODD) in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".txt", "inline"])
+def test_an_integer_that_float64_rounds_is_refused_from_everywhere(tmp_path: Path, suffix: str) -> None:
+    stored, path = np.array([[2**53], [ODD], [0]]), tmp_path / f"k{suffix}"
+    if suffix == ".npy":
+        np.save(path, stored)
+    elif suffix == ".npz":
+        np.savez(path, k=stored)
+    elif suffix == ".safetensors":
+        save_file({"k": stored}, path)
+    else:
+        path.write_text("\n".join(str(x) for x in stored[:, 0]))
+    refused(f"{2**53},1; {ODD},0" if suffix == "inline" else path, BEYOND)
+    for dtype in (None, np.float64):  # kept as stored too: what reads it block by block would round it later
+        refused(f"0.5,{ODD}" if suffix == "inline" else path, BEYOND, dtype=dtype)
+
+
+def test_integers_that_float64_holds_and_fractions_are_read() -> None:
+    assert check_array([[2**60, -(2**54)], [2**53, 0.5]], what="keys").tolist() == [
+        [2.0**60, -(2.0**54)],
+        [2.0**53, 0.5],
+    ]
+    read = load_array(f"{2**60},0.1; {ODD}.0,1e23; {'0' * 5000}{2**53},1").array  # a point or an exponent: a fraction
+    assert read.tolist() == [[2.0**60, 0.1], [2.0**53, 1e23], [2.0**53, 1.0]]
+
+
+@pytest.mark.parametrize("word", ["１", "1٫5", "٣", "1_0", "0x10", "1\u00a0", "1e", "--1"])
+def test_numbers_are_written_in_the_digits_0_to_9(tmp_path: Path, word: str) -> None:
+    (tmp_path / "k.csv").write_text(f"1,2\n{word},3\n", encoding="utf-8")
+    refused(tmp_path / "k.csv", "line 2, field 1 is ")
+    with pytest.raises(ValueError, match="is not a number"):
+        real_number(word)
+    with pytest.raises(ValueError, match="is not a whole number"):
+        whole_number(word)

@@ -10,8 +10,11 @@
 | ``"1,0; 0,1; 1,1"`` | the numbers themselves, rows separated by semicolons |
 | ``example:NAME`` | a named key set from :mod:`regard.examples` |
 
-Text: empty lines and lines that start with ``#`` are skipped; a first row in which *no* field is a number is
-taken for a header, skipped, and mentioned; any other field that is not a number is an error.
+Decimal fractions are rounded to float64, as everywhere; an integer that float64 cannot hold (beyond 2^53 most
+cannot) is refused, wherever it comes from.
+
+Text: empty lines and lines that start with ``#`` are skipped; a first row in which *no* field is a number is taken
+for a header, skipped, and mentioned; any other field that is not a number is an error.
 Nothing is ever unpickled, and whatever is wrong is said in one sentence (:class:`regard.errors.InputError`).
 """
 
@@ -23,6 +26,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,7 @@ from regard import formats
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import write_file
+from regard.written_numbers import held_exactly, rounded_integers
 
 Dimensions = int | tuple[int, ...] | None
 
@@ -79,6 +84,7 @@ def load_array(
     array = _shaped(array, thing, ndim)
     _refuse_types(array.dtype, thing)
     _refuse_nonfinite(array, thing)
+    refuse_rounded(array, thing)
     if dtype is None or array.dtype == np.float64:
         return Loaded(array, tuple(notes))
     return Loaded(array.astype(np.float64), (*notes, f"{what}: {_conversion(array)}"))
@@ -97,8 +103,10 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
     if "numpy.ma" in sys.modules and isinstance(array, np.ma.MaskedArray):
         raise InputError(f"{what} is a masked array, whose hidden entries would count; fill or drop them first.")
     try:
-        given = np.asarray(array)
+        given = as_array(array, what)
     except (ValueError, TypeError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"{what} must be an array of numbers with rows of one length: {reason}.") from None
     _refuse_types(given.dtype, what)
@@ -106,6 +114,33 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
     _refuse_nonfinite(given, what)
     # ascontiguousarray makes one dimension out of none: a single number gets its shape back
     return np.ascontiguousarray(given, dtype=np.float64).reshape(given.shape)
+
+
+def as_array(given: object, what: str) -> npt.NDArray[Any]:
+    """`np.asarray`, which would round integers that float64 cannot hold; here they are refused.
+
+    >>> as_array([2**53 + 1, 0.5], "keys")
+    Traceback (most recent call last):
+    regard.errors.InputError: keys: there are integers beyond 2^53 that float64 rounds, such as 9007199254740993, ...
+    """
+    array = np.asarray(given)
+    if array.dtype.kind == "f" and not isinstance(given, np.ndarray) and (np.abs(array) >= 2.0**53).any():
+        refuse_rounded(np.asarray(given, dtype=object), what)  # among fractions, NumPy has rounded them already
+    refuse_rounded(array, what)
+    return array
+
+
+def refuse_rounded(array: npt.NDArray[Any], thing: str) -> None:
+    """Refuse integers that float64 would round: an answer would be about other numbers."""
+    if array.dtype.kind not in "iuO" or array.dtype.itemsize < 8:
+        return
+    for _, block in _row_blocks(array):
+        large = block if array.dtype.kind == "O" else block[(block > 2**53) | (block < -(2**53))]
+        wholes = (int(one) for one in large.flat if isinstance(one, (int, np.integer)))
+        rounded = next((one for one in wholes if not held_exactly(one)), None)
+        if rounded is not None:
+            shown = rounded if rounded.bit_length() < 128 else f"one of {rounded.bit_length()} binary digits"
+            raise rounded_integers(shown, thing)
 
 
 def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
@@ -163,16 +198,22 @@ def _refuse_types(dtype: np.dtype[Any], thing: str) -> None:
 def _refuse_nonfinite(array: npt.NDArray[Any], thing: str) -> None:
     if array.dtype.kind != "f":
         return
-    # a million numbers at a time, in whole rows
-    step = max(1, (1 << 20) // max(1, array[:1].size)) if array.ndim else 1
-    blocks = range(0, len(array), step) if array.ndim else range(1)
-    for start in blocks:  # in blocks, so that a memory-mapped giant is not copied
-        finite = np.isfinite(array[start : start + step] if array.ndim else array)
+    for start, block in _row_blocks(array):
+        finite = np.isfinite(block)
         if not finite.all():
             first = np.argwhere(~finite)[0]
             index = (start + int(first[0]), *map(int, first[1:])) if array.ndim else ()
             rule = "every number must be finite, so remove or replace it"
             raise InputError(f"{thing}: {_place(index)} is {float(array[index])}; {rule}.")
+
+
+def _row_blocks(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """A million numbers at a time, in whole rows, so that a memory-mapped giant is not copied; and the first row's."""
+    if not array.ndim:
+        yield 0, array
+        return
+    step = max(1, (1 << 20) // max(1, array[:1].size))
+    yield from ((start, array[start : start + step]) for start in range(0, len(array), step))
 
 
 def _place(index: tuple[int, ...]) -> str:
@@ -185,8 +226,6 @@ def _conversion(array: npt.NDArray[Any]) -> str:
     name = array.dtype.newbyteorder("=").name
     if name == "float64":
         return "float64 in the other byte order, converted to this machine's"
-    if array.dtype.kind in "iu" and (int(array.max()) > 2**53 or int(array.min()) < -(2**53)):
-        return f"{name} converted to float64, which rounds integers beyond 2^53"
     return f"{name} converted to float64"
 
 

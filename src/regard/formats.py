@@ -25,6 +25,7 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.strict_json import parse_json, unique_names
+from regard.written_numbers import rounded_integers, writes_another_whole
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -324,22 +325,30 @@ def _stack(rows: Iterator[tuple[str, list[str]]], thing: str) -> Float:
 
 
 def _numbers(fields: list[str], where: str, thing: str) -> Float:
+    together = ",".join(fields)
     try:
-        if "_" not in ",".join(fields):  # Python would read 1_0 as ten
-            return np.array(list(map(float, fields)))
-    except ValueError:
-        pass
+        if together.isascii() and "_" not in together:  # Python would read 1_0 as ten, and digits of every script
+            row = np.array(list(map(float, fields)))
+            rounded = [fields[i].strip() for i in np.flatnonzero(np.abs(row) >= 2.0**53)
+                       if math.isfinite(row[i]) and writes_another_whole(fields[i], row[i])]  # fmt: skip
+            if rounded:
+                raise rounded_integers(rounded[0], thing)
+            return row
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
     wrong = next(i for i, field in enumerate(fields) if not _is_number(field))
     came = _quoted(fields[wrong])
     raise InputError(f"{thing}: {where}, field {wrong + 1} is {came}, which is not a number; {NUMBERS}.")
 
 
 def _is_number(field: str) -> bool:
+    """Is it one, or nan or inf, which are refused later and by their place?"""
     try:
         float(field)
     except ValueError:
         return False
-    return "_" not in field
+    return field.isascii() and "_" not in field
 
 
 def _quoted(field: str) -> str:

@@ -132,7 +132,7 @@ BAD = [
     (("copy", "--keys", SQUARE, "one"), "A key is named by a whole number counted from 0"),
     (("copy",), "copy needs keys"),
     (("copy", "--keys", SQUARE, 0, "--eps", 0), "eps must be a positive finite number"),
-    (("copy", "--keys", SQUARE, 0, "--eps", "nan"), "eps must be a positive finite number"),
+    (("copy", "--keys", SQUARE, 0, "--eps", "nan"), "'nan' is not a number"),
     (("copy", "--keys", SQUARE, 0, "--eps", "much"), "Invalid value for '--eps'"),
     (("copy", "--keys", SQUARE, 0, "--eps", 0.1, "--max-norm", 1), "Give either eps"),
     (("copy", "--keys", SQUARE, 0, 1, "--max-norm", 1), "one by one"),
@@ -340,7 +340,25 @@ def test_integers_that_float64_rounds_are_refused_by_winnable(regard, tmp_path):
     assert "integers beyond 2^53 that float64 rounds, such as 9007199254740993" in err
 
 
-@pytest.mark.parametrize("word", ["1_0", "9" * 400, "1.0"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ceiling", "--keys", "9007199254740992; 9007199254740993; 0", 1),
+        ("copy", "--keys", "9007199254740992,0; 9007199254740993,0.5", 1),
+        ("match", "--keys", "0; 1", "9007199254740993,0"),
+        ("copy", "--keys", "0; 1", 1, "--max-norm", "9007199254740993"),
+        ("copy", "--keys", "0; 1", 1, "--scale", "9007199254740993"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_integers_that_float64_rounds_are_refused_as_they_are_typed(regard, words):
+    code, out, err = regard("design", *words)
+    assert (code, out) == (2, "")
+    assert "integer" in err
+    assert "beyond 2^53 that float64 rounds" in err
+
+
+@pytest.mark.parametrize("word", ["1_0", "9" * 400, "1.0", "１"])
 def test_a_key_is_named_in_digits(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

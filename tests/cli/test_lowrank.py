@@ -137,7 +137,7 @@ def test_plot(run, tmp_path):
         (["a.npy", "--rank", "0"], "rank must be a whole number from 1 to 5 for a.npy, not 0"),
         (["a.npy", "--rank", "6"], "rank must be a whole number from 1 to 5 for a.npy, not 6"),
         (["a.npy", "--error", "-1"], "error must be a finite number, 0 or more"),
-        (["a.npy", "--error", "nan"], "error must be a finite number, 0 or more"),
+        (["a.npy", "--error", "nan"], "'nan' is not a number"),
         (["a.npy", "--error", "1", "--norm", "max"], "norm must be 'spectral' or 'frobenius'"),
         (["a.npy", "--rank", "1", "--error", "1"], "a rank or an error, not both"),
         (["a.npy", "--tolerance", "0"], "tolerance must be a positive number"),

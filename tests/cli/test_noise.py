@@ -67,6 +67,7 @@ def test_optimise(noise, tmp_path: Path) -> None:
         (("optimise", "--heads", "0"), "heads must be at least 1, not 0"),
         (("optimise", "--max-norm", "-2"), "max_norm must be a positive number, not -2"),
         (("optimise", "--keys", "3", "--target", "0;1"), "target must be numbers separated by commas"),
+        (("optimise", "--keys", "3", "--target", "0,1_0"), "target must be numbers separated by commas"),
         (("optimise", "--keys", "3", "--starts", "-1"), "starts must be at least 0"),
         (("study", "absent.toml", "--queries", "1,0"), "absent.toml does not exist"),
     ],

@@ -76,9 +76,8 @@ def another() -> None:
 
 
 LINES = [
-    *((), ("a", "b", "7"), ("--eps", "1"), ("--eps", "-2.5e-3"), ("--eps", ".5"), ("--eps", "5."), ("--eps", "nan")),
-    *(("--eps", "1e400"), ("--eps", " 1"), ("--eps", "１"), ("--eps", "ab"), ("--eps", "")),
-    *(("--count", "9"), ("--count", "0"), ("--count", "10"), ("--count", "+4"), ("--count", "1e3"), ("--count", "2.0")),
+    *((), ("a", "b", "7"), ("--eps", "1"), ("--eps", "-2.5e-3"), ("--eps", ".5"), ("--eps", "5."), ("--eps", " 1")),
+    *(("--count", "9"), ("--count", "0"), ("--count", "10"), ("--count", "+4")),
     *(("--count", "4" * 30), ("--name", ""), ("--name", "é"), ("-vv",), ("--yes",), ("--no", "x"), ("--eps",)),
 ]
 
@@ -93,12 +92,24 @@ def test_plain_values_are_read_as_typer_reads_them(line, monkeypatch):
     assert quick.output
 
 
-@pytest.mark.parametrize("line", [("--eps", "1_0"), ("--eps=-1_0.5e3",), ("--count", "1_0"), ("--count", "_7")])
-def test_a_number_with_an_underscore_is_refused(line):
-    said = CliRunner().invoke(app, ["said", *line])
-    word = line[-1].partition("=")[2] or line[-1]
+LOOSE = [
+    *(
+        ("--eps", word)
+        for word in ("1_0", "-1_0.5e3", "１", "nan", "inf", "1e400", "0x1", "ab", "", "9007199254740993")
+    ),
+    *(("--count", word) for word in ("1_0", "_7", "７", "1e0", "2.0", "inf", "")),
+]
+
+
+@pytest.mark.parametrize("line", LOOSE, ids=" ".join)
+def test_a_number_that_only_python_would_read_is_refused(line):
+    """1_0 is ten to Python, and so are digits of every script; 2^53 + 1 would become 2^53 without a word."""
+    said = CliRunner().invoke(app, ["said", f"{line[0]}={line[1]}"])
     assert said.exit_code == 2
-    assert f"'{word}' is no number: write it without the underscore." in " ".join(said.output.replace("│", "").split())
+    rule = "too large for float64" if "400" in line[1] else "an integer beyond 2^53" if "993" in line[1] else "not a"
+    shown = " ".join(said.output.replace("│", "").split())
+    assert f"'{line[1]}' is {rule}" in shown
+    assert "; write one like" in shown
 
 
 def test_a_word_may_have_underscores():

@@ -380,3 +380,31 @@ def test_a_budget_nobody_needs():
     assert found.attention == pytest.approx(1 / 3)
     assert design.copy(np.eye(3), 0, max_norm=1e12).attention == 1.0
     assert design.share(np.eye(3), [0, 1, 2], max_norm=2.0).attention == pytest.approx(1 / 3)
+
+
+ODD = 2**53 + 1  # between two floats
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: design.ceiling([[2**53], [ODD], [0]], 1),
+        lambda: design.ceilings(np.array([[2**53], [ODD], [0]]), [1]),
+        lambda: design.copy([[ODD, 0.5], [0, 0]], 0, eps=0.1),
+        lambda: design.copy([[1], [0]], 0, max_norm=ODD),
+        lambda: design.copy([[1], [0]], 0, eps=10**400),
+        lambda: design.copy([[1], [0]], 0, eps=0.1, scale=ODD),
+        lambda: design.match([[1], [0]], [ODD, 0], kl=0.1),
+        lambda: design.winnable([[ODD, 0.5], [0, 0]]),
+    ],
+)
+def test_an_integer_that_float64_rounds_is_refused_by_every_verb(ask):
+    with pytest.raises(InputError, match=r"there are integers beyond 2\^53 that float64 rounds, such as"):
+        ask()
+
+
+def test_shares_that_are_all_zero_are_not_to_be_divided_by_their_sum():
+    with pytest.raises(InputError, match=r"they sum to 0: give some key a share\."):
+        design.match([[1.0], [0.0]], [0.0, 0.0], kl=0.1)
+    with pytest.raises(InputError, match=r"they sum to 2: divide them by that\."):
+        design.match([[1.0], [0.0]], [1.0, 1.0], kl=0.1)

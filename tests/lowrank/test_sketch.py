@@ -192,3 +192,8 @@ def test_a_basis_that_is_not_orthonormal_is_paid_for():
     inner = math.sqrt(plain.spectral_error_above**2 - found.residual**2)  # of the sketch's own truncation
     assert skewed.truncate(2).spectral_error_above == pytest.approx(math.hypot(found.residual, 2 * inner), rel=1e-6)
     assert drifted.probable_spectral_error(2) >= 6.0
+
+
+def test_integers_that_float64_rounds_are_refused():
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds, such as 9007199254740993"):
+        lowrank.sketch(np.array([[2**53 + 1, 0], [0, 1]]), rank=1, seed=0)

@@ -194,3 +194,17 @@ def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: st
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent.toml does not exist"):
         read_model(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda odd: NoiseModel(means=[[odd, 0.5], [0, 1]]),
+        lambda odd: NoiseModel(means=np.eye(2), isotropic=odd),
+        lambda odd: study(NoiseModel(means=np.eye(2), isotropic=0.1), [[odd, 0]]),
+        lambda odd: study(NoiseModel(means=np.eye(2), isotropic=0.1), [[1, 0]], values=[[odd], [0]]),
+    ],
+)
+def test_an_integer_that_float64_rounds_is_refused(ask) -> None:
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds, such as 9007199254740993"):
+        ask(2**53 + 1)

@@ -264,8 +264,8 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
     else:
         try:
             options["scale"] = real_number(scale)
-        except ValueError:
-            raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; it is {scale!r}.') from None
+        except ValueError as error:
+            raise InputError(f'The scale must be a positive number or "1/sqrt(d)"; {error}.') from None
     if allowed is not None:
         mask = load_array(allowed, what="the mask", ndim=1).array
         if not ((mask == 0) | (mask == 1)).all():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.output import AsJson, Group, Progress, check_plot, echo, note, show
+from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel
@@ -181,6 +182,7 @@ def _numbers(text: str, what: str, kind: type[int] | type[float]) -> list[Any]:
     from regard.errors import InputError
 
     try:
-        return [kind(part) for part in text.split(",") if part.strip()]
+        read = whole_number if kind is int else real_number
+        return [read(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise InputError(f"{what} must be numbers separated by commas, not {text!r}.") from None

@@ -1,8 +1,8 @@
 """Words of the command line into values, without loading a validation library for it.
 
 Typer hands every option to Pydantic, whose import alone takes as long as a whole small answer. What is plainly a word,
-a list of words or a number in its range is turned into a value here; everything else, and so every refusal with its
-sentence, stays typer's. Where a version of typer works in another way, nothing is changed at all.
+a list of words or a number in its range is turned into a value here, and what is no number is refused here; everything
+else stays typer's. Where a version of typer works in another way, nothing is changed at all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import typer
+
+from regard.written_numbers import real_number, whole_number
 
 # Decimal digits only, and few enough of them: what is not certain to be read alike by Python and Pydantic is not plain.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
@@ -43,29 +45,28 @@ class _Reader:
         return self
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        refuse_underscores(value, param)
+        refuse_loose_numbers(value, param)
         try:
             return plain_value(value, param)
         except (NotPlainError, AttributeError):  # an attribute that another version of typer does not have
             return self.build().coerce(value, param=param, ctx=ctx)
 
 
-def refuse_underscores(value: Any, param: Any) -> None:
-    """Python writes 1_000 for a thousand, and so would read 1_0 as 10; whoever types that has more likely slipped."""
+def refuse_loose_numbers(value: Any, param: Any) -> None:
+    """Every number that is typed is read as strictly as those in a file: 1_0, nan and digits of other scripts are none.
+
+    Python writes 1_000 for a thousand, and so would read 1_0 as 10; whoever types that has more likely slipped.
+    """
     wanted = getattr(getattr(param, "type_descriptor", None), "annotation", None)
-    if not {wanted, *get_args(wanted)} & {int, float}:
+    kinds = {wanted, *get_args(wanted)}
+    if not kinds & {int, float}:
         return
+    read, like = (real_number, "0.5 or 1e-3") if float in kinds else (whole_number, "12")
     for word in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(word, str) and "_" in word and _is_number(word.replace("_", "")):
-            raise typer.BadParameter(f"{word!r} is no number: write it without the underscore.", param=param)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+        try:
+            read(word) if isinstance(word, str) else None
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; write one like {like}.", param=param) from None
 
 
 def plain_value(value: Any, param: Any) -> Any:

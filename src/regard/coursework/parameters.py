@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from regard.errors import InputError
-from regard.written_numbers import real_number
+from regard.written_numbers import real_number, rounded_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ class Parameter:
             number = real_number(value) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             raise self._refusal(value, claim) from None
+        if isinstance(value, int) and number != value:
+            raise rounded_integers(value, f"{self.name} of {claim}")
         if not math.isfinite(number) or not self._inside(number):
             raise self._refusal(value, claim)
         step = 2 if self.even else 1

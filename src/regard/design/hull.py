@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard import rigor
 from regard.array_types import Float
+from regard.arrays import as_array, refuse_rounded
 from regard.errors import CouldNotFindOut, InputError
 
 Indices = NDArray[np.intp]
@@ -440,7 +441,7 @@ def _floats(x: NDArray[Any]) -> Float:
 
 
 def _matrix(keys: ArrayLike, j: int) -> NDArray[Any]:
-    K = np.asarray(keys)
+    K = as_array(keys, "the keys")
     if K.ndim != 2 or 0 in K.shape:
         raise InputError(f"the keys must be an n x d matrix with n, d >= 1, but have shape {K.shape}")
     if not 0 <= j < len(K):
@@ -454,12 +455,5 @@ def stored(array: NDArray[Any], what: str) -> NDArray[Any]:
         return array
     if array.dtype.kind not in "biu":
         raise InputError(f"{what} must be float16, float32, float64 or integers, but are {array.dtype}: convert them")
-    floats = array.astype(np.float64)
-    large = np.abs(floats) >= 2.0**53
-    for value, near in zip(array[large], floats[large], strict=True):
-        if int(near) != int(value):  # 2^60 is a float64, 2^53 + 1 is not
-            raise InputError(
-                f"{what} hold integers beyond 2^53 that float64 rounds, such as {int(value)}, and the answer would be "
-                "about others: subtract what they have in common, or divide them"
-            )
-    return floats
+    refuse_rounded(array, what)
+    return array.astype(np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
-from regard.arrays import check_array
+from regard.arrays import check_array, refuse_rounded
 from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
 from regard.design.shifted import Shifted
 from regard.errors import InputError
@@ -204,8 +204,7 @@ def checked_keys(keys: ArrayLike, allowed: ArrayLike | None, scale: float) -> tu
     """Keys as float64, the rows that may be attended to, and the largest absolute value."""
     check_arithmetic()  # first of all: a search in such arithmetic would only take long
     array, top = _checked_array(keys)
-    number = isinstance(scale, (int, float, np.number)) and not isinstance(scale, bool)
-    if not number or not math.isfinite(scale) or scale <= 0:
+    if not _is_finite(scale, "scale") or scale <= 0:
         raise InputError(f"The scale multiplies every score and must be a positive number; it is {scale!r}.")
     if allowed is None:
         return array, np.arange(len(array)), top
@@ -270,10 +269,16 @@ def checked_positive(value: float | None, name: str, meaning: str) -> float | No
     """A positive finite number, or None where it was not given."""
     if value is None:
         return None
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
+    if not _is_finite(value, name) or value <= 0:
         raise InputError(f"{name} must be a positive finite number ({meaning}); it is {value!r}.")
     return float(value)
+
+
+def _is_finite(value: object, name: str) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        return False
+    refuse_rounded(np.array(value, dtype=object), name)
+    return math.isfinite(value)
 
 
 def checked_target(target: ArrayLike, count: int, rows: Rows) -> Float:
@@ -285,7 +290,8 @@ def checked_target(target: ArrayLike, count: int, rows: Rows) -> Float:
         place = int(np.argmin(p))
         raise InputError(f"The target's shares must not be negative; key {place} has {p[place]:g}.")
     if abs(p.sum() - 1) > 1e-6:
-        raise InputError(f"The target's shares must sum to 1; they sum to {p.sum():.9g}: divide them by that.")
+        fix = "give some key a share" if p.sum() == 0 else "divide them by that"
+        raise InputError(f"The target's shares must sum to 1; they sum to {p.sum():.9g}: {fix}.")
     if len(rows) < count and np.delete(p, rows).any():
         raise InputError("The target gives attention to a key that the mask forbids; set that share to 0.")
     return p

@@ -23,6 +23,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.arrays import as_array
 from regard.design import hull, winnable_screen
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file, write_file
@@ -373,7 +374,7 @@ def _rounded(query: list[float] | list[str]) -> NDArray[np.float64]:
 
 
 def _table(rows: ArrayLike) -> NDArray[Any]:
-    table = rows if isinstance(rows, np.ndarray) else np.asarray(rows)
+    table = rows if isinstance(rows, np.ndarray) else as_array(rows, "the rows")
     if table.ndim != 2 or 0 in table.shape:
         raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")
     table = hull.stored(table, "the rows")

@@ -104,7 +104,7 @@ def _student(row: dict[str, str], where: str) -> Student | None:
 def _extension(text: str, where: str) -> timedelta | datetime | None:
     if not text:
         return None
-    duration = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(d|days?|h|hours?|min|minutes?)", text)
+    duration = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(d|days?|h|hours?|min|minutes?)", text)
     if duration:
         unit = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}[duration[2][0]]
         if float(duration[1]) > MOST_EXTENSION / unit:

@@ -13,6 +13,7 @@ from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.projection import QUERY, Plane, Scene, Sphere, direction
 from regard.lab.state import State, shortest_text, written
+from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
     from regard.design import Design
@@ -204,7 +205,7 @@ def _free_place(bench: Bench) -> list[float]:
 
 
 def _index(bench: Bench, word: str) -> int:
-    if not (word.isdecimal() and len(word) < 9 and int(word) < len(bench.rows)):
+    if not (is_count(word) and int(word) < len(bench.rows)):
         raise InputError(f"There is no key {word[:20]}; keys are counted from 0 to {len(bench.rows) - 1}.")
     return int(word)
 

@@ -43,6 +43,7 @@ from regard.lab.tour_cards import CARDS
 from regard.notation import MEANINGS
 from regard.results import plain
 from regard.strict_json import parse_json
+from regard.written_numbers import is_count
 
 PORT = 8321
 LARGEST = 1 << 20  # bytes of a question: a page's words are a few hundred
@@ -346,7 +347,7 @@ class Handler(BaseHTTPRequestHandler):
         if name not in self.server.pages:
             return self._refuse(HTTPStatus.NOT_FOUND, f"There is no page {name[:80]!r} to ask.")
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST:
+        if not is_count(length, digits=9) or int(length) > LARGEST:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A question has at most {LARGEST:,} bytes.")
         self.reader.allow(LARGEST, self.timeout)
         self._ask(name, self.rfile.read(int(length)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.written_numbers import real_number
+from regard.written_numbers import is_count, real_number
 
 
 class State:
@@ -90,7 +90,7 @@ class State:
     def indices(self, name: str, *, below: int) -> list[int]:
         """Different whole numbers counted from 0, in order, such as 0,2; there may be none."""
         words = [word for word in self.words[name].split(",") if word.strip()]
-        if not all(word.strip().isdecimal() and len(word.strip()) < 9 and int(word) < below for word in words):
+        if not all(is_count(word.strip()) and int(word) < below for word in words):
             raise InputError(f"{name} must be whole numbers from 0 to {below - 1}, not {self.words[name]!r}.")
         return sorted({int(word) for word in words})
 

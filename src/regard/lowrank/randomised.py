@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.array_types import Float
+from regard.arrays import refuse_rounded
 from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.lowrank.sketches import Matrix, Sketch, Steps, blocks, direct_residual, refuse_nonfinite
@@ -181,6 +182,7 @@ def _refuse(
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "iuf":
         shape = getattr(matrix, "shape", type(matrix).__name__)
         raise InputError(f"{name} must be a real NumPy array with 2 dimensions and at least one entry, not {shape}.")
+    refuse_rounded(matrix, name)
     most = min(matrix.shape)
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= most:
         raise InputError(f"rank must be a whole number from 1 to {most} for {name}, not {rank}.")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
+from regard.arrays import as_array
 from regard.errors import InputError
 
 
@@ -148,8 +149,10 @@ class NoiseModel:
 
 def _matrix(given: ArrayLike, name: str) -> Real:
     try:
-        array = np.array(given, dtype=float)
+        array = np.array(as_array(given, name), dtype=float)
     except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{name} must be a matrix of numbers, but {error}; pass rows of equal length.") from None
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be a matrix with a row for every key, not of shape {array.shape}.")
@@ -160,9 +163,11 @@ def _matrix(given: ArrayLike, name: str) -> Real:
 
 def _numbers(given: Any) -> Real | None:
     try:
-        stored = np.asarray(given)
+        stored = as_array(given, "the noise model")
         array = stored.astype(float)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         return None
     return array if stored.dtype.kind in "iuf" and np.isfinite(array).all() else None  # true is no variance
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
+from regard.arrays import as_array
 from regard.errors import InputError
 from regard.noise.law import quantile, weight_law
 from regard.noise.model import NoiseModel
@@ -253,8 +254,10 @@ def check_values(values: ArrayLike | None, n: int) -> Real:
     if values is None:
         return np.eye(n)
     try:
-        V = np.array(values, dtype=float)
+        V = np.array(as_array(values, "values"), dtype=float)
     except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"values must be numbers, but {error}; pass one row per key.") from None
     if V.ndim != 2 or len(V) != n or not np.isfinite(V).all():
         raise InputError(f"values must be finite with one row for each of the {n} keys, not shape {V.shape}.")

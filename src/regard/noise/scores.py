@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.array_types import Real
+from regard.arrays import as_array
 from regard.errors import InputError
 from regard.noise.model import NoiseModel
 
@@ -99,8 +100,10 @@ def check_queries(queries: ArrayLike, dimension: int) -> Real:
     (1, 2)
     """
     try:
-        Q = np.atleast_2d(np.array(queries, dtype=float))
+        Q = np.atleast_2d(np.array(as_array(queries, "queries"), dtype=float))
     except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"queries must be numbers, but {error}; pass one row per head.") from None
     if Q.ndim != 2 or 0 in Q.shape:
         raise InputError(f"queries must have at least one head, one row each, not shape {Q.shape}.")

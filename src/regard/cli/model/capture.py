@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.model.options import Device, Limit, ModelArgument, Text, at_work, load_given
 from regard.cli.output import AsJson, note, show
+from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
     from regard.models.given import Given
@@ -91,7 +92,7 @@ def writer(given: Given, count: int) -> Any:
 
 
 def _small(word: str) -> bool:
-    return word.isdecimal() and len(word) < 7
+    return is_count(word, digits=6)
 
 
 def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[Any] | None:
@@ -109,7 +110,7 @@ def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[
     chosen: list[Any] = []
     for word in (part.strip() for part in words.split(",")):
         first, dash, last = word.partition("-")
-        if word.isdecimal() and len(word) < 9:
+        if is_count(word):
             chosen.append(int(word))
         elif dash and _small(first) and _small(last) and int(first) <= int(last):
             chosen.extend(range(int(first), int(last) + 1))

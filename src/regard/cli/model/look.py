@@ -9,6 +9,7 @@ import typer
 from regard.cli.model.capture import Generate, Heads, Layers, parsed_list, set_mode, writer
 from regard.cli.model.options import Device, Limit, Text, at_work, load_given
 from regard.cli.output import AsJson, Progress, check_plot, show
+from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
     from regard.models.records import Capture
@@ -138,6 +139,6 @@ def parsed_window(words: str) -> tuple[int, int]:
     from regard.errors import InputError
 
     first, colon, last = words.partition(":")
-    if not colon or not all(part.isdecimal() and len(part) < 9 for part in (first, last)):
+    if not colon or not all(is_count(part) for part in (first, last)):
         raise InputError(f"--window {words!r} is not understood; write FROM:TO, as in 512:1024.")
     return int(first), int(last)

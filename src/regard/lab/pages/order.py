@@ -13,6 +13,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUEUE
 from regard.lab.page import Answer, Number, Page, Why, tex
 from regard.lab.state import State
+from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
     from regard.positions import Positions
@@ -111,7 +112,7 @@ def _read(state: State) -> Desk:
 def _order(text: str, count: int) -> list[int]:
     """A permutation such as 0,2,1; nothing is the order as it came."""
     words = [word.strip() for word in text.split(",")] if text else [str(place) for place in range(count)]
-    order = [int(word) if word.isdecimal() and len(word) < 9 else -1 for word in words]
+    order = [int(word) if is_count(word) else -1 for word in words]
     if sorted(order) != list(range(count)):
         raise InputError(f"order must name each of the words 0 to {count - 1} once, such as 1,0,2, not {text!r}.")
     return order
@@ -125,7 +126,7 @@ def _act(desk: Desk, what: list[str]) -> None:
             return
         case ["move", source, target] if source in places and target in places:
             desk.order.insert(int(target), desk.order.pop(int(source)))
-        case ["shuffle", seed] if seed.isdecimal() and len(seed) < 20:
+        case ["shuffle", seed] if is_count(seed, digits=19):
             desk.order = np.random.default_rng(int(seed)).permutation(len(desk.words)).tolist()
         case ["reverse"]:
             desk.order.reverse()

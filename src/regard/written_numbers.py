@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 from regard.errors import InputError
 
@@ -18,7 +19,6 @@ _LARGEST = sys.float_info.max
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,300}\s*", re.ASCII)  # Python reads thousands of digits slowly, and then refuses
 _DIGITS = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _REAL = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII)
-_EXACT = Context(prec=1100)  # digits: no float has more
 
 
 def real_number(text: str) -> float:
@@ -117,16 +117,16 @@ def in_full(x: float) -> str:
     return repr(float(x)).removesuffix(".0")
 
 
-def at_most(x: float, digits: int = DIGITS, *, percent: bool = False) -> str:
+def at_most(x: float | Fraction, digits: int = DIGITS, *, percent: bool = False) -> str:
     """Rounded up: for "no query gets more than this".
 
-    >>> at_most(1 / 3), at_most(0.25), at_most(0.49999, 4, percent=True)
+    >>> at_most(1 / 3), at_most(0.25), at_most(Fraction(49999, 100000), 4, percent=True)
     ('0.333333334', '0.25', '50 %')
     """
     return _rounded(x, ROUND_CEILING, digits, percent)
 
 
-def at_least(x: float, digits: int = DIGITS, *, percent: bool = False) -> str:
+def at_least(x: float | Fraction, digits: int = DIGITS, *, percent: bool = False) -> str:
     """Rounded down: for "this query gets that much".
 
     >>> at_least(0.4999999999), at_least(1 / 1.01), at_least(0.49999, 4, percent=True)
@@ -145,12 +145,12 @@ def between(low: float, high: float, digits: int = DIGITS, *, percent: bool = Fa
     return f"exactly {ends[0]}" if ends[0] == ends[1] else f"between {ends[0]} and {ends[1]}"
 
 
-def _rounded(x: float, way: str, digits: int, percent: bool) -> str:
-    number = Decimal(float(x))
-    if percent:
-        number = _EXACT.multiply(number, Decimal(100))
-    number = Context(prec=digits, rounding=way).create_decimal(number)
+def _rounded(x: float | Fraction, way: str, digits: int, percent: bool) -> str:
+    if not math.isfinite(x):
+        return str(float(x))
+    exact = Fraction(x) * (100 if percent else 1)
+    number = Context(prec=digits, rounding=way).divide(Decimal(exact.numerator), Decimal(exact.denominator))
     shown = f"{float(number):.{digits}g}"
     # beside the ends of float64's range the way through a float would round again
-    shown = shown if not number.is_finite() or Decimal(shown) == number else f"{number:e}"
+    shown = shown if Decimal(shown) == number else f"{number:e}"
     return f"{shown} %" if percent else shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -60,6 +61,84 @@ def test_numbers_are_rounded_to_the_side_that_stays_true(x):
     assert float(in_full(x)) == x
     assert at_least(0.4999999999) == "0.499999999"
     assert (fraction(Fraction(1, 8)), fraction(Fraction(1, 7))) == ("0.125", "1/7")
+
+
+@pytest.mark.parametrize(
+    "x", [5e-324, -5e-324, 1.7976931348623157e308, 2.2250738585072014e-308, -1 / 3, math.pi * 1e-310]
+)
+@pytest.mark.parametrize("digits", [1, 4, 9])
+def test_numbers_at_the_ends_of_the_range_are_rounded_to_the_true_side_too(x, digits):
+    assert Fraction(at_least(x, digits)) <= Fraction(x) <= Fraction(at_most(x, digits))
+    assert (at_most(math.inf), at_least(-math.inf)) == ("inf", "-inf")
+
+
+# the headline is what is proved -------------------------------------------------------------------------------------
+
+
+def numbers_after(words, text):
+    """The numbers that stand behind these words."""
+    return [Fraction(found) for found in re.findall(rf"{words} ([-+.e\d]*\d)", text)]
+
+
+def test_a_budget_is_stated_as_the_certificate_has_it():
+    """Two keys far from the origin, where float64 has lost the digits by which what is reached falls short of 0.8."""
+    rng = np.random.default_rng(28)
+    for _ in range(1000):
+        first, apart = 7000 + rng.random(), 1 + rng.random()
+        share = rng.choice([0.6, 0.7, 0.75, 0.8, 0.9])
+        found = design.copy([[first], [first + apart]], 1, max_norm=math.log(share / (1 - share)) / apart)
+        made = found.certificate
+        for said in (str(found), found.details(), str(found.verification)):
+            reached = numbers_after(r"(?:at least|attention|attention is)", said)
+            assert all(x <= Fraction(made.reached) or x >= Fraction(made.bound) for x in reached), said
+            assert all(x >= Fraction(made.bound) for x in numbers_after("(?:more than|past attention|past)", said)), (
+                said
+            )
+
+
+@pytest.mark.parametrize("eps", [0.25, 1 / 3, 0.01, 1e-9])
+def test_a_demand_is_stated_as_it_was_proved(eps):
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        keys = rng.standard_normal((5, 2)) + 100
+        found = design.copy(keys, int(np.argmax(keys @ rng.standard_normal(2))), eps=eps)
+        asked = 1 / (1 + Fraction(eps))
+        assert all(x <= asked for x in numbers_after("at least", str(found)))
+        assert all(x >= Fraction(found.certificate.norm) for x in numbers_after("A query of norm", str(found)))
+        assert all(x <= Fraction(found.lower_bound) for x in numbers_after("proved down to norm", str(found)))
+
+
+def test_several_keys_are_proved_from_no_more_than_the_certificate_has():
+    keys = np.random.default_rng(5).standard_normal((40, 3))
+    found = design.copy_many(keys, range(40), eps=0.3)
+    rows = [line.split() for line in str(found).splitlines() if line.split()[0].isdecimal() and "never" not in line]
+    assert len(rows) > 3
+    for key, norm, least, attention in rows:
+        made = next(one for one in found if one.chosen == (int(key),))
+        assert Fraction(norm) >= Fraction(made.certificate.norm)
+        assert Fraction(least) <= Fraction(made.certificate.lower_bound)
+        assert Fraction(attention) <= 1 / (1 + Fraction(0.3))
+
+
+def test_a_zero_query_has_no_digits_to_lose():
+    square = np.array([[1.0, 1], [-1, 1], [-1, -1], [1, -1], [0, 0]]) * 1e9 + 0.1
+    found = design.share(square, [0, 2], max_norm=1e9)
+    assert isinstance(found.certificate.query, tuple)  # rationals, all of them 0
+    assert "rounded" not in f"{found}{found.details()}"
+    assert "at least 0.2 of the attention" in str(found)
+
+
+def test_one_key_is_one_key():
+    found = design.share([[1.0, 0], [0, 1], [1, 1]], [1], eps=0.5)
+    assert "gives key 1 at least" in str(found)
+    assert "Give key 1 attention with at least 1/(1+0.5) (keys" in found.details()
+    assert "on that key" in found.details()
+    assert "each" not in f"{found}{found.details()}"
+
+
+def test_what_python_prints_names_what_python_has():
+    for found in (design.copy([[1.0], [0]], 0, eps=0.1), design.ceilings(np.eye(12)), design.ceiling(np.eye(2), 0)):
+        assert "--" not in f"{found}{found.details()}"
 
 
 # suprema that are not attained --------------------------------------------------------------------------------------

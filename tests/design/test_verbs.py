@@ -222,7 +222,7 @@ def test_a_table_of_ceilings_shows_the_ten_lowest():
     table = design.ceilings(example("crowded")[:30])
     shown, whole = str(table).splitlines(), table.details().splitlines()
     assert len(shown) == 13
-    assert "... and 20 more keys with ceilings as high or higher: --all-rows shows them." in shown
+    assert "... and 20 more keys with ceilings as high or higher: details() shows them." in shown
     assert len(whole) == 32
     lowest = sorted(row.ceiling for row in table.rows)[:10]
     for line, least in zip(shown[1:11], lowest, strict=True):

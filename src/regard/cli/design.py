@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from regard.cli import winnable
-from regard.cli.output import AsJson, Details, Group, Progress, echo, note, show
+from regard.cli.output import AsJson, Details, Group, Progress, as_typed, echo, note, show
 from regard.written_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def _load(spec: str, scale: str, allowed: str | None) -> tuple[Any, dict[str, An
 def _show_several(answers: Designs | Ceilings, as_json: bool, *, whole: bool = False) -> NoReturn:
     """A table; one row that is missing makes the exit code 3, and costs the others nothing."""
     said = (whole and answers.details()) or str(answers)
-    echo(answers.to_json() if as_json else said)
+    echo(answers.to_json() if as_json else as_typed(said))
     raise typer.Exit(3 if answers.unanswered else 0 if answers.answer else 1)
 
 

@@ -21,6 +21,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON i
 Details = Annotated[bool, typer.Option("--details", help="Also every digit, and the arithmetic of the proof.")]
 
 
+TYPED = {  # where a result names a method for more, whoever types has an option for it
+    "to_json() ": "--json ",
+    "to_csv() ": "--csv ",
+    "details() ": "--details ",
+    "save() with verify_winnable() ": "--out with --verify ",
+}
+_METHOD = re.compile("|".join(map(re.escape, TYPED)))
+
+
 class Group(typer.core.TyperGroup):
     """A group whose list of commands shows each one's first sentence whole, wrapped and not cut."""
 
@@ -44,9 +53,9 @@ class Group(typer.core.TyperGroup):
 
 def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool = False) -> NoReturn:
     """Print a result and leave with 0 (yes, done) or 1 (answered no). With ``formulas``, those in it are in Unicode."""
-    said = result.to_json() if as_json else str(result)
+    said = result.to_json() if as_json else as_typed(str(result))
     if details and not as_json and (more := result.details()):
-        said += f"\n\n{more}"
+        said += f"\n\n{as_typed(more)}"
     echo(in_unicode(said) if formulas and not as_json else said)
     raise typer.Exit(0 if result.answer else 1)
 
@@ -54,6 +63,15 @@ def show(result: Result, *, as_json: bool, details: bool = False, formulas: bool
 def echo(text: str, *, nl: bool = True) -> None:
     """Print to standard output; whatever a file's name or a file's text brings, it does not drive the terminal."""
     typer.echo(printable(text), nl=nl)
+
+
+def as_typed(said: str) -> str:
+    """What a result says in Python, with the options of the command line in the place of its methods.
+
+    >>> as_typed("[1.224] (1 number; to_json() has every digit)")
+    '[1.224] (1 number; --json has every digit)'
+    """
+    return _METHOD.sub(lambda found: TYPED[found[0]], said)
 
 
 def in_unicode(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.output import AsJson, Progress, echo, note, show
+from regard.cli.output import AsJson, Progress, as_typed, echo, note, show
 
 
 def winnable(
@@ -59,6 +59,6 @@ def winnable(
     if out is not None:
         result.save(out)
     if result.undecided:
-        echo(result.to_json() if as_json else str(result))
+        echo(result.to_json() if as_json else as_typed(str(result)))
         raise typer.Exit(3)
     show(result, as_json=as_json)

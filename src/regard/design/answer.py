@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROOF = "The proof is in the certificate."
-CHECKED = "Proved, and rechecked by separate code (--details shows how). Keys are counted from 0."
+CHECKED = "Proved, and rechecked by separate code (details() shows how). Keys are counted from 0."
 LOWEST = 10  # rows of a table of ceilings that are shown unasked
 MOST_DRAWN = 2000  # numbers: 1000 keys in the plane
 
@@ -68,7 +68,7 @@ class Design(Result):
         said = in_short(self)
         if not self.reachable:
             return "\n".join([said, CHECKED])
-        query = f"The query: {_short(self.query, exact=isinstance(self.certificate.query, tuple), digits=4)}"
+        query = f"The query: {_short(self.query, exact=_is_rounded(self), digits=4)}"
         return "\n".join([said, *self._beside(), query, CHECKED])
 
     def details(self) -> str:
@@ -76,8 +76,7 @@ class Design(Result):
         if not self.reachable:
             return "\n".join([_demand(self), self._never(), _checked(self.verification)])
         lines = [_demand(self), self._what_it_does(), self._how_good()]
-        exact = isinstance(self.certificate.query, tuple)
-        return "\n".join([*lines, f"query: {_short(self.query, exact=exact)}", _checked(self.verification)])
+        return "\n".join([*lines, f"query: {_short(self.query, exact=_is_rounded(self))}", _checked(self.verification)])
 
     def figure(self) -> Figure | None:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
@@ -91,8 +90,8 @@ class Design(Result):
                 f"No query does: the divergence is at least {at_least(self.bound or 0.0)} whatever the query. {PROOF}"
             )
         if (most := _only_approached(self)) is not None:
-            return f"No query does: {most} {_where(self.verb)} is approached and never reached. {PROOF}"
-        return f"No query does: none gets more than {self._most()} {_where(self.verb)}, however long. {PROOF}"
+            return f"No query does: {most} {_where(self)} is approached and never reached. {PROOF}"
+        return f"No query does: none gets more than {self._most()} {_where(self)}, however long. {PROOF}"
 
     def _most(self, digits: int = DIGITS) -> str:
         """The bound on the attention, rounded up; exactly where it is known exactly."""
@@ -100,19 +99,21 @@ class Design(Result):
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
+        norm = at_most(self.norm or 0.0, 6)
         if self.verb == "match":
-            return f"{which}: norm {self.norm:.6g}, KL divergence {at_most(self.attention or 0.0, 6)}."
-        return f"{which}: norm {self.norm:.6g}, attention {at_least(_surely_reached(self))} {_where(self.verb)}."
+            return f"{which}: norm {norm}, KL divergence {_divergence(self, 6)}."
+        return f"{which}: norm {norm}, attention {at_least(_reached(self))} {_where(self)}."
 
     def _how_good(self) -> str:
         if self.max_norm is not None:
             past = f"below KL divergence {at_least(self.bound or 0.0, 6)}" if self.verb == "match" else None
-            past = past or f"past attention {self._most()} {_where(self.verb)}"
-            return f"No query of norm {in_full(self.max_norm)} or less gets {past} (proved, to {self.gap:.0e} nats)."
+            past = past or f"past attention {self._most()} {_where(self)}"
+            gap = at_most(self.gap or 0.0, 1)
+            return f"No query of norm {in_full(self.max_norm)} or less gets {past} (proved, to {gap} nats)."
         if self.norm == 0:
             return "No query at all is needed: the zero query, which spreads attention evenly, is enough (exact)."
         least = at_least(self.lower_bound or 0.0, 6)
-        return f"No shorter query does: proved down to norm {least} (relative gap {self.gap:.0e})."
+        return f"No shorter query does: proved down to norm {least} (relative gap {at_most(self.gap or 0.0, 1)})."
 
     def _beside(self) -> list[str]:
         if self.textbook is None or self.norm is None:
@@ -147,8 +148,8 @@ class Designs(Result):
         lines = [f"{'key':>6}  {'norm':>12}  {'proved from':>12}  {'attention':>11}"]
         for design in self.designs:
             if design.reachable:
-                reached = at_least(design.attention or 0.0, 6)
-                row = f"{design.norm:>12.6g}  {design.lower_bound:>12.6g}  {reached:>11}"
+                norm, least = at_most(design.norm or 0.0, 6), at_least(design.lower_bound or 0.0, 6)
+                row = f"{norm:>12}  {least:>12}  {at_least(_reached(design), 6):>11}"
             else:
                 row = f"{'never':>12}  {'':>12}  {design._most():>11} at most"
             lines.append(f"{design.chosen[0]:>6}  {row}")
@@ -208,7 +209,7 @@ class Ceiling(Result):
         elif self.query is not None and self.norm is not None:
             norm = at_most(self.norm, min(digits, 6))
             lines.append(f"A query of norm {norm} reaches {at_least(self.reached, digits)}.")
-            if isinstance(self.certificate.query, tuple):
+            if _is_rounded(self):
                 lines.append("Floats are too coarse for it: the certificate has it as exact rationals.")
         else:
             lines.append(
@@ -247,7 +248,7 @@ class Ceilings(Result):
     def __str__(self) -> str:
         lowest = sorted(self.rows, key=lambda row: (row.ceiling, row.key))[:LOWEST]
         left = len(self.rows) - len(lowest)
-        more = [f"... and {left} more keys with ceilings as high or higher: --all-rows shows them."] if left else []
+        more = [f"... and {left} more keys with ceilings as high or higher: details() shows them."] if left else []
         return "\n".join([*self._table(lowest, SHOWN), *more, *self._last()])
 
     def details(self) -> str:
@@ -261,7 +262,7 @@ class Ceilings(Result):
         for row in rows:
             shown = f"{row.key:>6}  {row._most(digits):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
             if row.budget_norm is not None and row.budget_ceiling is not None:
-                shown += f"  {row.budget_norm:>11.4g}  {at_most(row.budget_ceiling, min(digits, 6)):>11}"
+                shown += f"  {in_full(row.budget_norm):>11}  {at_most(row.budget_ceiling, min(digits, 6)):>11}"
             lines.append(shown)
         return lines
 
@@ -275,10 +276,10 @@ def in_short(design: Design) -> str:
     whom, asked = _whom(design), _asked(design)
     if not design.reachable:
         return _in_short_never(design, whom, asked)
-    reached = at_least(_surely_reached(design), SHOWN)
-    got = f"gives {whom} at least {reached} of the attention"
     if design.verb == "match":
-        got = f"comes within KL {at_most(design.attention or 0.0, SHOWN)} of the target"
+        got = f"comes within KL {_divergence(design, SHOWN)} of the target"
+    else:
+        got = f"gives {whom} at least {at_least(_reached(design), SHOWN)} of the attention"
     if design.max_norm is not None:
         most = f"no query of that norm gives more than {design._most(SHOWN)}"
         if design.verb == "match":
@@ -311,13 +312,34 @@ def _only_approached(design: Design) -> str | None:
     return fraction(Fraction(1, one_in)) if asked == one_in else None
 
 
-def _surely_reached(design: Design) -> float:
-    """The attention reached, not above the truth: its float may be the nearest from above, but at norm 0 it is 1/n."""
-    return (design.attention or 0.0) * (1 if design.norm == 0 else 1 - 1e-15)
+def _reached(design: Design) -> float | Fraction:
+    """The attention that the query is proved to give: what the check found, what was asked for, or at norm 0 1/n.
+
+    `design.attention` is the same number worked out in float64, which may lie on the other side of the truth.
+    """
+    certificate = design.certificate
+    if design.norm == 0 and design.verb != "match":
+        return Fraction(1, certificate.shape[0] if certificate.allowed is None else len(certificate.allowed))
+    if design.max_norm is not None:
+        return certificate.reached or 0.0
+    return 1 / (len(design.chosen) + Fraction(design.eps or 0.0))
+
+
+def _divergence(design: Design, digits: int) -> str:
+    """The divergence that the query is proved to keep within."""
+    return in_full(design.kl or 0.0) if design.max_norm is None else at_most(design.certificate.reached or 0.0, digits)
+
+
+def _is_rounded(answer: Design | Ceiling) -> bool:
+    """Is the query that is shown another than the certificate's, whose numbers float64 cannot hold?"""
+    exact = answer.certificate.query
+    if not isinstance(exact, tuple) or answer.query is None:
+        return False
+    return any(Fraction(x) != Fraction(int(y.p), int(y.q)) for x, y in zip(answer.query.tolist(), exact, strict=True))
 
 
 def _whom(design: Design) -> str:
-    if design.verb == "copy":
+    if len(design.chosen) == 1:
         return f"key {design.chosen[0]}"
     return f"each of the keys {', '.join(map(str, design.chosen))}"
 
@@ -337,7 +359,7 @@ def _demand(design: Design) -> str:
     keys = ", ".join(map(str, design.chosen))
     who = {
         "copy": f"Copy key {keys}",
-        "share": f"Share attention between keys {keys}",
+        "share": f"Share attention between keys {keys}" if len(design.chosen) > 1 else f"Give key {keys} attention",
         "match": "Match the target distribution",
     }[design.verb]
     if design.max_norm is not None:
@@ -347,7 +369,8 @@ def _demand(design: Design) -> str:
     elif design.verb == "copy":
         want = f"with attention at least 1/(1+{in_full(design.eps or 0.0)})"
     else:
-        want = f"with at least 1/({len(design.chosen)}+{in_full(design.eps or 0.0)}) each"
+        each = " each" * (len(design.chosen) > 1)
+        want = f"with at least 1/({len(design.chosen)}+{in_full(design.eps or 0.0)}){each}"
     return f"{who} {want} (keys are counted from 0)."
 
 
@@ -356,8 +379,8 @@ def _upper(bound: float, verification: Verification, digits: int = DIGITS) -> st
     return at_most(bound, digits) if one_in is None else fraction(Fraction(1, one_in))
 
 
-def _where(verb: str) -> str:
-    return "on that key" if verb == "copy" else "on the least of them"
+def _where(design: Design) -> str:
+    return "on that key" if len(design.chosen) == 1 else "on the least of them"
 
 
 def _checked(verification: Verification) -> str:
@@ -371,8 +394,7 @@ def _are(count: int) -> str:
 def _short(query: Float | None, *, exact: bool, digits: int = 6) -> str:
     if query is None:
         return "none"
-    shown = ", ".join(f"{x:.{digits}g}" for x in query[:8])
+    shown = "[" + ", ".join(f"{x:.{digits}g}" for x in query[:8]) + ", ..." * (len(query) > 8) + "]"
     if exact:
-        return f"[{shown}{', ...' if len(query) > 8 else ''}], rounded: only its exact digits do it, which --json has"
-    count = f"{len(query)} number{'s' * (len(query) != 1)}"
-    return f"[{shown}{', ...' if len(query) > 8 else ''}] ({count}; --json has every digit)"
+        return f"{shown}, rounded: only its exact digits do it, which to_json() has"
+    return f"{shown} ({len(query)} number{'s' * (len(query) != 1)}; to_json() has every digit)"

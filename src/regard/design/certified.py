@@ -28,7 +28,7 @@ from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
 from regard.design.verification import Verification, recheck, recheck_together
-from regard.design.wording import at_most
+from regard.design.wording import at_most, in_full
 from regard.errors import CouldNotFindOut
 from regard.rigor import choose_basis, margins
 
@@ -297,8 +297,8 @@ def _refusal(question: Question) -> str:
         why = f"and the {len(question.keys)} keys are too many for exact arithmetic"
     if question.max_norm is not None:
         return (
-            f"The most that a query of norm {question.max_norm:g} can do could not be pinned down to {GAP:g} nats in "
-            f"float64, {why}; try a smaller max_norm."
+            f"The most that a query of norm {in_full(question.max_norm)} can do could not be pinned down to "
+            f"{in_full(GAP)} nats in float64, {why}; try a smaller max_norm."
         )
     return (
         "Neither a query that meets the demand nor a proof that none exists could be certified in float64, "

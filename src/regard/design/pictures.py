@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.design.answer import Ceiling, Design
+from regard.design.wording import SHOWN, at_most
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, save
 from regard.pictures import figure as new_figure
 
@@ -62,7 +63,7 @@ def _plane(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
             away = 3 + 0.36 * np.sqrt(40 + 400 * weights[i])  # just outside the disc
             axes.annotate(str(i), (x, y), xytext=(away, away), textcoords="offset points", fontsize=9, zorder=4)
     if answer.query is not None and np.any(answer.query):
-        _arrow(axes, answer.query, keys, GREEN, f"query, norm {np.linalg.norm(answer.query):.3g}")
+        _arrow(axes, answer.query, keys, GREEN, f"query, norm {at_most(answer.norm or 0.0, 3)}")
     textbook = answer.textbook if isinstance(answer, Design) else None
     if textbook is not None:
         _arrow(axes, textbook.query, keys, GREY, f"textbook query, norm {textbook.norm:.3g}")
@@ -101,7 +102,7 @@ def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     names = [str(i) for i in shown]
     axes.bar(names, weights[shown], color=[VERMILION if i in chosen else BLUE for i in shown])
     if isinstance(answer, Ceiling):
-        axes.axhline(answer.ceiling, color=GREEN, lw=2, label=f"ceiling {answer.ceiling:.4g}")
+        axes.axhline(answer.ceiling, color=GREEN, lw=2, label=f"ceiling {at_most(answer.ceiling, SHOWN)}")
     _demanded(axes, answer)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, loc="best")
@@ -123,7 +124,8 @@ def _demanded(axes: Axes, answer: Design | Ceiling) -> None:
 
 def _title(answer: Design | Ceiling) -> str:
     if isinstance(answer, Ceiling):
-        return f"key {answer.key} can never get more than {answer.ceiling:.4g}"
+        return f"key {answer.key} can never get more than {at_most(answer.ceiling, SHOWN)}"
     if not answer.reachable:
         return "no query does it"
-    return f"the shortest query, norm {answer.norm:.4g}" if answer.max_norm is None else f"norm {answer.norm:.4g}"
+    norm = f"norm {at_most(answer.norm or 0.0, SHOWN)}"
+    return f"the shortest query, {norm}" if answer.max_norm is None else norm

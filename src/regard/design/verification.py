@@ -44,7 +44,7 @@ from regard.design.combination_check import combination_value
 from regard.design.exact_level import AFFORDABLE, ExactLevel
 from regard.design.problem import FloatLevel, Level, Problem
 from regard.design.stated_result import check_stated
-from regard.design.wording import at_least, at_most, fraction
+from regard.design.wording import at_least, at_most, fraction, in_full
 from regard.errors import InputError
 from regard.results import Result
 
@@ -234,9 +234,9 @@ class _Checker:
                 break
         self.statements += [
             (f"the query meets the demand ({problem.verb.value})", meets),
-            (f"its norm is at most {claimed:.12g}, and no less", self._states("norm", norm, upper=True)),
+            (f"its norm is at most {at_most(claimed, 12)}, and no less", self._states("norm", norm, upper=True)),
             (
-                f"no query shorter than {at_least(lower, 12)} does: the gap is at most {wanted:.1e}",
+                f"no query shorter than {at_least(lower, 12)} does: the gap is at most {at_most(wanted, 2)}",
                 self._gap_holds(gap) and honest and self._fit_each_other(),
             ),
         ]
@@ -260,10 +260,10 @@ class _Checker:
             if norm <= radius and does and most:
                 break
         self.statements += [
-            (f"the query's norm is at most {radius:.12g}", norm <= radius),
-            (f"its {problem.measure()} is {reached:.12g} or better", does),
+            (f"the query's norm is at most {in_full(radius)}", norm <= radius),
+            (f"its {problem.measure()} is {self._side(reached, best=False)} or better", does),
             (
-                f"no query of that norm gets past {limit:.12g}: within {wanted:.1e} nats",
+                f"no query of that norm gets past {self._side(limit, best=True)}: within {at_most(wanted, 2)} nats",
                 most and self._fit_each_other(),
             ),
         ]
@@ -273,7 +273,7 @@ class _Checker:
         problem, combination = self.problem, self.given.combination
         if combination is None:
             total: Fraction | flint.arb | None = Fraction(problem.copies) if problem.copies else None
-            left_out, why = len(problem.competing) > problem.copies, f"{problem.copies} other keys are equal to it"
+            left_out, why = len(problem.competing) > problem.copies, _equal_keys(problem.copies)
         else:
             total = self._total(combination)
             left_out = not self._only_copies_left_out(combination)
@@ -283,7 +283,7 @@ class _Checker:
         bound = self.numbers["bound"]
         short = total is not None and self._short_of_demand(total, left_out)
         honest = self._states("bound", bound, upper=problem.verb is not Verb.MATCH)
-        most = fraction(self.exactly) if self.exactly is not None else f"{bound:.12g}"
+        most = fraction(self.exactly) if self.exactly is not None else self._side(bound, best=True)
         self.statements += [
             (why, total is not None),
             (f"so no query at all gets past {most}, which is short of the demand", short and honest),
@@ -352,11 +352,11 @@ class _Checker:
         proved = ceiling is not None and self._states("ceiling", ceiling, upper=not match)
         ceiling = 1.0 if ceiling is None else ceiling
         reached, how = self._reached(ceiling)
-        most = fraction(self.exactly) if self.exactly is not None else at_most(ceiling)
+        most = fraction(self.exactly) if self.exactly is not None else self._side(ceiling, best=True, digits=9)
         self.statements += [
             (f"no query ever gets past {most}", proved),
             (
-                f"{how} comes to {at_least(reached)}, within {wanted:.0e} of that",
+                f"{how} comes to {self._side(reached, best=False, digits=9)}, within {at_most(wanted, 1)} of that",
                 self._close(ceiling, reached) and self._fit_each_other(),
             ),
         ]
@@ -382,7 +382,12 @@ class _Checker:
             reached = problem.attention(best, up=False)
             if self._close(ceiling, reached) and level.blur <= SHARP:
                 break
-        return reached, f"the stored query of norm {norm:.6g}"
+        return reached, f"the stored query of norm {at_most(norm, 6)}"
+
+    def _side(self, x: float, *, best: bool, digits: int = 12) -> str:
+        """A figure in words: the best there can be, or what is reached, rounded to the side that is true of it."""
+        up = best is not (self.problem.verb is Verb.MATCH)  # a divergence is better the lower it is
+        return at_most(x, digits) if up else at_least(x, digits)
 
     def _states(self, name: str, proved: float, *, upper: bool) -> bool:
         """Is the figure stated under this name, if any, on the safe side of the one proved, and close to it?"""
@@ -416,6 +421,10 @@ class _Checker:
     def _gap_holds(self, gap: float) -> bool:
         wanted = _present(self.given.gap)
         return bool(max(gap, 0.0) <= wanted <= WIDEST_GAP[self.given.claim])
+
+
+def _equal_keys(count: int) -> str:
+    return "1 other key is equal to it" if count == 1 else f"{count} other keys are equal to it"
 
 
 def _present(value: Any) -> Any:

@@ -136,13 +136,15 @@ class Winnable(Result):
             f"{count[Way.OWN_QUERY]:,} with a query of their own."
         ]
         if never:
-            said.append(f"{_few(never)} can never win: other rows combine to it exactly.")
+            said.append(
+                f"{_few(never)} can never win: other rows combine to {'it' if len(never) == 1 else 'each'} exactly."
+            )
         if undecided:
             said.append(f"{_few(undecided)} could not be decided.")
         if self.resumed:
             said.append(
                 f"{self.resumed:,} of these verdicts are an earlier run's, taken from its file as they were: "
-                "--out with --verify proves everything again."
+                "save() with verify_winnable() proves everything again."
             )
         return " ".join(said) + " Rows are counted from 0."
 

@@ -254,7 +254,7 @@ class Stages:
     def _failure(self, one: Tried, stage: Stage, *, shrink: bool = True) -> Outcome:
         asked = self.check.asked  # before anything smaller is looked for
         smallest = self.check.counterexample(self.check.shrunk(one) if shrink else one)
-        code = smallest.code.replace("numbers: --json has them", "numbers, too many to be shown")
+        code = smallest.code.replace("numbers: to_json() has them", "numbers, too many to be shown")
         shown = {"said": smallest.said, "setting": dict(smallest.setting), "code": code}
         self.check.asked = asked
         notes = () if shrink else ("for the same arguments it gave a right answer first, and a wrong one later",)

@@ -173,9 +173,8 @@ class Heads(Result):
         if not self.twins:
             lines = [line[:-1] for line in lines]
         text = _right_aligned(lines)
-        return (
-            text if len(rows) <= _SHOWN else f"{text}\nand {len(rows) - _SHOWN} more heads (--csv and --json list all)"
-        )
+        left = len(rows) - _SHOWN
+        return f"{text}\nand {left} more heads (to_csv() and to_json() list all)" if left > 0 else text
 
     def _legend(self, shown: list[Column]) -> str:
         named = sorted({kind for kinds in self.kinds for kind in kinds})

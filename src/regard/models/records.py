@@ -196,7 +196,7 @@ class Capture(Result):
     def __str__(self) -> str:
         lines = [self._headline(), *(f"  {record}" for record in _told(self.records))]
         if len(self.records) > TOLD:
-            lines.append(f"  and {len(self.records) - TOLD} more records (--json lists them all)")
+            lines.append(f"  and {len(self.records) - TOLD} more records (to_json() lists them all)")
         lines += [f"Not captured: {miss.module or '(the model itself)'}: {miss.why}." for miss in self.missed]
         lines += [f"Note: {note}." for note in self.notes]
         if self.file is not None:

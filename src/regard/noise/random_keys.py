@@ -93,7 +93,7 @@ class Study(Result):
             if self.quantiles is not None:
                 row += "".join(f"{value:>11.4g}" for value in self.quantiles[k])
             lines.append(row)
-        return [*lines, f"  ... and {len(sd) - 6} more keys (--json lists all)"] if len(sd) > 6 else lines
+        return [*lines, f"  ... and {len(sd) - 6} more keys (to_json() lists all)"] if len(sd) > 6 else lines
 
     def _share_lines(self) -> list[str]:
         methods = ", ".join(dict.fromkeys(self.share_methods))

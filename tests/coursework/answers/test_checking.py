@@ -356,7 +356,7 @@ def test_a_result_goes_to_json_and_html() -> None:
         (np.array([-0.0, 1 / 3]), "np.array([0.0, 0.3333333333333333])"),
         (np.array([2, 1]), "np.array([2, 1])"),
         (None, "None"),
-        (np.zeros((21, 20)), "...  # 21 x 20 numbers: --json has them"),
+        (np.zeros((21, 20)), "...  # 21 x 20 numbers: to_json() has them"),
     ],
 )
 def test_literals(value, text: str) -> None:

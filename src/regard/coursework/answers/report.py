@@ -161,7 +161,7 @@ def literal(value: Any, *, digits: int = 17) -> str:
     if array.ndim == 0:
         return repr(float(array)) if digits > 16 else f"{float(array):.{digits}g}"
     if array.size > MOST_SHOWN:
-        return f"...  # {' x '.join(map(str, array.shape))} numbers: --json has them"
+        return f"...  # {' x '.join(map(str, array.shape))} numbers: to_json() has them"
     if array.ndim == 2 and len(array) > 1 and np.array_equal(array, np.eye(*array.shape)):
         return f"np.eye({array.shape[0]}" + (f", {array.shape[1]})" if array.shape[0] != array.shape[1] else ")")
     rounded = (

@@ -380,3 +380,44 @@ def test_what_benchmarks_and_tools_take_from_the_house_is_there(path):
                     raise
                 continue  # a peer, which is there for benchmarks only
             assert hasattr(home, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module} has no {name}"
+
+
+BOUND = r"at most|at least|(?<!add )up to|below|above|between|(?:more|less|shorter|nearer) than|exceed|past|within"
+BEFORE = re.compile(rf"(?:\b(?:{BOUND})|(?<= )[<>]=?)(?: norm| attention| a factor)?(?: § and)?\s*$")
+AFTER = re.compile(r"^\s*(?:or (?:better|less|more|fewer)|at most|at least)\b")
+ROUNDS = re.compile(r"\.\d+[gef%]")
+
+
+def texts_with_numbers(tree):
+    """The formatted strings of a file, each as its texts and formats in turns."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield node.lineno, [part.value if isinstance(part, ast.Constant) else part for part in node.values]
+
+
+def rounds_a_bound(parts):
+    """Does a number of so many digits stand where the sentence speaks of a bound? It may lie on its wrong side."""
+    before = ""
+    for place, part in enumerate(parts):
+        if isinstance(part, str):
+            before += part
+            continue
+        after = parts[place + 1] if place + 1 < len(parts) and isinstance(parts[place + 1], str) else ""
+        spec = ast.unparse(part.format_spec) if part.format_spec is not None else ""
+        if ROUNDS.search(spec) and (BEFORE.search(before) or AFTER.search(after)):
+            return True
+        before += "§"
+    return False
+
+
+def test_only_one_function_rounds_a_bound():
+    """A bound goes through written_numbers.at_most, at_least or between, which round to the side that stays true."""
+    wrong = [
+        f"{path.relative_to(HOME)}, line {line}"
+        for path in FILES
+        for line, parts in texts_with_numbers(parsed(path))
+        if rounds_a_bound(parts)
+    ]
+    assert not wrong, wrong
+    (_, parts), *_ = texts_with_numbers(ast.parse('f"it errs by at most {error:.6g}"'))
+    assert rounds_a_bound(parts)

@@ -13,6 +13,7 @@ from regard.coursework.queries import N
 from regard.coursework.question import Ruling, bounded, told_apart
 from regard.errors import InputError
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 BITS = 128  # of the balls: the integrals themselves are known to 1e-14
 
@@ -103,7 +104,9 @@ def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
     """Is E||c - (v_0+v_1)/2||^2 at most ``error``, beyond the accuracy of the integral?"""
     lengths = np.linalg.norm(queries, axis=1)
     if lengths.max() > LONGEST:
-        raise InputError(f"A query of norm {lengths.max():.3g} is too long to integrate; stay below {LONGEST:g}.")
+        raise InputError(
+            f"A query of norm {lengths.max():.3g} is too long to integrate; stay below {in_full(LONGEST)}."
+        )
     # a query too short for float64 to square is as good as none
     value, accuracy = mean_error(model, np.where(lengths[:, None] > 1 / LONGEST, queries, 0.0))
     has, most = told_apart(value, error, digits=4)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
 from regard.strict_json import parse_json
-from regard.written_numbers import is_finite_number
+from regard.written_numbers import in_full, is_finite_number
 
 if TYPE_CHECKING:
     from regard.translator.studies.search_record import Tuning
@@ -254,4 +254,4 @@ def _keys(what: str, wanted: Sequence[str], content: Any) -> dict[str, Any]:
 
 def _check_figures(what: str, values: Sequence[float], *, least: float) -> None:
     if not values or not all(map(is_finite_number, values)) or min(values) < least:
-        raise InputError(f"{what} must be numbers of {least:g} or more, not {str(values)[:200]}")
+        raise InputError(f"{what} must be numbers of {in_full(least)} or more, not {str(values)[:200]}")

@@ -19,6 +19,7 @@ from typing import Any
 
 from regard.coursework.answers.checking import Stage
 from regard.coursework.question import Question
+from regard.written_numbers import in_full
 
 STEPS = 2  # the rule of the steps; with another one an answer is run again
 ORDER = (Stage.PLAIN, Stage.TRAPS, Stage.ENDS, Stage.RANDOM, Stage.ADVERSARY)
@@ -163,12 +164,11 @@ class Task:
         if self.kind is Kind.STATEMENTS:
             return "Right answers minus wrong ones, as a share of all; what is left out (-1) counts nothing."
         if self.kind is Kind.PERPLEXITY:
-            return (
-                f"All points up to a perplexity of {self.good:g}, none from {self.bad:g} on, by its logarithm between."
-            )
+            none = f"none from {in_full(self.bad)} on"
+            return f"All points up to a perplexity of {in_full(self.good)}, {none}, by its logarithm between."
         if self.kind in (Kind.TRANSFORMER, Kind.AUDIT):
             return "The share of the parts that are right." if self.kind is Kind.TRANSFORMER else "All or nothing."
-        best = f", and at most {self.within:g} times the best possible" if self.within else ""
+        best = f", and at most {in_full(self.within)} times the best possible" if self.within else ""
         if len(self.ladder) == 1:
             return f"All points if no failure is found{best}, else none."
         steps, sum_ = [], 0.0

@@ -25,6 +25,7 @@ from regard.grading.folders import make_folder
 from regard.grading.students import identity, shown
 from regard.results import Result
 from regard.strict_json import parse_json
+from regard.written_numbers import in_full
 
 WRITTEN, KEPT = "written.json", "by-hand.json"
 PARTS = {"ticks": ("ticks",), "points": ("points", "reason", "was")}  # of a decision: each is taken by itself
@@ -207,7 +208,7 @@ def checked_points(points: object, of: float, where: str) -> float:
     """Points that a person may give."""
     number = isinstance(points, (int, float)) and not isinstance(points, bool)
     if not number or not 0 <= points <= of:  # type: ignore[operator]  # just seen to be a number
-        raise InputError(f"{where}: points must be a number from 0 to {of:g}; {str(points)[:40]} is not.")
+        raise InputError(f"{where}: points must be a number from 0 to {in_full(of)}; {str(points)[:40]} is not.")
     return float(points)  # type: ignore[arg-type]
 
 

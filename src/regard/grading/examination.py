@@ -26,6 +26,7 @@ from regard.coursework.question import Instance, told_apart
 from regard.errors import CouldNotFindOut, InputError
 from regard.grading.assignment import ORDER, Kind, Limits, Task
 from regard.grading.notebooks import Code
+from regard.written_numbers import at_least
 
 
 class Status(StrEnum):
@@ -237,7 +238,8 @@ class Stages:
         if (far := self._too_far()) is not None:
             return far
         if self.check.clock.stopped:
-            reason = f"it took more than {0.9 * self.limits.seconds:g} s before all moves of the adversary were made"
+            most = at_least(0.9 * self.limits.seconds, 3)
+            reason = f"it took more than {most} s before all moves of the adversary were made"
             return self._ended(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
         return None
 

@@ -18,6 +18,7 @@ from regard.errors import InputError
 from regard.grading.archives import WEIGHTS
 from regard.grading.assignment import LADDER, Assignment, Kind, Late, Limits, Line, Reveal, Task
 from regard.toml import read_toml
+from regard.written_numbers import in_full
 
 LIKE = "what regard assignment new cse151b-hw4 writes"
 TOP = ("name", "title", "deadline", "reveal", "partial", "late", "limits", "question")
@@ -53,7 +54,7 @@ class Mistakes:
     ) -> float:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-            self.add(where, f"{key} must be a number from {least:g} to {most:g}; {value!r} is not.")
+            self.add(where, f"{key} must be a number from {in_full(least)} to {in_full(most)}; {value!r} is not.")
             return default
         return value
 

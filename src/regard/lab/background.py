@@ -24,6 +24,7 @@ from typing import IO, Any
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.results import plain
 from regard.strict_json import parse_json
+from regard.written_numbers import in_full
 
 PATIENCE = 0.05  # seconds that an answer may wait: many errands take no longer
 LONGEST = 180.0  # seconds of one errand
@@ -113,7 +114,7 @@ class Errands:
             return outcome
         process.kill()
         if late.is_set():
-            return self._failure(f"It took more than {self.longest:g} seconds", LINES)
+            return self._failure(f"It took more than {in_full(self.longest)} seconds", LINES)
         return self._failure(f"The process that worked on this ended {_how_it_ended(process)}")
 
     def _failure(self, why: str, fix: str = AGAIN) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.written_numbers import is_count, real_number
+from regard.written_numbers import in_full, is_count, real_number
 
 
 class State:
@@ -101,7 +101,7 @@ def _number(word: str, name: str, least: float, most: float) -> float:
     except ValueError:
         value = math.nan
     if not least <= value <= most:
-        raise InputError(f"{name} must be a number from {least:g} to {most:g}, not {word.strip()!r}.")
+        raise InputError(f"{name} must be a number from {in_full(least)} to {in_full(most)}, not {word.strip()!r}.")
     return value
 
 

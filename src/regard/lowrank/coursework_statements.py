@@ -14,6 +14,7 @@ from regard.errors import InputError
 from regard.lowrank.decompose import spectrum
 from regard.results import Result
 from regard.rigor.matrices import gamma, squares
+from regard.written_numbers import between
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,8 +39,8 @@ class Statements(Result):
         k = int(np.argmax(self.tail)) + 1
         strict = int(np.count_nonzero(self.tail_margin < 1))
         return (
-            f"sum sigma_i^2 = {self.energy[0]:.12g} .. {self.energy[1]:.12g}, ||A||_F^2 = "
-            f"{self.squared_norm[0]:.12g} .. {self.squared_norm[1]:.12g}: {'equal' if self.answer else 'NOT equal'} "
+            f"sum sigma_i^2 is {between(*self.energy, 12)}, ||A||_F^2 "
+            f"is {between(*self.squared_norm, 12)}: {'equal' if self.answer else 'NOT equal'} "
             f"within the bounds. sigma_k <= ||A||_F / sqrt k for k = 1 .. {len(self.tail)}, strictly at {strict} of "
             f"them; nearest to equality at k = {k}, where sigma_k is {self.tail[k - 1]:.4g} of it."
         )

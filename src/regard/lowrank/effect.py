@@ -15,6 +15,7 @@ from regard.lowrank.singular import Spectrum
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma
+from regard.written_numbers import at_most
 
 
 def weight_change(error: float) -> tuple[float, float]:
@@ -77,12 +78,12 @@ class SoftmaxEffect(Result):
         worst = int(np.argmax(self.variation_bound))
         return (
             f"Softmax of the scores (scale {self.scale:.6g}) with the rank-{self.rank} approximation, spectral "
-            f"error at most {self.spectral_error:.6g}, over {len(self.variation)} queries.\n"
-            f"Proved: no score is off by more than {self.score_bound.max():.4g} (up to a shift of its row), no "
-            f"weight by more than a factor {weight_change(float(self.score_bound.max()))[0]:.4g}, no row by more "
-            f"than {self.variation_bound[worst]:.4g} in total variation (row {worst}, counted from 0).\n"
-            f"Found: scores off by at most {self.score_error.max():.4g}, rows by at most "
-            f"{self.variation.max():.4g} and {self.variation.mean():.4g} on average."
+            f"error at most {at_most(self.spectral_error, 6)}, over {len(self.variation)} queries.\n"
+            f"Proved: no score is off by more than {at_most(self.score_bound.max(), 4)} (up to a shift of its row), no "
+            f"weight by more than a factor {at_most(weight_change(float(self.score_bound.max()))[0], 4)}, no row by "
+            f"more than {at_most(self.variation_bound[worst], 4)} in total variation (row {worst}, counted from 0).\n"
+            f"Found: scores off by at most {at_most(self.score_error.max(), 4)}, rows by at most "
+            f"{at_most(self.variation.max(), 4)}, and by {self.variation.mean():.4g} on average."
         )
 
 

@@ -18,7 +18,7 @@ from regard.lowrank.truncation import Truncation
 from regard.results import Result
 from regard.rigor.floats import U
 from regard.rigor.matrices import PAY, gamma, norm_above
-from regard.written_numbers import is_finite_number
+from regard.written_numbers import at_least, at_most, in_full, is_finite_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,10 +39,12 @@ class RankForError(Result):
     def __str__(self) -> str:
         kind = "relative " if self.relative else ""
         sure = "" if self.certain else " (a smaller one could not be excluded: the bounds are too wide)"
-        less = "" if self.rank == 0 else f", and one rank less errs by at least {self.error_one_less_below:.6g}"
+        less = (
+            "" if self.rank == 0 else f", and one rank less errs by at least {at_least(self.error_one_less_below, 6)}"
+        )
         return (
-            f"Smallest rank with {kind}{self.norm} error <= {self.wanted:g}: {self.rank}{sure}; "
-            f"it errs by at most {self.error_above:.6g}{less}."
+            f"Smallest rank with {kind}{self.norm} error <= {in_full(self.wanted)}: {self.rank}{sure}; "
+            f"it errs by at most {at_most(self.error_above, 6)}{less}."
         )
 
 
@@ -57,8 +59,8 @@ def smallest_rank(
     rank = next((k for k, pair in enumerate(pairs) if pair[1] <= error * low), None)
     if rank is None:
         raise CouldNotFindOut(
-            f"No rank up to {len(pairs) - 1} is proved to have {norm} error <= {error * low:.6g} (the last one: "
-            f"<= {pairs[-1][1]:.6g}); use a larger sketch, or the exact spectrum."
+            f"No rank up to {len(pairs) - 1} is proved to have {norm} error <= {at_least(error * low, 6)} (the last "
+            f"one: <= {at_most(pairs[-1][1], 6)}); use a larger sketch, or the exact spectrum."
         )
     below = pairs[rank - 1][0] if rank else math.inf
     return RankForError(
@@ -236,7 +238,7 @@ class Spectrum(Result):
         head = "     k       sigma_k  ||A||_F/sqrt k  tail Frobenius      energy"
         return (
             f"{self.name}: {m} x {n}, Frobenius norm {self.frobenius:.6g}, by {how[self.method]}.\n"
-            f"Every singular value is within {self.error_bound:.2g} of the exact one (proved, all rounding "
+            f"Every singular value is within {at_most(self.error_bound, 2)} of the exact one (proved, all rounding "
             f"included); at least {self.rank_at_least} of {len(s)} are positive.\n"
             f"Effective rank (entropy of sigma) {self.effective_rank:.4g}, stable rank {self.stable_rank:.4g}.\n"
             + "\n".join([head, *rows])
@@ -280,5 +282,5 @@ class SpectrumCheck(Result):
     def __str__(self) -> str:
         return (
             f"{self.proved} of {self.of} stated intervals are proved to contain their singular value, "
-            f"{self.refuted} are refuted; recomputed enclosures are at most +-{self.widest:.2g}."
+            f"{self.refuted} are refuted; recomputed enclosures are at most +-{at_most(self.widest, 2)}."
         )

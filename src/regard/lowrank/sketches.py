@@ -18,6 +18,7 @@ from regard.progress import Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.rigor.matrices import PAY, gamma, norm_above, squares
+from regard.written_numbers import at_least, at_most, between, in_full
 
 Matrix = npt.NDArray[Any]  # any real type, memory-mapped or not; blocks of it become float64
 BLOCK = 2**21  # numbers read at a time
@@ -117,8 +118,9 @@ class Sketch(Result):
         if not self.probes:
             return ""
         return (
-            f", spectral norm at least {self.residual_below:.4g} (certain) and at most {self.probable_residual:.6g} "
-            f"(from {self.probes} probes, false with probability at most {self.failure_probability:.1g})"
+            f", spectral norm at least {at_least(self.residual_below, 4)} (certain) and at most "
+            f"{at_most(self.probable_residual, 6)} (from {self.probes} probes, false with probability at most "
+            f"{at_most(self.failure_probability, 1)})"
         )
 
     def __str__(self) -> str:
@@ -128,8 +130,8 @@ class Sketch(Result):
             f"{self.name}: {m} x {n}, sketched with {self.columns} columns in {self.passes} passes (seed "
             f"{self.seed}); Frobenius norm {self.frobenius:.6g}.\n"
             f"Largest singular values, about: {s}{', ...' if len(self.singular_values) > 8 else ''}; sigma_1 is "
-            f"between {self.lower[0]:.6g} and {self.upper[0]:.6g}.\n"
-            f"What the sketch leaves out has Frobenius norm at most {self.residual:.6g} (certain, by the "
+            f"{between(self.lower[0], self.upper[0], 6)}.\n"
+            f"What the sketch leaves out has Frobenius norm at most {at_most(self.residual, 6)} (certain, by the "
             f"{self.residual_by}){self._probably()}."
         )
 
@@ -149,7 +151,7 @@ class SketchCheck(Result):
     def __str__(self) -> str:
         word = "at most" if self.answer else "NOT"
         low, high = self.measured
-        return f"||A - Y Q^T||_F lies between {low:.6g} and {high:.6g}: {word} the stated {self.stated:.6g}."
+        return f"||A - Y Q^T||_F is {between(low, high, 6)}: {word} the stated {in_full(self.stated)}."
 
 
 class Steps:

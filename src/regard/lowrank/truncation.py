@@ -17,6 +17,7 @@ from regard.errors import InputError
 from regard.files import write_file
 from regard.results import Result
 from regard.rigor.matrices import PAY, difference, norm_above
+from regard.written_numbers import at_least, at_most, in_full
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,9 +88,10 @@ class Truncation(Result):
         kept = self.rank * (m + n)
         return (
             f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): {self._known()}no matrix "
-            f"of that rank errs less than {self.best_spectral_error[0]:.6g} and "
-            f"{self.best_frobenius_error[0]:.6g} (proved), and these factors err at most "
-            f"{self.spectral_error_above:.6g} and {self.frobenius_error_above:.6g} (proved){self._probably()}."
+            f"of that rank errs less than {at_least(self.best_spectral_error[0], 6)} and "
+            f"{at_least(self.best_frobenius_error[0], 6)} (proved), and these factors err at most "
+            f"{at_most(self.spectral_error_above, 6)} and {at_most(self.frobenius_error_above, 6)} "
+            f"(proved){self._probably()}."
         )
 
     def _known(self) -> str:
@@ -103,8 +105,8 @@ class Truncation(Result):
         if self.probable_spectral_error is None:
             return ""
         return (
-            f"; their spectral error is at most {self.probable_spectral_error:.6g} (from the probes, false with "
-            f"probability at most {self.failure_probability:.1g})"
+            f"; their spectral error is at most {at_most(self.probable_spectral_error, 6)} (from the probes, false "
+            f"with probability at most {at_most(self.failure_probability or 0.0, 1)})"
         )
 
 
@@ -125,9 +127,9 @@ class TruncationCheck(Result):
     def __str__(self) -> str:
         word = "agrees with" if self.answer else "CONTRADICTS"
         return (
-            f"Measured Frobenius error {self.frobenius_error[1]:.6g} and spectral error at least "
-            f"{self.spectral_error_below:.6g}: {word} the stated {self.stated_frobenius:.6g} and "
-            f"{self.stated_spectral:.6g}."
+            f"Measured Frobenius error at most {at_most(self.frobenius_error[1], 6)} and spectral error at least "
+            f"{at_least(self.spectral_error_below, 6)}: {word} the stated {in_full(self.stated_frobenius)} and "
+            f"{in_full(self.stated_spectral)}."
         )
 
 

@@ -28,6 +28,7 @@ from regard.models.projections import MAPS
 from regard.models.recording import Recorder, Wanted
 from regard.models.records import Capture, Tokens
 from regard.models.watching import OurFault, begins
+from regard.written_numbers import at_most
 
 Run = Callable[[nn.Module, Any], Any]
 KEPT = ("q", "k", "v", *MAPS)
@@ -120,7 +121,8 @@ def compiled_output(model: nn.Module, inputs: Any, run: Run | None, eager: Any) 
     off = max((float((a - b).abs().max()) for a, b in floats if a.numel()), default=0.0)
     return (
         own,
-        f"compiled code was run eagerly for the record; its own output, given here, differs by {off:.1e} at most",
+        "compiled code was run eagerly for the record; its own output, given here, differs by "
+        f"{at_most(off, 2)} at most",
     )
 
 

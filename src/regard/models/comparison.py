@@ -32,6 +32,7 @@ from regard.models.parting import Parting
 from regard.models.position_tables import formula_of
 from regard.results import Result
 from regard.torch_arithmetic import FACTOR
+from regard.written_numbers import at_most
 
 _PADDED = 3  # tokens of padding in the second question
 
@@ -85,11 +86,11 @@ class Comparison(Result):
         if self.equal:
             return (
                 f"{self.mine} and {self.theirs} are equal on this input: they differ by {self.size:.2g}, where "
-                f"rounding makes {self.rounding:.1g} at most {about}. One input is no proof."
+                f"rounding makes {at_most(self.rounding, 1)} at most {about}. One input is no proof."
             )
         return (
             f"{self.mine} and {self.theirs} are not equal: they differ by {self.size:.2g}{where}, where rounding makes "
-            f"{self.rounding:.1g} at most {about}."
+            f"{at_most(self.rounding, 1)} at most {about}."
         )
 
     def _weights(self) -> str:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from regard.errors import InputError
+from regard.written_numbers import in_full
 
 SHOWN = 20_000  # characters printed that are passed on
 FLOOD = 1_000_000  # from so many on it is a flood
@@ -67,8 +68,8 @@ def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterato
             yield
     except _TooLong:
         raise InputError(
-            f"{name} was stopped: it took more than {limit:.4g} s; end the loop, make it quicker, or give it more time "
-            "with --limit SECONDS."
+            f"{name} was stopped: it took more than {in_full(limit or 0.0)} s; end the loop, make it quicker, or give "
+            "it more time with --limit SECONDS."
         ) from None
     except _Flood:
         raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None

@@ -16,6 +16,7 @@ from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
 from regard.noise.weights import weight_moments
 from regard.progress import Progress
 from regard.results import Result
+from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,8 +84,16 @@ class Comparison(Result):
         rows: list[tuple[str, float, float]] = [
             ("E||c - target||^2", self.one.error, self.two.error),
             ("  of which variance", self.one.variance, self.two.variance),
-            (f"P(key 0 takes more than {share:g})", self.one.share_probability[0], self.two.share_probability[0]),
-            (f"P(key 1 takes more than {share:g})", self.one.share_probability[1], self.two.share_probability[1]),
+            (
+                f"P(key 0 takes more than {in_full(share)})",
+                self.one.share_probability[0],
+                self.two.share_probability[0],
+            ),
+            (
+                f"P(key 1 takes more than {in_full(share)})",
+                self.one.share_probability[1],
+                self.two.share_probability[1],
+            ),
             ("E||c - target||^2 if k_0.mu_0 > 0", self.one_given_positive, self.two_given_positive),
             ("E||c - target||^2 if k_0.mu_0 < 0", self.one_given_negative, self.two_given_negative),
         ]

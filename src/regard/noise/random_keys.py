@@ -20,6 +20,7 @@ from regard.noise.values import WeightLaw
 from regard.noise.weights import WeightMoments, weight_moments
 from regard.progress import Progress
 from regard.results import Result
+from regard.written_numbers import at_most, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ class Study(Result):
     def _weight_lines(self) -> list[str]:
         sd = np.sqrt(np.maximum(self.weight_covariance.diagonal(), 0.0))
         order = by_interest(self)
-        lines = [f"{'key':>5} {'E weight':>12} {'sd':>10} {f'P(> {self.share:g})':>12}"]
+        lines = [f"{'key':>5} {'E weight':>12} {'sd':>10} {f'P(> {in_full(self.share)})':>12}"]
         lines[0] += "".join(f"{f'{100 * level:g} %':>11}" for level in self.quantile_levels)
         for k in order[:6]:
             row = f"{k:>5} {self.weight_mean[k]:>12.8f} {sd[k]:>10.3g} {self.share_probability[k]:>12.7f}"
@@ -97,9 +98,9 @@ class Study(Result):
 
     def _share_lines(self) -> list[str]:
         methods = ", ".join(dict.fromkeys(self.share_methods))
-        line = f"Shares and quantiles by {methods}; accuracy {float(self.share_accuracy.max()):.1g} or better."
+        line = f"Shares and quantiles by {methods}; accuracy {at_most(float(self.share_accuracy.max()), 1)} or better."
         if self.anyone_above is not None:
-            line += f" P(some key takes more than {self.share:g}) = {self.anyone_above:.7f}."
+            line += f" P(some key takes more than {in_full(self.share)}) = {self.anyone_above:.7f}."
         return [line]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from regard.positions.rotary import Differences, differences
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.progress import Progress
 from regard.results import Result
+from regard.written_numbers import at_most, between, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,8 +106,9 @@ class Positions(Result):
         low, high = self.distance
         if self.nearest is None:
             if f"{low:.9g}" == f"{high:.9g}":
-                return f"The nearest two{within} are at distance {low:.9g}, known to {high - low:.1e}."
-            return f"The nearest two{within} are at a distance between {low:.9g} and {high:.9g}."
+                known = at_most(Fraction(high) - Fraction(low), 2)
+                return f"The nearest two{within} are at distance {low:.9g}, known to {known}."
+            return f"The nearest two{within} are at a distance {between(low, high, 9)}."
         s, t = self.nearest
         return f"The nearest two{within} are {s} and {t}, at distance {(low + high) / 2:.6g}."
 
@@ -227,7 +230,9 @@ def _learned(
     distance = None if pair is None else (0.0, 0.0)
     if pair is None and len(rows) > 1 and can_hold(*rows.shape):
         if (largest := float(np.abs(rows).max())) > LARGEST:  # the squares of distances would leave float64
-            raise InputError(f"The table has numbers as large as {largest:.3g}; scale it to below {LARGEST:g} first.")
+            raise InputError(
+                f"The table has numbers as large as {largest:.3g}; scale it to below {in_full(LARGEST)} first."
+            )
         nearest, one = nearest_rows(rows, progress=progress)
         distance = (one, one)
     return Positions(

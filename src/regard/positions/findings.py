@@ -15,6 +15,7 @@ from regard.positions.machine import Table, unit_roundoff
 from regard.positions.nearest import Nearest, offsets_within
 from regard.positions.rows import Pair, nearest_rows
 from regard.progress import Progress
+from regard.written_numbers import at_least, at_most
 
 _HELD = 1 << 24  # numbers in a table that is held whole
 _ALL_PAIRS = 4 * 10**10  # multiplications for all pairs of rows: some ten seconds
@@ -103,8 +104,8 @@ def _search(table: Table, length: int, progress: Progress | None) -> Finding:
 def _apart(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
     """Distinct by spacing; the nearest pair has an offset whose real distance is within 2 ``spread`` of the least."""
     reason = (
-        f"Proof: equal rows would be within sqrt(dim) u = {spread:.3g} of each other in real arithmetic, where "
-        f"the nearest two, {near.offset} apart, are at {near.low:.6g} (by {near.method})."
+        f"Proof: equal rows would be within sqrt(dim) u = {at_most(spread, 3)} of each other in real arithmetic, where "
+        f"the nearest two, {near.offset} apart, are at {at_least(near.low, 6)} or more (by {near.method})."
     )
     most = int(1e8 / (length * table.dim))  # some five seconds
     offsets = offsets_within(near.high + 2 * spread, table.dim, length - 1, base=table.base, most=most)
@@ -123,7 +124,7 @@ def _unnamed(table: Table, offsets: list[int], most: int, spread: float) -> str:
     else:
         them = f"{f'more than {most}' if len(offsets) > most else len(offsets)} offsets are as near in real arithmetic"
     slow = ", too slow to round correctly for all" if table.format == "float64" else ", too many to compare"
-    return f"Which pair is nearest is not named: {them}, so only roundings (at most {spread:.1e}) decide{slow}."
+    return f"Which pair is nearest is not named: {them}, so only roundings (at most {at_most(spread, 2)}) decide{slow}."
 
 
 def _best_of(table: Table, length: int, offsets: list[int], progress: Progress | None) -> tuple[Pair, float]:

@@ -13,6 +13,7 @@ from regard.positions.encodings import turn
 from regard.positions.machine import Table, unit_roundoff
 from regard.positions.turns import RELATIVE, Phases, sine_cosine, turns
 from regard.results import Result
+from regard.written_numbers import at_most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,7 +35,7 @@ class Differences(Result):
         return (
             f"Rotary scores depend on differences alone: R_t^T R_s = R_(s-t) holds exactly in rational arithmetic; "
             f"with the table {word}, the largest deviation in {self.trials:,} random scores of "
-            f"unit vectors is {self.largest:.2g}, and none can exceed {self.bound:.2g} (proved)."
+            f"unit vectors is {self.largest:.2g}, and none can exceed {at_most(self.bound, 2)} (proved)."
         )
 
 

@@ -22,6 +22,7 @@ from regard.arrays import check_array
 from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.rigor import check_arithmetic, exact
+from regard.written_numbers import at_most, in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +70,7 @@ class Extraction(Result):
         how = (
             "Decided in exact arithmetic on the stored numbers."
             if self.tolerance is None
-            else f"Decided in float64: what is below {self.tolerance:.3g} counts as zero, which is not a proof."
+            else f"Decided in float64: what is below {in_full(self.tolerance)} counts as zero, which is not a proof."
         )
         return " ".join([self._yes() if self.exists else self._no(), spans, how])
 
@@ -80,7 +81,8 @@ class Extraction(Result):
         angle = f", smallest angle {np.degrees(self.angles[0]):.6g} degrees" if len(self.angles) else ""
         sentence = (
             f"Yes: M recovers v_a from v_a + v_b.{formula} It amplifies noise by at most "
-            f"{self.amplification:.6g}{angle}. Largest error of M A = A and M B = 0 in float64: {self.residual:.2g}."
+            f"{at_most(self.amplification, 6)}{angle}. Largest error of M A = A and M B = 0 in float64: "
+            f"{self.residual:.2g}."
         )
         if self.residual < USELESS:
             return sentence

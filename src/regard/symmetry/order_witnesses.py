@@ -29,6 +29,7 @@ from regard.errors import CouldNotFindOut, InputError
 from regard.results import Result
 from regard.rigor import balls
 from regard.symmetry.order import Layer
+from regard.written_numbers import at_least, at_most, in_full
 
 DIRECTIONS = 64  # that are tried for the active units
 DOUBLINGS = 40  # of t; a lead of t^2 against a change of t
@@ -48,8 +49,8 @@ class Seen(Result):
     def __str__(self) -> str:
         return (
             f"All {self.orders:,} reorderings show: for each there is an X with some entry of |g(PX) - P g(X)| above "
-            f"{self.least:.3g} (enclosed), which is the limit of the proof to {self.off:.1g} (t up to "
-            f"{self.farthest:g})."
+            f"{at_least(self.least, 3)} (enclosed), which is the limit of the proof to {at_most(self.off, 1)} (t up to "
+            f"{in_full(self.farthest)})."
         )
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from regard.errors import InputError
-from regard.written_numbers import is_finite_number
+from regard.written_numbers import in_full, is_finite_number
 
 MOST = 3600.0
 SLOWEST = 60.0  # however busy a machine is, a second of the limit is over after so many on the wall
@@ -33,7 +33,9 @@ class Clock:
 
     def __init__(self, limit: float) -> None:
         if not (is_finite_number(limit) and 0.1 <= limit <= MOST):
-            raise InputError(f"limit must be a number of seconds from 0.1 to {MOST:g}; {str(limit)[:40]} is not.")
+            raise InputError(
+                f"limit must be a number of seconds from 0.1 to {in_full(MOST)}; {str(limit)[:40]} is not."
+            )
         self.limit, self.start, self.stopped = float(limit), time.monotonic(), False
         self.settled = 0.0  # seconds used, as far as the meter was read
         self.wall = self.waited = 0.0  # since then: on the wall, and of these without a processor for this process

@@ -18,6 +18,7 @@ from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refu
 from regard.errors import InputError
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
 from regard.rigor import balls
+from regard.written_numbers import at_most
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
 FACES = (
@@ -54,8 +55,8 @@ def arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
     if diagonal.reachable or line.reachable:
         return not_refuted(2, "The solver did not rule the two examples out.")
     return refuted(
-        f"Certified by the solver: at most {line.bound:.6g} for the ends of three keys in a line, at most "
-        f"{diagonal.bound:.6g} for opposite corners of a square.",
+        f"Certified by the solver: at most {at_most(line.bound or 0.0, 6)} for the ends of three keys in a line, at "
+        f"most {at_most(diagonal.bound or 0.0, 6)} for opposite corners of a square.",
         witness=(
             Witness(2 * 1, "==", 0 + 2),  # the middle key of the line is the mean of the ends
             *(Witness(a + c, "==", b + d) for a, b, c, d in zip(*SQUARE, strict=True)),

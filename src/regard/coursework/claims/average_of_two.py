@@ -18,6 +18,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_most
 
 TRIALS = 100
 ROUNDING = 1e-14  # of an output of values of size 1 or so
@@ -95,7 +96,10 @@ def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
             region="for tilt 0",
             correction="q = T (k_a + k_b).",
         )
-    return not_refuted(TRIALS, f"With {few} keys and random values the output was within {most:.2%} of the bound.")
+    return not_refuted(
+        TRIALS,
+        f"With {few} keys and random values the output was within {at_most(most, 4, percent=True)} of the bound.",
+    )
 
 
 def _too_far(output: list[float], values: list[list[float]], eps: float) -> Witness:
@@ -125,7 +129,8 @@ the largest distance of one of them from (v_a+v_b)/2.
 R falls to 0 as T grows: the output comes as close as one likes. R = eps at T = ln((n-2)/eps), where both weights are
 1/(2+eps) and the distance is at most eps/(2+eps) D.
 
-Here n = {n}, eps = {eps:g}: T = {T:.6g}, ||q|| = {T * math.sqrt(2):.6g}, distance at most {eps / (2 + eps):.6g} D."""
+Here n = {n}, eps = {eps:g}: T = {T:.6g}, ||q|| = {T * math.sqrt(2):.6g}, distance at most
+{at_most(eps / (2 + eps), 6)} D."""
 
 
 def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:

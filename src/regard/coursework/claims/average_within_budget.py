@@ -30,6 +30,7 @@ from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refu
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 SMALLEST = 1e-12  # eps for which the solver's answer takes moments
 
@@ -85,7 +86,7 @@ def _solved(n: int, eps: float) -> str:
     from regard import design
 
     if eps < SMALLEST:
-        return f"(The solver is not asked for eps below {SMALLEST:g}.)"
+        return f"(The solver is not asked for eps below {in_full(SMALLEST)}.)"
     try:
         answer = design.share(np.eye(n), [0, 1], eps=eps)
     except CouldNotFindOut:  # the proof does not need it

@@ -15,6 +15,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_least, at_most
 
 EXACT = (
     "alpha_j >= 1/(1+eps) exactly when s_j - LSE(other scores) >= ln(1/eps). Proof: alpha_j = 1/(1 + e^(LSE - s_j))."
@@ -75,7 +76,8 @@ def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
         return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.", region="for n = 2 only")
     three = (math.log(1 / eps) + math.log(2 / eps)) / 2
     return refuted(
-        f"Between {low:.6g} and {high:.6g} the margin does not decide (both sides proved by enclosures).",
+        f"Between {at_most(low, 6)} and {at_least(high, 6)} the margin does not decide (both sides proved by "
+        "enclosures).",
         witness=(*_undecided(n, eps, (low + high) / 2), *_undecided(3, eps, three)),
         counterexample=f"n = 3, eps = {numeral(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
         "-10000) do",
@@ -109,7 +111,7 @@ Sending them to -infinity brings R as near to e^-m as one likes, so no larger ma
 Exactly: R = e^(M - s_j), M the LSE of the others, so the condition is s_j - M >= ln(1/eps).
 
 Here n = {n}, eps = {eps:g}: a margin of {math.log((n - 1) / eps):.6g} is always enough, one below
-{math.log(1 / eps):.6g} never, in between the other scores decide."""
+{at_least(math.log(1 / eps), 6)} never, in between the other scores decide."""
 
 
 def draw(figure: Any, *, n: int, eps: float, shift: float) -> None:

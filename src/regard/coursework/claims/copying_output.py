@@ -15,6 +15,7 @@ from regard.coursework.question import Best, Instance, Question, Ruling, bounded
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, numeral, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.written_numbers import at_most
 
 
 def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
@@ -70,7 +71,7 @@ other values at the same point at distance D.
 
 Values of norm at most 1 have D <= 2, so then ||c - v_j|| <= 2 eps/(1+eps).
 
-Here eps = {eps:g}, D = {diameter:g}: ||c - v_j|| <= {eps / (1 + eps) * diameter:.6g}."""
+Here eps = {eps:g}, D = {diameter:g}: ||c - v_j|| <= {at_most(eps / (1 + eps) * diameter, 6)}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, diameter: float, factor: float) -> None:

@@ -16,6 +16,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.errors import InputError
 from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.written_numbers import at_most
 
 TRIALS = 20
 
@@ -80,8 +81,8 @@ def any_spans(*, d: int, m: int) -> Verdict:
         region="exactly where A^T B = 0, for M = A A^T",
         correction="With A and B both known, M exists exactly when the spans share only 0: the oblique projector onto "
         f"span(A) along span(B) (regard subspace extract); for A = (1, 0), B = (1, 1) it is {matrix}, which amplifies "
-        f"noise by up to {extraction.amplification:.6g}. Proof: a common vector would have to go both to itself and to "
-        "0; without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
+        f"noise by up to {at_most(extraction.amplification, 6)}. Proof: a common vector would have to go both to "
+        "itself and to 0; without one, a basis of span(A) followed by one of span(B) can be sent to itself and to 0.",
     )
 
 

@@ -19,6 +19,7 @@ from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
 from regard.rigor.balls import normal
+from regard.written_numbers import at_least, at_most
 
 LEVEL = Fraction(1, 4)  # "swings": each of the two takes over 0.9 at least this often
 TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
@@ -44,22 +45,22 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         most = balls.above(normal(-balls.ball(9).log() / variance.sqrt()))
     region = (
         # 0.6745 = Phi^-1(3/4): a logit beyond ln 18 (or ln 9) in a quarter of the draws
-        f"when T sqrt(spread + 4a) is at least about {math.log(18) / 0.6745:.3g} and T well beyond ln n, never below "
-        f"{math.log(9) / 0.6745:.3g}; here it is {sd:.4g}"
+        f"when T sqrt(spread + 4a) is at least about {at_most(math.log(18) / 0.6745, 3)} and T well beyond ln n, never "
+        f"below {at_least(math.log(9) / 0.6745, 3)}; here it is {sd:.4g}"
     )
     if most < LEVEL:
         return refuted(
-            f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {most:.4g} at most.",
+            f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {at_most(most, 4)} at most.",
             witness=Witness(Fraction(most), "<", LEVEL),
             counterexample=f"{_setting(iso, scale, spread)}: neither key takes over 0.9 more often than "
             f"{most:.4g} of the time (n = 2 included)",
             region=region,
             correction=f"The logit s_a - s_b is N(0, T^2 (spread + 4a)); {TWO_PEAKS}.",
         )
-    law = f"P(alpha_a > 0.9) >= {sure[0]:.4g} and P(alpha_b > 0.9) >= {sure[1]:.4g}"
+    law = f"P(alpha_a > 0.9) >= {at_least(sure[0], 4)} and P(alpha_b > 0.9) >= {at_least(sure[1], 4)}"
     if min(sure) < LEVEL:
-        return not_refuted(1, f"Proved only: {law}; at most {most:.4g} each.")
-    return holds("proof, bounds enclosed", f"{law}; each is at most {most:.4g}.", region=region, most=most)
+        return not_refuted(1, f"Proved only: {law}; at most {at_most(most, 4)} each.")
+    return holds("proof, bounds enclosed", f"{law}; each is at most {at_most(most, 4)}.", region=region, most=most)
 
 
 def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
@@ -72,7 +73,7 @@ def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
             f"T^2 (spread + 4a) = {variance}, not more than 2: one peak, at 1/2.",
             witness=Witness(beyond, "<=", 0),
             counterexample=f"{_setting(iso, scale, spread)}: the weight of a against b is most likely near 1/2",
-            region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
+            region=f"for T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}",
             correction=f"Against b alone, {TWO_PEAKS}.",
         )
     logit = _peak(beyond)
@@ -80,7 +81,7 @@ def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         "proof",
         f"The logit has variance {variance}, more than 2; at the peaks the odds of a against b are e^{logit:.5g} "
         f"and e^-{logit:.5g}.",
-        region=f"for T > {math.sqrt(2 / (spread + 4 * iso)):.6g}",
+        region=f"for T > {at_most(math.sqrt(2 / (spread + 4 * iso)), 6)}",
         logit=logit,
     )
 
@@ -163,8 +164,8 @@ so sigmoid(D) tends in law to a fair coin on 0 and 1. So alpha tends in law to v
 probability 1/2; as weights are bounded, all moments converge: the mean of c to (v_a + v_b)/2, the total variance and
 E||c - (v_a+v_b)/2||^2 both to ||v_a - v_b||^2/4 = 1/2.
 
-Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between {_sure(n, iso, spread, scale)[0]:.4g} and
-{0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)):.4g}."""
+Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between {at_least(_sure(n, iso, spread, scale)[0], 4)} and
+{at_most(0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)), 4)}."""
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:

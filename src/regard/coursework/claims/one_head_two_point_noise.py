@@ -16,6 +16,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_most
 
 WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
 CORRECTION = (
@@ -61,7 +62,7 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
         "It depends on n/eps, which is only known to be above 2.",
         witness=(Witness(2 / at, "<", _needed(delta)), Witness(at, "<", 1)),
         counterexample=f"n = 2, eps = {edge}: the loser keeps {kept}, more than {most}",
-        region=f"{WHERE}; for delta = {numeral(delta)} that is n/eps >= {float(_needed(delta)):.6g}",
+        region=f"{WHERE}; for delta = {numeral(delta)} that is n/eps >= {at_most(float(_needed(delta)), 6)}",
         correction=CORRECTION,
     )
 
@@ -100,7 +101,7 @@ sqrt(n/eps) >= (1-delta)/delta.
 The others have (n-2)/(x + x^c + n - 2) with x = n/eps: less than (n-2)/x < eps, so "the rest" never matters.
 
 Here n = {n}, eps = {eps:g}: x = {x:.6g}, and the loser keeps {1 / (1 + math.sqrt(x)):.4g}; delta = {delta:g} needs
-n/eps >= {((1 - delta) / delta) ** 2:.6g}."""
+n/eps >= {at_most(((1 - delta) / delta) ** 2, 6)}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, delta: float) -> None:

@@ -16,6 +16,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
+from regard.written_numbers import at_least, at_most, in_full
 
 MOST_WORK = 200_000  # permutations times dim^2 whose outputs are enclosed within some seconds
 EXACTLY = (
@@ -37,8 +38,9 @@ def the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
     return holds(
         f"proof; for each of {seen.orders:,} permutations the proof's own input, enclosed",
         "Far out, where every unit is active, the ReLU is no obstacle: row i of g(PX) - P g(X) tends to a position's "
-        f"change times W_V W_1 W_2. In a layer with random square weights it is at least {seen.least:.3g} for every P, "
-        f"and equal to that limit to {seen.off:.1g} (inputs of length up to {seen.farthest:g}).",
+        f"change times W_V W_1 W_2. In a layer with random square weights it is at least {at_least(seen.least, 3)} for "
+        f"every P, and equal to that limit to {at_most(seen.off, 1)} (inputs of length up to "
+        f"{in_full(seen.farthest)}).",
         region="for W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, whatever the biases: exactly the P with "
         "P Phi = Phi are left",
         tightness="none of the four conditions can be left out (the reading 'every layer'). That the feed-forward part "
@@ -66,8 +68,8 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
         return not_refuted(len(orders), "The enclosures of one row did not tell every reordering from none.")
     return holds(
         f"an enclosed witness for each of the {len(orders):,} permutations",
-        f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {min(gaps):.3g} at least in one "
-        "row.",
+        f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {at_least(min(gaps), 3)} at least "
+        "in one row.",
         region="for this layer, whose feed-forward part is four times as wide as its input; far out such a layer is "
         "one-to-one wherever the active units' W_1 W_2 is invertible",
     )

@@ -16,6 +16,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
+from regard.written_numbers import at_least
 
 EXACT = (
     "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 + "
@@ -35,7 +36,7 @@ def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
         f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1.",
         witness=(Witness(total, "<", enough), Witness(two, "<", enough), Witness(ball(gap), ">", 0)),
         counterexample=f"n = 2, eps = {numeral(eps)}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
-        f"{1 / (2 + eps):.6g}; n = 3: the shortest query is {_shortest_of_three(eps)}",
+        f"{at_least(1 / (2 + eps), 6)}; n = 3: the shortest query is {_shortest_of_three(eps)}",
         region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
         "+ k_1",
         correction=EXACT,

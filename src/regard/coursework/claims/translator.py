@@ -14,6 +14,7 @@ from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, measured, not_refuted, refuted, undecided
 from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
     from regard.translator.studies.summary import Comparison
@@ -116,7 +117,8 @@ def attention(*, seed: int) -> Verdict:
             correction="none",
         )
     return not_refuted(
-        TRIALS, f"Random weights, 3 heads of 13 queries and 7 keys: outputs and weights differ by {off:.0e} at most."
+        TRIALS,
+        f"Random weights, 3 heads of 13 queries and 7 keys: outputs and weights differ by {at_most(off, 1)} at most.",
     )
 
 

@@ -19,6 +19,7 @@ from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refu
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_least, at_most
 
 ALMOST_ALWAYS = Fraction(99, 100)
 FAR_LESS = 5
@@ -47,14 +48,15 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
     if most < balls.ball(99) / 100:
         proved = balls.above(most)
         return refuted(
-            f"P(alpha_a > 0.9) <= {proved:.4%} at every scale T and for every n >= 2 (proved); here it is {value:.4%}.",
+            f"P(alpha_a > 0.9) <= {at_most(proved, 6, percent=True)} at every scale T and for every n >= 2 (proved); "
+            f"here it is {value:.4%}.",
             witness=Witness(most, "<", ALMOST_ALWAYS),
             counterexample=f"n = 2, a = {numeral(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
             f"the draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
             region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
             "every "
             # 2.3263 = Phi^-1(0.99)
-            f"draw but 1 % only where spread + 2a <= {1 / 2.3263**2:.4g}",
+            f"draw but 1 % only where spread + 2a <= {at_least(1 / 2.3263**2, 4)}",
             correction="c_1 stays at v_a with probability 1 - Phi(-1/sqrt(spread)) in the limit a -> 0, T -> infinity: "
             "92.135 % for spread 1/2. "
             "Proof: s_a = T k_a.mu_a, so its sign does not depend on T.",
@@ -63,7 +65,7 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
         )
     if here < balls.ball(99) / 100:
         return refuted(
-            f"P(alpha_a > 0.9) is {value:.4%} here, and at most {balls.above(here):.4%} (proved).",
+            f"P(alpha_a > 0.9) is {value:.4%} here, and at most {at_most(balls.above(here), 6, percent=True)} (proved).",
             witness=Witness(here, "<", ALMOST_ALWAYS),
             counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}, spread = {numeral(spread)}",
             region="for larger T or smaller a",
@@ -81,11 +83,10 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
         stray = (1 - positive) * each ** (n - 1)
     low = max(value - accuracy - balls.above(stray), 0.0) / balls.above(positive)
     high = (value + accuracy) / balls.below(positive)
-    least, most = f"{low:.4%}", f"{min(high, 1):.4%}"
-    between = least if least == most else f"between {least} and {most}"
+    within = between(low, min(high, 1), 6, percent=True)
     return holds(
         "proof of the limit",
-        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {between} here (by integration, a = {numeral(iso)}, "
+        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {within} here (by integration, a = {numeral(iso)}, "
         f"T = {numeral(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
         region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
         "large T is",
@@ -194,7 +195,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
     grid = np.geomspace(3, 300, 12)
     made.plot(grid, [_over(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
     most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
-    made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {most:.1%}")
+    made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {at_most(most, 3, percent=True)}")
     made.axhline(float(ALMOST_ALWAYS), color=ORANGE, ls=":", label='"almost always", 99 %')
     made.minorticks_off()
     made.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])

@@ -17,6 +17,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_least
 
 CORRECTION = (
     "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, for "
@@ -142,7 +143,7 @@ Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/
 1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
 
 Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
-be at most {largest_eps(n, delta):.4g}."""
+be at most {at_least(largest_eps(n, delta), 4)}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> None:

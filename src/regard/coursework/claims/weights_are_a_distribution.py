@@ -17,6 +17,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
 from regard.pictures import BLUE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import at_least, in_full
 
 TRIALS = 200
 UNIT = 2.0**-53
@@ -43,8 +44,8 @@ def over_the_reals(*, n: int, spread: float) -> Verdict:
     return holds(
         f"proof; enclosures of {TRIALS} score vectors agree",
         "e^s is positive for every real s, and dividing by the sum makes the sum 1.",
-        tightness=f"scores at most {spread:g} apart make no weight smaller than 1/(1+(n-1)e^{spread:g}) = {shown}, "
-        "which one low score among equal high ones attains",
+        tightness=f"scores at most {in_full(spread)} apart make no weight smaller than 1/(1+(n-1)e^{spread:g}) = "
+        f"{shown}, which one low score among equal high ones attains",
     )
 
 
@@ -67,7 +68,7 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
         return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.", region="for n = 1")
-    region = f"when scores are at most 744 - ln n apart ({safe:.6g} here); with two keys, up to {gap:.6f}"
+    region = f"when scores are at most 744 - ln n apart ({safe:.6g} here); with two keys, up to {at_least(gap, 9)}"
     ahead = min(n - 1, 1000)
     least = float(_floats([0.0] * ahead + [-spread]).min())
     if least == 0:
@@ -155,7 +156,9 @@ def draw(figure: Any, *, n: int, spread: float) -> None:
     gaps = np.linspace(0, max(1000.0, spread), 400)
     made.plot(gaps, -(gaps + np.log1p(np.exp(-gaps))) / math.log(10), color=BLUE, lw=2, label="real arithmetic")
     last = last_positive_gap()
-    made.axvspan(last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap > {last:.2f})")
+    made.axvspan(
+        last, gaps[-1], color=VERMILION, alpha=0.15, lw=0, label=f"float64 gives 0 (gap > {at_least(last, 5)})"
+    )
     made.legend(frameon=False, loc="best")
 
 

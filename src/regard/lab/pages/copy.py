@@ -16,6 +16,7 @@ from regard.lab.hiding import ANSWERS, REFUSED
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
 from regard.lab.state import State, shortest_text, written
+from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
     from regard.attention import Attention
@@ -101,6 +102,7 @@ def _picture(
             "score": own.scores[i],
             "weight": own.weights[i],
             "ceiling": None if ceiling is None else ceiling.ceiling,
+            "most": "?" if ceiling is None else at_most(ceiling.ceiling, 4),
             "inside": ceiling is not None and ceiling.ceiling < 0.5,
         }
         for i, ceiling in enumerate(ceilings)
@@ -166,10 +168,10 @@ def _say(bench: Bench, shortest: Design | str | None) -> tuple[str, ...]:
     task = _task(bench)
     checked = "(proved, and rechecked by separate code)"
     if not shortest.reachable:
-        return (f"No query gives {task} {_asked(bench)}; {shortest.bound:.6g} is the most there is {checked}.",)
-    first = (
-        f"The shortest query that gives {task} {_asked(bench)} has norm {shortest.norm:.6g}: none is shorter {checked}."
-    )
+        most = at_most(shortest.bound or 0.0, 6)
+        return (f"No query gives {task} {_asked(bench)}; {most} is the most there is {checked}.",)
+    norm = at_most(shortest.norm or 0.0, 6)
+    first = f"The shortest query that gives {task} {_asked(bench)} has norm {norm}: none is shorter {checked}."
     if shortest.norm == 0:
         first = f"The zero query already gives {task} {_asked(bench)} {checked}."
     if shortest.textbook is None:
@@ -220,9 +222,8 @@ def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
         if ceiling is not None and parts:
             total = sum(weight for _, weight in parts)
             mixed = " + ".join(f"{weight / total:.3f}\\,k_{{{i}}}" for i, weight in parts)
-            proofs.append(
-                rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {ceiling.ceiling:.4f}"
-            )
+            most = at_most(ceiling.ceiling, 4)
+            proofs.append(rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {most}")
     return tuple(proofs[:2])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from regard.array_types import Real
 from regard.lab.page import Answer, Number, Page, Why, tex
 from regard.lab.state import State, shortest_text
+from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
     from regard.noise import NoiseModel, WeightLaw, WeightMoments
@@ -169,7 +170,7 @@ def _numbers(one: Heads, two: Heads, negative: float) -> tuple[Number, ...]:
     pairs = [
         ("error", "mean squared error E‖c − target‖²", one.error, two.error),
         ("variance", "of which variance", one.variance, two.variance),
-        ("share", f"P(weight of key 0 > {SHARE:g})", _chance_above(one.law), _chance_above(two.law)),
+        ("share", f"P(weight of key 0 > {in_full(SHARE)})", _chance_above(one.law), _chance_above(two.law)),
     ]
     numbers = []
     for name, label, first, second in pairs:

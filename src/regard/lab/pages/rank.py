@@ -15,6 +15,7 @@ from regard.errors import InputError
 from regard.examples import EXAMPLES
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.state import State
+from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
     from regard.lowrank import SoftmaxEffect, Spectrum
@@ -189,7 +190,8 @@ def _say(known: Spectrum, rank: int, effect: SoftmaxEffect | None) -> tuple[str,
     )
     said = [
         f"Rank {rank} of {len(known.singular_values)}: {stored}; {times}.",
-        f"Every singular value is within {known.error_bound:.1e} of the exact one (proved, all rounding included).",
+        f"Every singular value is within {at_most(known.error_bound, 2)} of the exact one (proved, all rounding "
+        "included).",
     ]
     if effect is None:
         said.append(f"What the cut does to softmax(A) is shown up to {SCORES} rows and columns.")

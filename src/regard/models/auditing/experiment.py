@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.models.auditing.subject import Output, Question, Subject
 from regard.torch_arithmetic import FACTOR
+from regard.written_numbers import at_most
 
 _ULPS = 8.0  # a movement below this many units of the last place of the largest number is rounding, whatever was seen
 
@@ -81,7 +82,7 @@ class Gap:
         """Size against rounding."""
         if math.isnan(self.size):
             return f"{self.name} became NaN"
-        return f"{self.name} moved by {self.size:.2g}, where rounding makes {self.rounding:.1g} at most"
+        return f"{self.name} moved by {self.size:.2g}, where rounding makes {at_most(self.rounding, 1)} at most"
 
 
 def view(question: Question, *, rows: list[int] | None = None, places: dict[int, Tensor] | None = None) -> View:

@@ -20,6 +20,7 @@ from regard.models.containment import said
 from regard.models.copies import copied
 from regard.models.given import call, original
 from regard.torch_arithmetic import FACTOR
+from regard.written_numbers import at_most
 
 NAME = "precision"
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -69,7 +70,8 @@ def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     return Finding(
         status=Status.FAILED,
-        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}); rounding makes {rounding:.1g} at most.",
+        sentence=f"Against float64 the error of {kind} is {size:.2g} ({share}); rounding makes "
+        f"{at_most(rounding, 1)} at most.",
         culprit=_blame(subject, base),
         cause=_CAUSE,
         cure=_CURE,

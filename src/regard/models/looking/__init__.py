@@ -17,6 +17,7 @@ from regard.models.patterns import read_patterns
 from regard.models.records import Capture
 from regard.progress import Progress
 from regard.results import Result
+from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,8 +89,8 @@ class Look(Result):
         count = f"{_count(len(self.layers), 'layer')}, {_count(self.heads, 'head')} in all"
         lines = [f"{self.name}: {count}, up to {self.queries:,} queries and {self.keys:,} keys."]
         lines.append(
-            f"Stored in 8 bits: no weight is off by more than {self.worst_weight:.1e}, no row by more than "
-            f"{100 * self.worst_row:.2g} % of its mass."
+            f"Stored in 8 bits: no weight is off by more than {at_most(self.worst_weight, 2)}, no row by more than "
+            f"{at_most(self.worst_row, 2, percent=True)} of its mass."
         )
         if self.window is not None:
             lines.append(f"Stored in full are tokens {self.window[0]:,} to {self.window[1] - 1:,}; the rest in blocks.")

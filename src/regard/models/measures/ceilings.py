@@ -25,6 +25,7 @@ from regard.array_types import Flags, Float
 from regard.errors import CouldNotFindOut
 from regard.models.measures.spread import EPS
 from regard.results import Result
+from regard.written_numbers import at_most
 
 ARITHMETIC = "exact arithmetic on the stored float32 keys, positions included"
 _SECONDS = 20.0  # a last resort for one key's rationals: it then counts as undecided, and is named
@@ -56,7 +57,7 @@ class HeadCeilings(Result):
 
     def _losers(self) -> str:
         words = dict(zip(self.places, zip(self.words, self.ceilings, strict=True), strict=True))
-        few = [f"{words[p][0]!r} at {p} (at most {words[p][1]:.3g})" if words[p][1] is not None
+        few = [f"{words[p][0]!r} at {p} (at most {at_most(words[p][1] or 0.0, 3)})" if words[p][1] is not None
                else f"{words[p][0]!r} at {p}" for p in self.never[:4]]  # fmt: skip
         more = f" and {len(self.never) - 4} more" if len(self.never) > 4 else ""
         never = f"never wins: {', '.join(few)}{more}" if self.never else ""

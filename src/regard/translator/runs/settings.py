@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 
 from regard.errors import InputError
 from regard.toml import parse_toml, read_toml
+from regard.written_numbers import in_full
 
 
 def _setting(default: Any, about: str, **rule: Any) -> Any:
@@ -356,9 +357,9 @@ def _broken(value: Any, rule: Mapping[str, Any]) -> str:
     if "least" in rule and value < rule["least"]:
         return f"must be {rule['least']} or more"
     if "above" in rule and value <= rule["above"]:
-        return f"must be above {rule['above']:g}"
+        return f"must be above {in_full(rule['above'])}"
     if "below" in rule and value >= rule["below"]:
-        return f"must be below {rule['below']:g}"
+        return f"must be below {in_full(rule['below'])}"
     most = rule.get("most", _LARGEST if isinstance(value, int) else math.inf)
     if not isinstance(value, str) and value > most:
         return f"must be {most} or less"

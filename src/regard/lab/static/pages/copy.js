@@ -218,7 +218,6 @@ function table(lab, picture) {
     const bar = element("span", { class: "bar" });
     bar.style.width = 100 * key.weight + "%";
     const kind = (key.chosen ? "chosen " : "") + (key.inside ? "inside" : "");
-    const most = key.ceiling === null ? "?" : key.ceiling.toFixed(4);
     const choose = element("input", { type: "checkbox", id: "choose-" + key.key, "aria-label": "choose key " + key.key });
     choose.checked = key.chosen;
     choose.addEventListener("change", () => lab.do("choose " + key.key));
@@ -228,7 +227,7 @@ function table(lab, picture) {
       element("td", {}, key.score.toFixed(2)),
       element("td", { "data-weight": key.key, "data-value": String(key.weight) }, key.weight.toFixed(4)),
       element("td", { class: "bars" }, bar),
-      element("td", { "data-ceiling": key.key, "data-value": String(key.ceiling) }, most),
+      element("td", { "data-ceiling": key.key, "data-value": String(key.ceiling) }, key.most),
     ];
     const row = element("tr", { class: kind }, ...cells);
     row.addEventListener("click", (event) => event.target.closest("label, input") || lab.do("choose " + key.key));

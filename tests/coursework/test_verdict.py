@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from regard.coursework.catalogue import claims
-from regard.coursework.verdict import Status, Verdict, Witness, numeral, refuted, settings
+from regard.coursework.verdict import Status, Verdict, Witness, refuted, settings
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 WORDS = {"counterexample": "n = 1", "region": "nowhere", "correction": "none"}
 
@@ -55,7 +56,7 @@ def test_what_is_not_confirmed_is_not_refuted() -> None:
 def test_a_parameter_is_shown_with_the_digits_that_name_it() -> None:
     assert settings({"power": 2.0000000000000004, "n": 10}) == "power = 2.0000000000000004, n = 10"
     for value in (0.1, 1e-300, 5e-324, 0.9999999999999999, 2.8284271247461903, 7, 10**9):
-        assert float(numeral(value)) == value
+        assert float(in_full(value)) == value
     assert "power = 2.0000000000000004" in str(claims["singular-energy"].check(power=2.0000000000000004))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.sources import Source, find_set
 from regard.errors import InputError
 from regard.results import Result
+from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -359,17 +360,7 @@ def settings(parameters: dict[str, float]) -> str:
     >>> settings({"n": 1000, "eps": 0.01})
     'n = 1000, eps = 0.01'
     """
-    return ", ".join(f"{name} = {numeral(value)}" for name, value in parameters.items())
-
-
-def numeral(value: float) -> str:
-    """A parameter in the fewest digits that name no other number.
-
-    >>> numeral(1000), numeral(0.1), numeral(2.0000000000000004)
-    ('1000', '0.1', '2.0000000000000004')
-    """
-    short = f"{value:.12g}"
-    return short if float(short) == value else repr(float(value))
+    return ", ".join(f"{name} = {in_full(value)}" for name, value in parameters.items())
 
 
 def wrapped(text: str, *, indent: int = 0, hang: int = 0) -> str:

@@ -15,10 +15,10 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_most
+from regard.written_numbers import at_most, in_full
 
 TRIALS = 100
 ROUNDING = 1e-14  # of an output of values of size 1 or so
@@ -65,7 +65,7 @@ def _tilted(n: int, eps: float, tilt: float) -> Verdict:
     with balls.precise():
         others = balls.rest(balls.ball(longest * min(Fraction(1), 1 - Fraction(tilt))), [(n - 2, 0)])
     return refuted(
-        f"With q = T (k_a + (1 - tilt) k_b), tilt = {numeral(tilt)}, the ratio of the two weights is e^(tilt T), which "
+        f"With q = T (k_a + (1 - tilt) k_b), tilt = {in_full(tilt)}, the ratio of the two weights is e^(tilt T), which "
         "grows with T.",
         witness=Witness(others, ">", small),
         counterexample=f"n = {n}, eps = {float(small):.6g}: e^|tilt T| <= 1 + eps needs T <= eps/|tilt| = "
@@ -92,7 +92,7 @@ def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
         return refuted(
             f"A computed output is {most:.4g} times as far from the average as the bound allows.",
             witness=_too_far(attend(query, keys, found).output.tolist(), found.tolist(), eps),
-            counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {numeral(tilt)}",
+            counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {in_full(tilt)}",
             region="for tilt 0",
             correction="q = T (k_a + k_b).",
         )

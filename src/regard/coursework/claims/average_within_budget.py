@@ -26,7 +26,7 @@ from regard.coursework.queries import (
 )
 from regard.coursework.question import Instance, Question, Ruling, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -46,7 +46,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if eps > n:
         return holds(
             "proof",
-            f"For eps up to n. Here eps = {numeral(eps)} is above n = {n}, of which this reading says nothing: the "
+            f"For eps up to n. Here eps = {in_full(eps)} is above n = {n}, of which this reading says nothing: the "
             "reading 'every eps' does.",
         )
     budget = factor * math.log(n / eps)
@@ -66,7 +66,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     return holds(
         "proof, and an enclosure at this n and eps",
         f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
-        f"against key 0, less than eps = {numeral(eps)}.",
+        f"against key 0, less than eps = {in_full(eps)}.",
         region="for all n >= 2 and 0 < eps <= n; for eps > n the budget is negative and no query fits",
         tightness=tight,
         budget=budget,
@@ -114,7 +114,7 @@ def _too_small(n: int, eps: float, factor: float) -> Verdict:
     return refuted(
         f"The shortest query has norm {needs}; the budget is {has}.",
         witness=_excess(at, small, factor),
-        counterexample=f"n = {at}, eps = {numeral(float(small))}: {needs} > {has}",
+        counterexample=f"n = {at}, eps = {in_full(float(small))}: {needs} > {has}",
         region="for every n and eps when the factor is at least sqrt(2) = 1.41421...",
         correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
     )
@@ -139,7 +139,7 @@ def every_eps(*, n: int, eps: float, factor: float) -> Verdict:
     return refuted(
         f"ln(n/eps) < 0 for eps > n: the budget is {float(budget.mid()):.4g}, and no query has a negative norm.",
         witness=Witness(budget, "<", 0),
-        counterexample=f"n = {few}, eps = {numeral(large)} (q = 0 would give every key 1/n >= 1/(2+eps))",
+        counterexample=f"n = {few}, eps = {in_full(large)} (q = 0 would give every key 1/n >= 1/(2+eps))",
         region="for all n >= 2 and 0 < eps <= n",
         correction="||q|| <= 2 sqrt(2) max(0, ln(n/eps)).",
     )

@@ -12,10 +12,10 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_least, at_most
+from regard.written_numbers import at_least, at_most, in_full
 
 EXACT = (
     "alpha_j >= 1/(1+eps) exactly when s_j - LSE(other scores) >= ln(1/eps). Proof: alpha_j = 1/(1 + e^(LSE - s_j))."
@@ -29,15 +29,15 @@ def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
             total = balls.ball(eps) * (-balls.ball(shift)).exp()
         weight, aim = told_apart(1 / (1 + eps * math.exp(-shift)), 1 / (1 + eps))
         return refuted(
-            f"All others at the threshold: their total is e^{numeral(-shift)} eps, more than eps.",
+            f"All others at the threshold: their total is e^{in_full(-shift)} eps, more than eps.",
             witness=Witness(total, ">", balls.ball(eps)),
-            counterexample=f"n = {n}, eps = {numeral(eps)}, all others ln((n-1)/eps) - {numeral(-shift)} behind: "
+            counterexample=f"n = {n}, eps = {in_full(eps)}, all others ln((n-1)/eps) - {in_full(-shift)} behind: "
             f"weight {weight} < {aim}",
             region="for margins of at least ln((n-1)/eps)",
             correction="A margin of ln((n-1)/eps) is enough: the others' total is at most (n-1) e^-margin = eps.",
         )
     margin = math.log((n - 1) / eps)
-    more = f", and so is any larger one, such as this plus {numeral(shift)}" if shift else ""
+    more = f", and so is any larger one, such as this plus {in_full(shift)}" if shift else ""
     return holds(
         "proof",
         f"A margin of ln((n-1)/eps) = {margin:.6g} is enough, whatever the scores{more}.",
@@ -55,13 +55,13 @@ def necessary(*, n: int, eps: float, shift: float) -> Verdict:
         return refuted(
             "A margin below the threshold was enough.",
             witness=Witness(total, "<=", balls.ball(eps)),
-            counterexample=f"n = {n}, eps = {numeral(eps)}: one other score ln(1/eps) + {numeral(shift)}/2 behind"
+            counterexample=f"n = {n}, eps = {in_full(eps)}: one other score ln(1/eps) + {in_full(shift)}/2 behind"
             + (", the rest 10,000 behind" if n > 2 else ""),
             region="for thresholds up to ln(1/eps)",
             correction="A margin of ln(1/eps) is necessary: the runner-up alone takes e^-margin <= eps.",
         )
     more = "and enough" if n == 2 else "approached, not attained: the other n - 2 always take something"
-    lower = f", and so is any smaller one, such as this less {numeral(-shift)}" if shift else ""
+    lower = f", and so is any smaller one, such as this less {in_full(-shift)}" if shift else ""
     return holds(
         "proof",
         f"A margin of ln(1/eps) = {least:.6g} is necessary, whatever the scores{lower}.",
@@ -79,7 +79,7 @@ def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
         f"Between {at_most(low, 6)} and {at_least(high, 6)} the margin does not decide (both sides proved by "
         "enclosures).",
         witness=(*_undecided(n, eps, (low + high) / 2), *_undecided(3, eps, three)),
-        counterexample=f"n = 3, eps = {numeral(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
+        counterexample=f"n = 3, eps = {in_full(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
         "-10000) do",
         region="for n = 2 only",
         correction=EXACT,

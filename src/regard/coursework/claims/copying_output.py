@@ -13,9 +13,9 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
-from regard.written_numbers import at_most
+from regard.written_numbers import at_most, in_full
 
 
 def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
@@ -26,7 +26,7 @@ def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float
         return refuted(
             f"||c - v_j|| = {has}, above {stated}.",
             witness=Witness(away, ">", Fraction(factor) * away),
-            counterexample=f"n = 2, alpha_j = 1/(1+{numeral(eps)}), v_i at distance {numeral(diameter)} from v_j",
+            counterexample=f"n = 2, alpha_j = 1/(1+{in_full(eps)}), v_i at distance {in_full(diameter)} from v_j",
             region="for factors of 1 and more",
             correction="||c - v_j|| <= eps/(1+eps) max_i ||v_i - v_j||: see the proof.",
         )
@@ -44,7 +44,7 @@ def whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -
     return refuted(
         "A small weight on a large value is not small.",
         witness=Witness(off, ">", 1000),
-        counterexample=f"n = 2, alpha_j = 1/(1+{numeral(eps)}), v_j = 0, v_i = {float(far):g}: "
+        counterexample=f"n = 2, alpha_j = 1/(1+{in_full(eps)}), v_j = 0, v_i = {float(far):g}: "
         f"||c - v_j|| = {float(off):.6g}",
         region="for values within D of v_j, to within eps/(1+eps) D",
         correction="c -> v_j as eps -> 0 with the values fixed; for a given delta, eps <= delta/(D - delta) is enough "

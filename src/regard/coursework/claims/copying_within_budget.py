@@ -17,9 +17,10 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
 from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 HALF_ROOT = math.sqrt(3) / 2
 
@@ -119,7 +120,7 @@ def _too_small(n: int, eps: float, factor: float) -> Verdict:
     return refuted(
         f"{at} keys need a query of norm {needs}; the budget is {has}.",
         witness=_excess(at, small, factor),
-        counterexample=f"n = {at}, eps = {numeral(float(small))}: keys at distance 1 evenly around k_0 (in three "
+        counterexample=f"n = {at}, eps = {in_full(float(small))}: keys at distance 1 evenly around k_0 (in three "
         f"dimensions) need 2 ln((n-1)/eps) = {needs} > {has}",
         region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
         correction="2 ln((n-1)/eps) is enough, and for n >= 3 no smaller bound is: see the proof.",

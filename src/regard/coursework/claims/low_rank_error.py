@@ -11,8 +11,9 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.written_numbers import in_full
 
 TRIALS = 20
 
@@ -20,11 +21,11 @@ TRIALS = 20
 def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
         return refuted(
-            f"The best error for the {k} x {k} identity is sigma_k = 1, and {numeral(factor)} times ||A||_F/sqrt(k) is "
+            f"The best error for the {k} x {k} identity is sigma_k = 1, and {in_full(factor)} times ||A||_F/sqrt(k) is "
             "less.",
             witness=Witness(1, ">", Fraction(factor)),
             counterexample=f"A the {k} x {k} identity: every B of rank at most {k - 1} has error 1 or more, and "
-            f"||A||_F/sqrt(k) = 1, of which {numeral(factor)} is less",
+            f"||A||_F/sqrt(k) = 1, of which {in_full(factor)} is less",
             region="for factors of 1 and more",
             correction="The least error is sigma_k, and sigma_k <= ||A||_F/sqrt(k).",
         )

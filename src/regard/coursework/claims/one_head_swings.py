@@ -14,12 +14,12 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
 from regard.rigor.balls import normal
-from regard.written_numbers import at_least, at_most
+from regard.written_numbers import at_least, at_most, in_full
 
 LEVEL = Fraction(1, 4)  # "swings": each of the two takes over 0.9 at least this often
 TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
@@ -132,7 +132,7 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
 
 
 def _setting(iso: float, scale: float, spread: float) -> str:
-    return f"T = {numeral(scale)}, a = {numeral(iso)}, spread {numeral(spread)}"
+    return f"T = {in_full(scale)}, a = {in_full(iso)}, spread {in_full(spread)}"
 
 
 def prove(*, n: int, iso: float, scale: float, spread: float) -> str:

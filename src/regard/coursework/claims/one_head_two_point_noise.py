@@ -13,10 +13,10 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
 from regard.coursework.question import Instance, Question, Ruling, Size, near, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_most
+from regard.written_numbers import at_most, in_full
 
 WHERE = "exactly when n/eps >= ((1-delta)/delta)^2"
 CORRECTION = (
@@ -37,13 +37,13 @@ def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
         return refuted(
             f"The loser keeps {kept} of what the two have.",
             witness=Witness(n / Fraction(eps), "<", _needed(delta)),
-            counterexample=f"n = {n}, eps = {numeral(eps)}: {kept} > {most}",
+            counterexample=f"n = {n}, eps = {in_full(eps)}: {kept} > {most}",
             region=WHERE,
             correction=CORRECTION,
         )
     return holds(
         "exact arithmetic",
-        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {numeral(delta)}.",
+        f"n/eps = {n / eps:.6g}, so the loser keeps {loser:.4g} of what the two have, at most {in_full(delta)}.",
         region=WHERE,
         loser=loser,
     )
@@ -52,7 +52,7 @@ def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
 def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     least = 2 / _needed(delta)  # with two keys every eps between this and 1 fails
     if least >= 1:
-        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {numeral(delta)}.")
+        return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {in_full(delta)}.")
     gap = float(1 - least)
     # a decimal number between the two; 1 - ... where it would have many nines
     edge = "0.999" if gap > 0.002 else f"{1 - gap / 2:.6g}" if gap > 1e-5 else f"1 - {gap / 2:.3g}"
@@ -62,7 +62,7 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
         "It depends on n/eps, which is only known to be above 2.",
         witness=(Witness(2 / at, "<", _needed(delta)), Witness(at, "<", 1)),
         counterexample=f"n = 2, eps = {edge}: the loser keeps {kept}, more than {most}",
-        region=f"{WHERE}; for delta = {numeral(delta)} that is n/eps >= {at_most(float(_needed(delta)), 6)}",
+        region=f"{WHERE}; for delta = {in_full(delta)} that is n/eps >= {at_most(float(_needed(delta)), 6)}",
         correction=CORRECTION,
     )
 
@@ -79,7 +79,7 @@ def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdic
             return refuted(
                 "The enclosures of the two sides do not meet.",
                 witness=Witness(ratio, "!=", stated),
-                counterexample=f"n = {n}, eps = {numeral(eps)}, c = {c:g}",
+                counterexample=f"n = {n}, eps = {in_full(eps)}, c = {c:g}",
                 region="for the power 1/2",
                 correction="alpha_1/alpha_2 = (n/eps)^(c-1).",
             )

@@ -68,8 +68,8 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
         return not_refuted(len(orders), "The enclosures of one row did not tell every reordering from none.")
     return holds(
         f"an enclosed witness for each of the {len(orders):,} permutations",
-        f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {at_least(min(gaps), 3)} at least "
-        "in one row.",
+        f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {at_least(min(gaps), 3)} at "
+        "least in one row.",
         region="for this layer, whose feed-forward part is four times as wide as its input; far out such a layer is "
         "one-to-one wherever the active units' W_1 W_2 is invertible",
     )

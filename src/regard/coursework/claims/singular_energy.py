@@ -11,9 +11,10 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Instance, Question, Ruling, near, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 TRIALS = 30
 
@@ -47,10 +48,10 @@ def _other_power(power: float) -> Verdict:
         raised = balls.ball(2) ** balls.ball(power)
     left, right = told_apart(float(raised.mid()), 4.0)
     return refuted(
-        f"The sum of the singular values to the power {numeral(power)} is another number: only squares add up to the "
+        f"The sum of the singular values to the power {in_full(power)} is another number: only squares add up to the "
         "squared norm.",
         witness=Witness(raised, "!=", 4),
-        counterexample=f"A = (2), one entry: sigma_1^{numeral(power)} = {left}, and ||A||_F^2 = {right}",
+        counterexample=f"A = (2), one entry: sigma_1^{in_full(power)} = {left}, and ||A||_F^2 = {right}",
         region="for the power 2",
         correction="sum of sigma_i^2 = ||A||_F^2.",
     )

@@ -12,8 +12,9 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.written_numbers import in_full
 
 
 def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
@@ -32,10 +33,10 @@ def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
 def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
         return refuted(
-            f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {numeral(factor)} times that is less.",
+            f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {in_full(factor)} times that is less.",
             witness=Witness(1, ">", Fraction(factor)),
             counterexample=f"A the {k} x {k} identity: sigma_{k}^2 = 1 and ||A||_F^2/{k} = 1, more than "
-            f"{numeral(factor)}",
+            f"{in_full(factor)}",
             region="for factors of 1 and more",
             correction="sigma_k^2 <= ||A||_F^2/k: see the proof.",
         )

@@ -21,9 +21,10 @@ from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, Ruling, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 CONDITION = (
     "a T^2 -> 0 while T - ln n -> infinity: "
@@ -59,10 +60,10 @@ def _below_ours(factor: float) -> Verdict:
     """With two keys our bound is a T^2/2, and the error is at least (a T^2/2)(1 - 2 a T^2), by the proof."""
     product = (1 - Fraction(factor)) / 4
     return refuted(
-        f"For n = 2 the bound is a T^2/2, which small a T^2 attain: {numeral(factor)} times it is too little.",
+        f"For n = 2 the bound is a T^2/2, which small a T^2 attain: {in_full(factor)} times it is too little.",
         witness=Witness(1 - 2 * product, ">", Fraction(factor)),
         counterexample=f"n = 2, a T^2 = {float(product):.6g}: the error is at least 1 - {float(2 * product):.6g} times "
-        f"the bound, more than {numeral(factor)} times it",
+        f"the bound, more than {in_full(factor)} times it",
         region="for factors of 1 and more",
         correction=CONDITION,
     )

@@ -13,10 +13,10 @@ from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, sharp, with_keys
 from regard.coursework.question import Best, Instance, Question, Ruling, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
-from regard.written_numbers import at_least
+from regard.written_numbers import at_least, in_full
 
 EXACT = (
     "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 + "
@@ -35,7 +35,7 @@ def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
         f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
         f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1.",
         witness=(Witness(total, "<", enough), Witness(two, "<", enough), Witness(ball(gap), ">", 0)),
-        counterexample=f"n = 2, eps = {numeral(eps)}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
+        counterexample=f"n = 2, eps = {in_full(eps)}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
         f"{at_least(1 / (2 + eps), 6)}; n = 3: the shortest query is {_shortest_of_three(eps)}",
         region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
         "+ k_1",

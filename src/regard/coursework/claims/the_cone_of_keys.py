@@ -12,9 +12,10 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 
 def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
@@ -34,7 +35,7 @@ def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
             f"Standard deviations: {size}.",
             witness=Witness(along, "<", Fraction(ratio) ** 2 * across),
             counterexample="a = {}, d = {}: the ratio is {} < {}".format(
-                numeral(iso), d, *told_apart(wide, ratio, digits=4)
+                in_full(iso), d, *told_apart(wide, ratio, digits=4)
             ),
             region=region,
             correction="The noise is long where (d-1) a is small against 1/2 + a: a must vanish faster than 1/d.",
@@ -66,7 +67,7 @@ def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
     return refuted(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
         witness=Witness(p, ">", 0),
-        counterexample=f"a = {numeral(iso)}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
+        counterexample=f"a = {in_full(iso)}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
         region=f"for {1 - chance:.2%} of the draws (92.135 %, Phi(sqrt 2), as a -> 0)",
         correction="The same line, other length: 7.865 % of the realisations point the other way as a -> 0, and more "
         "for larger a. Proof: k_a.mu_a ~ N(1, 1/2 + a).",

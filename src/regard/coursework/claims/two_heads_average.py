@@ -13,10 +13,11 @@ from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, Ruling, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
 
@@ -52,11 +53,11 @@ def _below_ours(n: int, iso: float, scale: float, factor: float) -> Verdict:
             return refuted(
                 "The error is {}, above {}.".format(*told_apart(value, stated)),
                 witness=Witness(error, ">", balls.ball(factor) * enclosed_bound(n, a, T)),
-                counterexample=f"n = {n}, a = {numeral(a)}, T = {numeral(T)}",
+                counterexample=f"n = {n}, a = {in_full(a)}, T = {in_full(T)}",
                 region="for factors of 1 and more",
                 correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",
             )
-    return not_refuted(len(POINTS) + 1, f"The bound, {numeral(factor)} times ours, was not passed.")
+    return not_refuted(len(POINTS) + 1, f"The bound, {in_full(factor)} times ours, was not passed.")
 
 
 def enclosed_bound(n: int, iso: float, scale: float) -> Any:
@@ -77,14 +78,14 @@ def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Ver
     if two <= one:
         return holds(
             "integrals enclosed in balls",
-            f"At a = {numeral(iso)}, T = {numeral(scale)}: one head has {first:.4g}, two heads {second:.4g}.",
+            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {first:.4g}, two heads {second:.4g}.",
             one=first,
             two=second,
         )
     return refuted(
         f"One head: {first:.4g}; two heads: {second:.4g}.",
         witness=Witness(two, ">", one),
-        counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}",
+        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}",
         region="when T is large against ln n and a T^2 is not small; at small T both heads pay for the others' weight",
         correction="One head needs a T^2 -> 0, two heads only a -> 0.",
     )

@@ -15,11 +15,11 @@ from regard.coursework.parameters import Parameter, noise_parameters, number_of_
 from regard.coursework.queries import EXTRA, orthonormal
 from regard.coursework.question import Best, Instance, Question, sized
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_least, at_most
+from regard.written_numbers import at_least, at_most, between, in_full
 
 ALMOST_ALWAYS = Fraction(99, 100)
 FAR_LESS = 5
@@ -51,7 +51,7 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
             f"P(alpha_a > 0.9) <= {at_most(proved, 6, percent=True)} at every scale T and for every n >= 2 (proved); "
             f"here it is {value:.4%}.",
             witness=Witness(most, "<", ALMOST_ALWAYS),
-            counterexample=f"n = 2, a = {numeral(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
+            counterexample=f"n = 2, a = {in_full(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
             f"the draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
             region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
             "every "
@@ -65,9 +65,9 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
         )
     if here < balls.ball(99) / 100:
         return refuted(
-            f"P(alpha_a > 0.9) is {value:.4%} here, and at most {at_most(balls.above(here), 6, percent=True)} (proved).",
+            f"P(alpha_a > 0.9) is {value:.4%} here, at most {at_most(balls.above(here), 6, percent=True)} (proved).",
             witness=Witness(here, "<", ALMOST_ALWAYS),
-            counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}, spread = {numeral(spread)}",
+            counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}",
             region="for larger T or smaller a",
             correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
         )
@@ -86,8 +86,8 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
     within = between(low, min(high, 1), 6, percent=True)
     return holds(
         "proof of the limit",
-        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {within} here (by integration, a = {numeral(iso)}, "
-        f"T = {numeral(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
+        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {within} here (by integration, a = {in_full(iso)}, "
+        f"T = {in_full(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
         region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
         "large T is",
         low=low,
@@ -108,7 +108,7 @@ def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Ver
     return refuted(
         text,
         witness=Witness(one, "<", FAR_LESS * two),
-        counterexample=f"n = {n}, a = {numeral(iso)}, T = {numeral(scale)}, spread = {numeral(spread)}{ratio}",
+        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}{ratio}",
         region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {limits(n, spread)}",
         correction="The ratio depends on n, a, T and spread; its limits are as above.",
     )

@@ -14,10 +14,10 @@ from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
 from regard.coursework.question import Best, Instance, Question, Ruling, told_apart, worst
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_least
+from regard.written_numbers import at_least, in_full
 
 CORRECTION = (
     "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, for "
@@ -60,8 +60,8 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
         return refuted(
             f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
             witness=(_missing(n, eps, delta), _missing(fewest, small, delta)),
-            counterexample=f"n = {fewest}, eps = {numeral(small)}: {has} < {needs}; for every fixed eps it "
-            f"falls to 0 as n grows (n = 10,000, eps = {numeral(eps)}: {first_head(10_000, eps):.4g})",
+            counterexample=f"n = {fewest}, eps = {in_full(small)}: {has} < {needs}; for every fixed eps it "
+            f"falls to 0 as n grows (n = 10,000, eps = {in_full(eps)}: {first_head(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
             weight=first_head(n, eps),
@@ -82,12 +82,12 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
     if weight >= aim:
         return holds(
             "enclosure",
-            f"With t = {numeral(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2, and more when c = 3/2.",
+            f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2, and more when c = 3/2.",
         )
     return refuted(
-        f"With t = {numeral(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
+        f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
         witness=Witness(weight, "<", aim),
-        counterexample=f"n = {n}, eps = {numeral(eps)}: {has} < {needs}",
+        counterexample=f"n = {n}, eps = {in_full(eps)}: {has} < {needs}",
         region="for factors of 2 and more: at least 1/(1+eps)",
         correction=CORRECTION,
     )
@@ -107,7 +107,7 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     return refuted(
         "The others keep more than eps.",
         witness=Witness(others, ">", balls.ball(eps)),
-        counterexample=f"n = {n}, eps = {numeral(eps)}, factor {numeral(factor)}",
+        counterexample=f"n = {n}, eps = {in_full(eps)}, factor {in_full(factor)}",
         region="for factors of 1 and more",
         correction="t = ln(n/eps).",
     )

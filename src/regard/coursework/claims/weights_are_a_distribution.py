@@ -14,7 +14,7 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys
 from regard.coursework.question import Instance, Question, Ruling, Size, sized, told_apart
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, numeral, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, in_full
@@ -75,7 +75,7 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
         return refuted(
             "e^-745.2 is below half the smallest float64, and rounds to 0.",
             witness=Witness(Fraction(least), "<=", 0),
-            counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{numeral(spread)}: its "
+            counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{in_full(spread)}: its "
             "weight is 0.0",
             region=region,
             correction="In float64 every weight is >= 0, and its logarithm stays finite: use log_weights, which "
@@ -87,7 +87,7 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
     if proved:
         return holds(
             "rounding analysis",
-            f"Scores at most {numeral(spread)} apart: e^-{numeral(spread)}/n is representable.",
+            f"Scores at most {in_full(spread)} apart: e^-{in_full(spread)}/n is representable.",
             region=region,
             gap=gap,
         )

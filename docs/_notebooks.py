@@ -14,6 +14,7 @@ import re
 import tempfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import nbformat
 from mkdocs.structure.files import File
@@ -21,6 +22,9 @@ from mkdocs.structure.files import File
 FOLDER = Path(__file__).parent / "notebooks"
 SHORT = ("designing-a-query", "noise-and-heads")  # seconds, not minutes
 SVG = re.compile(r"<svg\b.*?</svg>", flags=re.DOTALL)
+SIZELESS = re.compile(r'<svg\b(?![^>]*\swidth=)(?=[^>]*\sviewBox="0 0 (\S+) (\S+)")')
+NAMELESS = re.compile(r"<svg\b(?![^>]*\bxmlns=)")
+LINK = re.compile(r"(\]\([\w/-]+)\.ipynb\b")
 PLACE = re.compile(r'<div class="notebook-output" data-cell="([\w-]+)/(\d+)"></div>')
 HEAD = "*A notebook: `docs/notebooks/{name}.ipynb`. {state}*\n\n"
 
@@ -32,6 +36,11 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     for path in sorted(FOLDER.glob("*.ipynb")):
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page(path)))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs for every page: in the repository a link leads to a notebook, on the site to its page."""
+    return LINK.sub(r"\1.md", markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -72,12 +81,20 @@ def output(shown: Any) -> str:
         return f"<pre>{html.escape(shown.ename)}: {html.escape(shown.evalue)}</pre>"
     data = shown.data
     if "image/svg+xml" in data:
-        return _image("svg+xml", data["image/svg+xml"].encode())
+        return _drawing(data["image/svg+xml"])
     if "image/png" in data:
         return _image("png", base64.b64decode(data["image/png"]))
     if "text/html" in data:
-        return SVG.sub(lambda found: _image("svg+xml", found[0].encode()), data["text/html"])
+        return SVG.sub(lambda found: _drawing(found[0]), data["text/html"])
     return f"<pre>{html.escape(data.get('text/plain', ''))}</pre>"
+
+
+def _drawing(svg: str) -> str:
+    """An SVG as an image. Inside HTML it need not say what and how large it is; alone it must, and be faultless XML."""
+    svg = SIZELESS.sub(r'<svg width="\1" height="\2"', svg, count=1)
+    svg = NAMELESS.sub('<svg xmlns="http://www.w3.org/2000/svg"', svg, count=1)
+    ElementTree.fromstring(svg)  # a mistake ends the build: browsers would show a broken picture
+    return _image("svg+xml", svg.encode())
 
 
 def _image(kind: str, data: bytes) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -56,6 +58,29 @@ def test_a_page_has_its_text_its_code_and_its_outputs(hook, tmp_path):
     assert "<pre>&lt;b&gt;\n</pre>" in whole
     assert "a warning" not in whole
     assert "data-cell" not in whole
+
+
+@pytest.mark.parametrize("before", ["<svg ", "<?xml version='1.0'?><svg ", '<svg xmlns="http://www.w3.org/2000/svg" '])
+def test_a_drawing_says_what_it_is(hook, before):
+    """Inside HTML an SVG needs no namespace; as an image of its own it is broken without."""
+    shown = nbformat.v4.new_output("display_data", data={"image/svg+xml": f'{before}viewBox="0 0 7 5"><g/></svg>'})
+    encoded = hook.output(shown).partition("base64,")[2].partition('"')[0]
+    drawing = ElementTree.fromstring(base64.b64decode(encoded))
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert (drawing.get("width"), drawing.get("height")) == ("7", "5")  # else it is as wide as the page
+    assert drawing[0].tag == "{http://www.w3.org/2000/svg}g"
+
+
+def test_a_drawing_that_no_browser_would_show_ends_the_build(hook):
+    shown = nbformat.v4.new_output("display_data", data={"text/html": "<svg><text>a &nbsp; b</text></svg>"})
+    with pytest.raises(ElementTree.ParseError, match="undefined entity"):
+        hook.output(shown)
+
+
+def test_a_link_to_a_notebook_leads_to_its_page(hook):
+    written = "the [vectors](notebooks/word-vectors.ipynb#how), and the file `notebooks/word-vectors.ipynb`"
+    expected = "the [vectors](notebooks/word-vectors.md#how), and the file `notebooks/word-vectors.ipynb`"
+    assert hook.on_page_markdown(written) == expected
 
 
 def test_one_without_outputs_says_so(hook, tmp_path):

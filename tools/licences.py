@@ -17,8 +17,8 @@ HEAD = """# Licences of what is installed
 
 Regard is Apache-2.0. The package ships no code of others, and one font: the lab's and the site's mathematics are set in
 **STIX Two Math** (SIL Open Font License 1.1, beside it as `math-font-licence.txt`), cut down by `python -m
-tools.mathfont` from the npm package `@fontsource/stix-two-math` 5.3.0. The repository carries one small script of others,
-with which the site is searched from the disk: `docs/iframe-worker.js` is `shim/index.js` of the npm package
+tools.mathfont` from the npm package `@fontsource/stix-two-math` 5.3.0. The repository carries one small script of
+others, with which the site is searched from the disk: `docs/iframe-worker.js` is `shim/index.js` of the npm package
 **iframe-worker** 1.0.4 (MIT, beside it as `iframe-worker-licence.txt`). What Regard stands on is installed by pip
 under these licences. Written by `make licences` from the packages' own metadata, in the versions of the lock files and
 of `constraints.txt` (torch, and what it alone needs).

@@ -267,7 +267,11 @@ def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
 
     keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
     quoted = [f"{keys[name]}={_quoted(value)}" for name, value in named.items() if value is not None]
-    return load_settings(config, changes=[*changes, *quoted])
+    notes: list[str] = []
+    settings = load_settings(config, changes=[*changes, *quoted], notes=notes)
+    for line in notes:
+        note(line)
+    return settings
 
 
 def _quoted(value: str) -> str:

@@ -178,27 +178,31 @@ def test_differences_name_both_values():
     assert Settings().differences(Settings()) == []
 
 
-GONE = r"the section \[fast\] is gone, since what it switched on is always on: leave it out, .* batching = \"mixed\""
-
-
-@pytest.mark.parametrize("text", ["[fast]\nfused_loss = true\n", "[fast]\nreal_places = false\n", "fast = 3\n"])
-def test_the_old_section_is_refused_in_one_sentence(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "changes", "name"),
+    [
+        ("[training]\nboth_directions = 3\nseed = 7\n", [], "training.both_directions"),
+        ("[training]\nseed = 7\n", ["both_directions=1"], "training.both_directions"),
+        ("[training]\nseed = 7\n", ["training.both_directions=many"], "training.both_directions"),
+        ("[fast]\nfused_loss = true\nreal_places = false\n[training]\nseed = 7\n", [], "fast"),
+        ("fast = 3\n[training]\nseed = 7\n", [], "fast"),
+        ("[training]\nseed = 7\n", ["fast.byte_dropout=false"], "fast"),
+    ],
+)
+def test_what_is_retired_is_passed_over_with_a_note(tmp_path, text, changes, name):
     (tmp_path / "old.toml").write_text(text)
-    with pytest.raises(InputError, match=GONE) as error:
-        load_settings(tmp_path / "old.toml")
-    assert "has a mistake" in str(error.value)
-    with pytest.raises(InputError, match=GONE):
-        load_settings(changes=["fast.byte_dropout=false"])
+    notes = []
+    settings = load_settings(tmp_path / "old.toml", changes=changes, notes=notes)
+    assert settings == Settings().with_changes(["seed=7"])
+    assert len(notes) == 1
+    assert f"old.toml: {name} is of an earlier version and is passed over: " in notes[0]
+    assert load_settings(tmp_path / "old.toml", changes=changes) == settings  # nobody asks for notes
 
 
-def test_a_run_from_when_the_section_was_there_still_opens(tmp_path):
-    """Its switches were on, as they always are now; one that was off made another run."""
-    (tmp_path / "run.json").write_text("{}")
-    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = true\nreal_places = true\n")
-    assert load_settings(tmp_path / "settings.toml") == Settings()
-    (tmp_path / "settings.toml").write_text(Settings().to_toml() + "\n[fast]\nfused_loss = false\n")
-    with pytest.raises(InputError, match=GONE):
-        load_settings(tmp_path / "settings.toml")
+def test_what_was_never_there_is_still_a_mistake(tmp_path):
+    (tmp_path / "wrong.toml").write_text("[training]\nboth_direction = 3\n[faster]\nx = 1\n")
+    with pytest.raises(InputError, match="has 2 mistakes"):
+        load_settings(tmp_path / "wrong.toml")
 
 
 @pytest.mark.parametrize("text", ["[training]\nseed = " + "9" * 5000, "[data]\npath = " + "[" * 5000, "\x00", "\udcff"])

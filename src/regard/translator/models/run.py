@@ -150,13 +150,14 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     if not folder.is_dir():
         raise InputError(f"There is no run folder {folder}; give the one that train wrote, or example, which is ours.")
     about = read_about(folder)
-    settings = load_settings(folder / SETTINGS)
+    notes: list[str] = []
+    settings = load_settings(folder / SETTINGS, notes=notes)
     source, target = read_vocabularies(folder)
     path = folder / (BEST if weights == "best" else LAST)
     tensors, header = read_weights(path)
     # people translate with the averaged weights; only training goes on from the others
     tensors = averaged(tensors)
-    notes = [] if header.digest else [unchecked(path)]
+    notes += [] if header.digest else [unchecked(path)]
     model: TranslationModel
     if settings.model.kind == KIND:
         code = _code_of(folder, about, own, notes)

@@ -28,10 +28,10 @@ def _setting(default: Any, about: str, **rule: Any) -> Any:
     return field(default=default, metadata={"about": about, **rule})
 
 
-_FAST_IS_GONE = (
-    "the section [fast] is gone, since what it switched on is always on: leave it out, and for batches of mixed "
-    'lengths write batching = "mixed" in [training].'
-)
+_RETIRED = {  # settings and sections that earlier versions wrote: passed over with a note, since files are kept
+    "training.both_directions": "a run has one direction",
+    "fast": 'what it switched on is always on, and batching = "mixed" in [training] is for batches of mixed lengths',
+}
 _LARGEST = 2**31 - 1  # of whole numbers without a rule of their own: more would overflow somewhere
 _SPEC = re.compile(r"learned|word2vec:train|(glove|word2vec|bert):.+")
 
@@ -210,10 +210,12 @@ class Settings:
         return [f"{key}: {ours[key]!r}, {theirs[key]!r}" for key in ours if ours[key] != theirs[key]]
 
 
-def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = ()) -> Settings:
+def load_settings(
+    config: str | Path | None = None, *, changes: Sequence[str] = (), notes: list[str] | None = None
+) -> Settings:
     """Settings from a TOML file, a built-in configuration by its name, or (None) the defaults, then ``changes``.
 
-    What the file leaves out keeps its default.
+    What the file leaves out keeps its default. A setting that is retired is passed over; ``notes`` gets a sentence.
 
     >>> load_settings("coursework") == Settings()
     True
@@ -225,22 +227,26 @@ def load_settings(config: str | Path | None = None, *, changes: Sequence[str] = 
     - training.batch must be a whole number, not 'many'.
     """
     if config is None:
-        return _build({}, changes, "The settings")
-    return _build(_up_to_date(_read(config), Path(config)), changes, str(config))
+        return _build({}, changes, "The settings", notes)
+    return _build(_read(config), changes, str(config), notes)
 
 
 def with_new_settings(values: Mapping[str, Any], like: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Sections that an earlier version wrote, with what ``like`` has and they do not: it was at its default then.
 
-    >>> old = {"training": {"epochs": 3}}
+    What is retired is left out.
+
+    >>> old = {"training": {"epochs": 3, "both_directions": 0}}
     >>> with_new_settings(old, {"training": {"epochs": 5, "optimiser": "muon"}})
     {'training': {'optimiser': 'adamw', 'epochs': 3}}
     """
-    defaults, filled = Settings().to_dict(), dict(values)
+    defaults = Settings().to_dict()
+    filled = {section: content for section, content in values.items() if section not in _RETIRED}
     for section, content in like.items():
         there = values.get(section, {})
         if isinstance(there, Mapping):  # a damaged file may have anything there, which is then a difference
-            filled[section] = {k: defaults[section][k] for k in content if k not in there} | dict(there)
+            current = {key: value for key, value in there.items() if f"{section}.{key}" not in _RETIRED}
+            filled[section] = {k: defaults[section][k] for k in content if k not in there} | current
     return filled
 
 
@@ -262,21 +268,17 @@ def _read(config: str | Path) -> dict[str, Any]:
         raise InputError(f"There is no settings file {config}; give a .toml file or one of: {names}.") from None
 
 
-def _up_to_date(values: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The settings of a run from when [fast] had switches, all of them on: what is always so now."""
-    switches = values.get("fast", {})
-    of_a_run = (path.parent / "run.json").is_file()  # written by us, and nobody should have to repair it
-    if of_a_run and isinstance(switches, Mapping) and all(value is True for value in switches.values()):
-        return {name: section for name, section in values.items() if name != "fast"}
-    return values
-
-
-def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Settings:
+def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str, notes: list[str] | None = None) -> Settings:
     """Check everything, complain once."""
     mistakes: list[str] = []
     flat = _flattened(values, mistakes)
     for change in changes:
         _apply(change, flat, mistakes)
+    for key in [key for key in flat if _retired(key)]:
+        del flat[key]
+        if notes is not None:
+            name = _retired(key)
+            notes.append(f"{thing}: {name} is of an earlier version and is passed over: {_RETIRED[name]}.")
     checked = {key: _checked(key, value, mistakes) for key, value in flat.items()}
     if not mistakes:
         settings = _assembled(checked)
@@ -291,8 +293,8 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str) -> Set
 def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in values.items():
-        if section == "fast":
-            mistakes.append(_FAST_IS_GONE)
+        if section in _RETIRED:
+            flat[section] = content
         elif section not in _SECTIONS:
             mistakes.append(f"there is no section [{section}]{_meant(section, list(_SECTIONS))}")
         elif not isinstance(content, Mapping):
@@ -302,14 +304,17 @@ def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]
     return flat
 
 
+def _retired(key: str) -> str:
+    """The name in the table of what is retired, with or without its section, that a key belongs to; else nothing."""
+    return next((name for name in _RETIRED if key.startswith(f"{name}.") or f".{name}".endswith(f".{key}")), "")
+
+
 def _apply(change: str, flat: dict[str, Any], mistakes: list[str]) -> None:
     key, equals, text = change.partition("=")
     key = key.strip()
     matches = [name for name in _FIELDS if name == key or name.endswith(f".{key}")]
     if not equals:
         mistakes.append(f"--set takes key=value, not {change!r}.")
-    elif key.startswith("fast."):
-        mistakes.append(_FAST_IS_GONE)
     elif len(matches) > 1 and key not in matches:
         mistakes.append(f"{key!r} could be {' or '.join(matches)}; write the section too.")
     elif matches:

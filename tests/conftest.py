@@ -33,6 +33,7 @@ HONEST_SKIPS = re.compile(
     r"|no control group can be had|the system's Python is another version|needs root and a second Python"
 )
 
+collect_ignore = ["fixtures"]  # files of earlier versions, Python among them, and no tests
 LONGEST = "test_every_line_runs_in_an_empty_folder"  # minutes
 
 

@@ -48,7 +48,7 @@ LAUNCHER = textwrap.dedent(
     torch.set_num_threads(1)
     from regard.cli import main
     from regard.translator.training import loop, parallel
-    loop._LOG_EVERY, parallel._FIRST_SPEAKS = 1, 0.0
+    loop.LOG_EVERY, parallel._FIRST_SPEAKS = 1, 0.0
 
     def work(rank, size, port, settings, out, kill, lines, sockets):
         if sockets:
@@ -130,7 +130,7 @@ def perplexities(folder: Path) -> list[float]:
 def test_the_losses_are_those_of_one_process(data, tmp_path, monkeypatch, launcher, case):
     kind, size = case
     settings = tiny(data, *SHARED, *KINDS[kind])
-    monkeypatch.setattr(loop, "_LOG_EVERY", 1)
+    monkeypatch.setattr(loop, "LOG_EVERY", 1)
     train(settings, tmp_path / "one")
     codes, said = run(launcher, settings, tmp_path / "several", size=size)
     assert codes == [0] * size, said

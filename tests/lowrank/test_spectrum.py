@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -518,3 +519,21 @@ def test_what_forming_the_factors_costs_is_stated(method, monkeypatch):
     least = 1.0 if method == "gram" else 4 * 2.0**-53 * found.frobenius
     assert cut.spectral_error_above >= least
     assert cut.frobenius_error_above >= least
+
+
+def test_what_is_printed_is_implied_by_the_bounds():
+    """Each "at most" parsed as a decimal is no less, each "at least" no more than the bound that was proved."""
+    rng = np.random.default_rng(28)
+    for _ in range(200):
+        known = lowrank.spectrum(rng.standard_normal((4, 3)) + rng.integers(0, 3))
+        rank = known.rank_for_error(0.5, relative=True)
+        cut = known.truncate(1)
+        for said, words, bound, above in (
+            (str(rank), "it errs by at most", rank.error_above, True),
+            (str(rank), "one rank less errs by at least", rank.error_one_less_below, False),
+            (str(known), "Every singular value is within", known.error_bound, True),
+            (str(cut), "these factors err at most", cut.spectral_error_above, True),
+            (str(cut), "of that rank errs less than", cut.best_spectral_error[0], False),
+        ):
+            for number in re.findall(rf"{words} ([-+.e\d]*\d)", said):
+                assert (Fraction(number) >= Fraction(bound)) if above else (Fraction(number) <= Fraction(bound)), said

@@ -120,7 +120,7 @@ class Sketch(Result):
         return (
             f", spectral norm at least {at_least(self.residual_below, 4)} (certain) and at most "
             f"{at_most(self.probable_residual, 6)} (from {self.probes} probes, false with probability at most "
-            f"{at_most(self.failure_probability, 1)})"
+            f"{in_full(self.failure_probability)})"
         )
 
     def __str__(self) -> str:

@@ -106,7 +106,7 @@ class Truncation(Result):
             return ""
         return (
             f"; their spectral error is at most {at_most(self.probable_spectral_error, 6)} (from the probes, false "
-            f"with probability at most {at_most(self.failure_probability or 0.0, 1)})"
+            f"with probability at most {in_full(self.failure_probability or 0.0)})"
         )
 
 

@@ -285,3 +285,15 @@ def test_a_counterexample_to_a_smaller_factor_is_one(factor: float) -> None:
         keys, small = Decimal(n), Decimal(eps)
         needed = (2 * (1 - 2 / keys)).sqrt() * ((keys - 2) / small).ln()
         assert needed > Decimal(factor) * (keys / small).ln()
+
+
+def test_two_sides_of_an_interval_are_never_printed_alike() -> None:
+    said = " ".join(str(claims["two-heads-steady"].check()).split())
+    low, high = re.search(r"is between ([.\d]+) % and ([.\d]+) % here", said).groups()
+    assert float(low) < float(high)
+
+
+def test_what_the_adversary_found_is_below_what_is_always_above_it() -> None:
+    said = " ".join(str(claims["average-within-budget"].check()).split())
+    found, always = re.search(r"found ([.\d]+) % .* always it is below ([.\d]+) %", said).groups()
+    assert float(found) < float(always)

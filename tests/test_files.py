@@ -178,8 +178,9 @@ from regard.files import Lock
 lock = Lock(pathlib.Path(sys.argv[1]))
 assert lock.acquire(wait=False)
 if not os.fork():
-    held = lock.acquire(wait=False)   # a child holds nothing of its parent's
-    lock.release()
+    held = Lock(pathlib.Path(sys.argv[1])).acquire(wait=False)   # a child holds nothing of its parent's
+    if sys.argv[2] == "closes":
+        lock.release()
     os.write(1, f"{os.getpid()} {held}\\n".encode())
 signal.pause()
 """
@@ -187,11 +188,12 @@ signal.pause()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("name", ["folder", "folder/file"])
-def test_a_child_does_not_keep_the_lock_of_a_killed_parent(tmp_path, name):
+@pytest.mark.parametrize("does", ["closes", "keeps"])
+def test_a_child_does_not_keep_the_lock_of_a_killed_parent(tmp_path, name, does):
     """As between fork and exec of every process that is started: the child lives on, the lock does not."""
     (tmp_path / "folder").mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / name)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, str(tmp_path / name), does], stdout=subprocess.PIPE, text=True
     ) as holder:
         child, held = holder.stdout.readline().split()
         try:

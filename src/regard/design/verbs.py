@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from regard.array_types import Float
 from regard.design.answer import Design, Designs
 from regard.design.certificate import Balance, Verb, fingerprint
-from regard.design.certified import GAP, SOLVER_GAP, certified_shortest, certified_together, solve
+from regard.design.certified import (
+    GAP,
+    RUNNING_OFF,
+    SOLVER_GAP,
+    attempt,
+    certified_shortest,
+    certified_together,
+    solve,
+)
 from regard.design.many_targets import shortest_together
 from regard.design.question import (
     Question,
@@ -128,8 +136,9 @@ def copy_many(
     ]
     solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1 and not (len(rows) > MANY_KEYS and array.shape[1] < FEW_DIMENSIONS):
-        solutions = _together(array, rows, chosen, math.log(eps))
-    ready = _certified(questions, solutions)
+        solutions = attempt(lambda: _together(array, rows, chosen, math.log(eps))) or solutions
+    with np.errstate(**RUNNING_OFF):
+        ready = _certified(questions, solutions)
     answers, unanswered = [], {}
     for question, answer in zip(questions, ready, strict=True):
         try:
@@ -145,7 +154,7 @@ def _certified(questions: list[Question], solutions: list[tuple[Float | None, Fl
     found = [
         (place, query / questions[place].scale, Balance(weights=weights, mixture=np.ones(1)))
         for place, (query, weights) in enumerate(solutions)
-        if query is not None
+        if query is not None and np.isfinite(query / questions[place].scale).all()
     ]
     n, d = questions[0].keys.shape
     everything, size = len(questions[0].rows) == n, max(4, int(d * CHECKED_TOGETHER))

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from regard.errors import InputError
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least
 
 SHOWN = 20_000  # characters printed that are passed on
 FLOOD = 1_000_000  # from so many on it is a flood
@@ -68,7 +68,7 @@ def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterato
             yield
     except _TooLong:
         raise InputError(
-            f"{name} was stopped: it took more than {in_full(limit or 0.0)} s; end the loop, make it quicker, or give "
+            f"{name} was stopped: it took more than {at_least(limit or 0.0, 4)} s; end the loop, make it quicker, or give "
             "it more time with --limit SECONDS."
         ) from None
     except _Flood:

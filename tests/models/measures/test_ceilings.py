@@ -25,7 +25,7 @@ def test_the_centre_of_a_square_never_wins():
     assert found.never == (4,)
     assert found.ceilings == (1.0, 1.0, 1.0, 1.0, pytest.approx(0.2))
     assert found.verified
-    assert "never wins: 'w4' at 4 (at most 0.2)" in str(found)
+    assert "never wins: 'w4' at 4 (at most 0.201)" in str(found)
 
 
 def test_a_token_twice_at_the_same_place_gets_half_at_most():

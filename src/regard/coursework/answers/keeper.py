@@ -25,7 +25,7 @@ from regard.coursework.answers.cgroup import MemoryGroup, below, first_to_end
 from regard.coursework.answers.jail import Start
 from regard.coursework.answers.lines import clean
 from regard.strict_json import parse_json
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least
 
 ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
 OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
@@ -123,7 +123,7 @@ class Keeper:
             return dict(parse_json(reply))
         except TimeoutError:
             self.close()
-            raise KeeperFailed(f"it did not answer within {in_full(seconds)} s") from None
+            raise KeeperFailed(f"it did not answer within {at_least(seconds, 3)} s") from None
         except OSError as error:
             self.close()
             raise KeeperFailed(str(error)) from None

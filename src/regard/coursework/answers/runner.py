@@ -26,7 +26,7 @@ from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
 from regard.strict_json import parse_json
 from regard.terminal import printable
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least
 
 MEMORY = {Tier.NONE: 4 * 2**30, Tier.BUBBLEWRAP: 2**30, Tier.LANDLOCK: 2**30}
 MOST_SOURCE = 1_000_000  # bytes of a file
@@ -204,9 +204,9 @@ class Runner:
         if self.lines.total > 20_000:  # it has done little else
             return self._flood()
         if doing == "starting":
-            return NotStarted(f"Python did not start within {in_full(seconds)} s; nothing was run: try again.")
+            return NotStarted(f"Python did not start within {at_least(seconds, 3)} s; nothing was run: try again.")
         return TookTooLong(
-            f"{self.name} was stopped: {doing} took more than {in_full(seconds)} s; end the loop, make it quicker, or "
+            f"{self.name} was stopped: {doing} took more than {at_least(seconds, 3)} s; end the loop, make it quicker, or "
             "give it more time with --limit SECONDS."
         )
 

@@ -102,7 +102,7 @@ def _picture(
             "score": own.scores[i],
             "weight": own.weights[i],
             "ceiling": None if ceiling is None else ceiling.ceiling,
-            "most": "?" if ceiling is None else at_most(ceiling.ceiling, 4),
+            "most": "?" if ceiling is None else ceiling._most(4),
             "inside": ceiling is not None and ceiling.ceiling < 0.5,
         }
         for i, ceiling in enumerate(ceilings)
@@ -222,7 +222,7 @@ def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
         if ceiling is not None and parts:
             total = sum(weight for _, weight in parts)
             mixed = " + ".join(f"{weight / total:.3f}\\,k_{{{i}}}" for i, weight in parts)
-            most = at_most(ceiling.ceiling, 4)
+            most = ceiling._most(4)
             proofs.append(rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {most}")
     return tuple(proofs[:2])
 

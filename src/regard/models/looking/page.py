@@ -27,6 +27,7 @@ from regard.models.looking.encoding import Errors, decode, encode, encode_whole,
 from regard.models.looking.layers import Layer
 from regard.models.looking.palette import DARK, HEADS, LIGHT
 from regard.progress import Progress
+from regard.written_numbers import at_most
 
 THUMBNAIL = 32  # places across the small picture of a head
 WIDE = 128  # places across the picture of a whole head where only a window is stored in full
@@ -138,6 +139,7 @@ def _drawn(
         "layers": listed,
         "words": [list(one) for one in words],
         "errors": {"entry": errors.entry, "row": errors.row},
+        "off": [at_most(errors.entry, 3), at_most(errors.row, 3, percent=True)],  # the page rounds no bound itself
         "ramps": {"light": LIGHT, "dark": DARK},
         "colours": HEADS,
     }

@@ -108,8 +108,8 @@ export function mount(root, facts, letters, { dress = null, begin = {} } = {}) {
   }
 
   function footer() {
-    const off = "Stored as square roots in 8 bits, each row by its largest: no weight is off by more than " + digits(facts.errors.entry) +
-      ", no row by more than " + digits(100 * facts.errors.row) + " % of its mass.";
+    const off = "Stored as square roots in 8 bits, each row by its largest: no weight is off by more than " + facts.off[0] +
+      ", no row by more than " + facts.off[1] + " of its mass.";
     const stored = store.layers.find((layer) => layer.wide);
     const windowed = stored ? ["Queries " + stored.rows[0] + " to " + (stored.rows[1] - 1) + " and keys " + stored.columns[0] + " to " + (stored.columns[1] - 1) + " are stored in full; elsewhere each block shows its largest weight."] : [];
     const said = facts.remarks.map((remark) => remark[0].toUpperCase() + remark.slice(1) + ".");

@@ -68,8 +68,8 @@ def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterato
             yield
     except _TooLong:
         raise InputError(
-            f"{name} was stopped: it took more than {at_least(limit or 0.0, 4)} s; end the loop, make it quicker, or give "
-            "it more time with --limit SECONDS."
+            f"{name} was stopped: it took more than {at_least(limit or 0.0, 4)} s; end the loop, make it quicker, or "
+            "give it more time with --limit SECONDS."
         ) from None
     except _Flood:
         raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None

@@ -206,8 +206,8 @@ class Runner:
         if doing == "starting":
             return NotStarted(f"Python did not start within {at_least(seconds, 3)} s; nothing was run: try again.")
         return TookTooLong(
-            f"{self.name} was stopped: {doing} took more than {at_least(seconds, 3)} s; end the loop, make it quicker, or "
-            "give it more time with --limit SECONDS."
+            f"{self.name} was stopped: {doing} took more than {at_least(seconds, 3)} s; end the loop, make it quicker, "
+            "or give it more time with --limit SECONDS."
         )
 
     def _meddled(self) -> InputError:

@@ -47,8 +47,8 @@ check-rest: $(VENV)/.ready
 nightly: $(VENV)/.ready
 	$(BIN)/python -m tools.long_runs nightly
 
-# The fast tier in five random orders beside six busy loops, then on one core; what needs no torch on Python 3.13. An hour
-# and more; docs/results/soak.txt is the record.
+# Beside six busy loops, all at once: the fast tier in five random orders and on one core, and what needs no torch on Python
+# 3.13. More than an hour; docs/results/soak.txt is the record.
 PYTHON_3_13 ?= python3.13
 soak: $(VENV)/.ready $(VENV)-3.13/.ready
 	$(BIN)/python -m tools.long_runs soak

@@ -82,6 +82,7 @@ def test_what_is_not_installed_is_left_out_and_said(tmp_path, monkeypatch):
     assert "Left out: it needs  pip install" in demo.demo(tmp_path, say=lambda line: None).read_text()
 
 
+@pytest.mark.slow
 def test_the_report_of_a_second_tour_takes_the_place_of_the_first(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="the report is of trained runs")
     tiny = "--set epochs=1 --set data.size=60 --set width=8 --set head_width=4 --set feed_forward=8"

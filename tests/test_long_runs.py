@@ -36,7 +36,7 @@ def run_nightly(monkeypatch, code=0):
         "-c",
         f"print('FAILED tests/a.py' * {code}); print('3 passed'); raise SystemExit({code})",
     )
-    monkeypatch.setitem(long_runs.RUNS, "nightly", lambda: {"tables": Step(command=command, busy=1, cores=1)})
+    monkeypatch.setitem(long_runs.RUNS, "nightly", lambda: {"tables": Step(command=command, cores=1)})
     return long_runs.main(["nightly"])
 
 
@@ -87,6 +87,22 @@ def test_every_run_names_programs_and_folders_that_there_are():
             makefile = (long_runs.ROOT / "Makefile").read_text(encoding="utf-8")
             assert all(f"\n{target}: " in makefile for target in targets)
     assert all((long_runs.ROOT / path).exists() for path in (*long_runs.MODELS, *long_runs.NEED_TORCH))
+
+
+WAIT_FOR_THE_OTHER = """
+import sys, time
+from pathlib import Path
+Path(sys.argv[1]).touch()
+while not Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+print("met")
+"""
+
+
+def test_a_soak_runs_all_at_once_beside_busy_loops(clone):
+    words = {name: (sys.executable, "-c", WAIT_FOR_THE_OTHER, name, other) for name, other in ("ab", "ba")}
+    said = long_runs.run_together({name: Step(command=command) for name, command in words.items()}, loops=1)
+    assert sorted(line[:9] for line in said) == ["a: passed", "b: passed"]
 
 
 def test_git_tells_of_its_failures():

@@ -5,8 +5,9 @@ A whole ``soak`` or ``nightly`` is recorded in ``docs/results`` with the commit 
 
 - ``kernels``: NumPy, OpenBLAS and torch choose other code on another CPU, and other code rounds differently. A test
   that hangs on that is red on somebody's fresh machine. Hours on two cores.
-- ``soak``: the fast tier in five random orders beside six busy loops, then on one core, then what needs no torch on
-  Python 3.13. A test that hangs on how fast or in which order things happen is red on somebody's busy machine.
+- ``soak``: the fast tier in five random orders, once on one core, and what needs no torch on Python 3.13, all at the
+  same time and beside six busy loops. A test that hangs on how fast or in which order things happen, or on a second run
+  of the tests beside it, is red on somebody's busy machine. More than an hour.
 - ``nightly``: what protects the maintainers rather than the users, or is a long table of models.
 """
 
@@ -18,7 +19,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +41,6 @@ class Step:
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
-    busy: int = 0  # loops beside it
     cores: int = 0  # how many it may use; 0 for all
 
 
@@ -53,14 +54,13 @@ def pytest_step(
 
 
 def soak() -> dict[str, Step]:
-    """Six tests at a time beside six loops: twelve processes that want two cores."""
-    orders = {f"order-{n}": pytest_step(*FAST, workers="6", order=n, busy=6) for n in range(1, 6)}
+    orders = {f"order-{n}": pytest_step(*FAST, workers="1", order=n) for n in range(1, 6)}
     without_torch = [word for room in NEED_TORCH for word in ("--ignore", room)]
     newer = str(ROOT / ".venv-3.13" / "bin" / "python")
     return {
         **orders,
-        "one-core": pytest_step(*FAST, workers="2", order=6, cores=1),
-        "python-3.13": pytest_step(*FAST, *without_torch, "tests", workers="2", python=newer),
+        "one-core": pytest_step(*FAST, workers="1", order=6, cores=1),
+        "python-3.13": pytest_step(*FAST, *without_torch, "tests", workers="1", order=7, python=newer),
     }
 
 
@@ -85,7 +85,6 @@ def kernels() -> dict[str, Step]:
         "plainest": pytest_step(*FAST, environment=plainest, order=1),
         "avx2": pytest_step(*FAST, environment=avx2, order=2),
         **({"avx512": pytest_step(*FAST, environment=avx512)} if has_avx512 else {}),
-        "busy": pytest_step(*FAST, busy=os.cpu_count() or 1),
     }
 
 
@@ -102,10 +101,10 @@ def main(words: list[str]) -> int:
     if unknown:
         sys.exit(f"There is no step {unknown[0]!r}; there are: {', '.join(steps)}.")
     lines = [f"commit {commit()}"]
-    for name in words[1:] or steps:
-        for line in run(name, steps[name]):
-            print(line, flush=True)
-            lines.append(line)
+    chosen = {name: steps[name] for name in words[1:] or steps}
+    for line in run_together(chosen) if words[0] == "soak" else (line for one in chosen.items() for line in run(*one)):
+        print(line, flush=True)
+        lines.append(line)
     failed = [line for line in lines if ": FAILED in " in line]
     lines.append(f"{len(failed)} failed" if failed else ALL_PASSED)
     print(lines[-1])
@@ -114,19 +113,31 @@ def main(words: list[str]) -> int:
     return len(failed)
 
 
+def run_together(steps: dict[str, Step], *, loops: int = 6) -> Iterator[str]:
+    """All steps at once, beside busy loops; what each has to say as soon as it has ended."""
+    with busy_loops(loops), ThreadPoolExecutor(len(steps)) as threads:
+        for lines in as_completed([threads.submit(lambda one=one: list(run(*one))) for one in steps.items()]):
+            yield from lines.result()
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    with ExitStack() as stack:
+        for _ in range(count):
+            loop = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY_LOOP]))
+            stack.callback(loop.kill)  # called before the loop is waited for
+        yield
+
+
 def run(name: str, step: Step) -> Iterator[str]:
     """The closing line of a step with its time, and of each test that failed its name."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     pinned = ("taskset", "--cpu-list", f"0-{step.cores - 1}") if step.cores else ()
     begun = time.monotonic()
-    with ExitStack() as stack:
-        for _ in range(step.busy):
-            loop = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY_LOOP]))
-            stack.callback(loop.kill)  # called before the loop is waited for
-        done = subprocess.run(
-            [*pinned, *step.command], cwd=ROOT, env={**os.environ, **threads, **step.environment}, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+    done = subprocess.run(
+        [*pinned, *step.command], cwd=ROOT, env={**os.environ, **threads, **step.environment}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     minutes, seconds = divmod(round(time.monotonic() - begun), 60)
     said = (done.stdout.strip() or done.stderr.strip()).splitlines()
     outcome = "passed" if done.returncode == 0 else "FAILED"

@@ -40,6 +40,8 @@ from regard.errors import InputError
 from regard.files import write_file
 from regard.written_numbers import held_exactly, rounded_integers
 
+__all__ = ["Loaded", "check_array", "check_target", "load_array", "save_array"]  # and, for the rooms, what they import
+
 Dimensions = int | tuple[int, ...] | None
 
 # Only what numbers are written with: so nan and inf are inline numbers too, and are refused as such.

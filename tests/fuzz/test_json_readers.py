@@ -59,7 +59,7 @@ def from_journal(data: bytes, folder: Path) -> None:
 READERS: dict[str, tuple[Callable[[bytes, Path], Any], Any, str]] = {
     "certificate": (from_file(read_answers), {"norm": 1}, "norm"),
     "winnable": (from_file(lambda path: design.verify_winnable(SQUARE, path)), WINS, "ways"),
-    "marks by hand": (from_file(by_hand._read), {"assignment": "a", "marks": []}, "marks"),
+    "marks by hand": (from_file(lambda path: by_hand._read(path, "a")), {"assignment": "a", "marks": []}, "marks"),
     "hidden test set": (from_file(perplexity.read_hidden), {"words": 5, "pairs": [[[1], [2]]]}, "words"),
     "baseline": (from_file(lambda path: read_baseline(str(path))), {"known": []}, "known"),
     "file of a run": (from_file(read_json), {"seed": 1}, "seed"),

@@ -44,8 +44,10 @@ def test_what_fits_is_not(monkeypatch):
         ("dropout=0.999", "model.dropout must be 0.996 or less, not 0.999"),
         ("dropout=1.0", "model.dropout must be 0.996 or less, not 1.0"),
         ("threads=100000", "training.threads must be 1024 or less, not 100000"),
-        (f"epochs={10**400}", "training.epochs must be 2147483647 or less"),
-        (f"learning_rate={10**400}", "training.learning_rate must be a finite number"),
+        (f"epochs={10**18}", "training.epochs must be 2147483647 or less"),
+        (f"epochs={10**400}", r"training.epochs must be a whole number, not '10{37}\.\.\.\.$"),
+        ("learning_rate=1e400", "training.learning_rate must be a finite number"),
+        (f"learning_rate={10**400}", r"training.learning_rate must be a number, not '10{37}\.\.\.\.$"),
     ],
 )
 def test_numbers_at_the_end_of_their_range(change, message):

@@ -338,7 +338,7 @@ def test_other_data_is_refused_and_damage_named(tmp_path):
         ("[model]\nwidth = []", "model.width needs one choice or more, each once"),
         ("[model]\nwidth = 3", "must be a list of choices or a range"),
         ("[model]\ndropout = {low = 0.5, high = 0.1}", "low must be below high"),
-        (f"[model]\ndropout = {{low = 0.5, high = 1{'0' * 400}}}", "low, high and step must be numbers"),
+        (f"[model]\ndropout = {{low = 0.5, high = 1{'0' * 400}}}", "number in it does not fit into 64 bits"),
         ("[model]\ndropout = {low = 0.0, high = 0.1, log = true}", "needs low above 0"),
         ("[model]\ndropout = {low = 0.0}", "needs low and high"),
         ("[model]\ndropout = {low = 0.0, high = 'x'}", "must be numbers"),

@@ -60,7 +60,9 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
     if len(orders) * dim**2 > MOST_WORK:
         Z = layer(X + Phi)
         least = min(float(np.abs(layer(X[list(p)] + Phi) - Z[list(p)]).max()) for p in orders)
-        return not_refuted(len(orders), f"In float64 every P breaks it on one random X, by {least:.3g} at least.")
+        return not_refuted(
+            len(orders), f"In float64 every P breaks it on one random X, by {at_least(least, 3)} at least."
+        )
     with balls.precise():
         here, *there = enclosed_row(layer, X, Phi, [stays, *orders], 0)
         gaps = [max(balls.below(abs(a - b)) for a, b in zip(row, here, strict=True)) for row in there]

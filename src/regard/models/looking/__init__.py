@@ -127,7 +127,7 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     >>> import numpy as np
     >>> print(look(np.full((2, 3, 4, 4), 0.25), tokens=["a", "b", "c", "d"], name="even"))
     even: 2 layers, 6 heads in all, up to 4 queries and 4 keys.
-    Stored in 8 bits: no weight is off by more than 0.0e+00, no row by more than 0 % of its mass.
+    Stored in 8 bits: no weight is off by more than 0, no row by more than 0 % of its mass.
     Note: given as arrays, so nothing could be checked.
     Note: influence needs the values and the output projection, which are not there.
     """

@@ -332,6 +332,12 @@ def _value(text: str) -> Any:
     return text if isinstance(value, int | float) and "_" in text else value  # 1_0 is hardly ever meant for ten
 
 
+def _short(value: object) -> str:
+    """A value as Python writes it, or its beginning: a person may have typed a number of 400 digits."""
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:39]}..."
+
+
 def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
     if key not in _FIELDS:
         short = key.rpartition(".")[2]
@@ -344,9 +350,9 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
     if kind is float and type(value) is int:
         value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
-        mistakes.append(f"{key} must be {_KINDS[kind]}, not {value!r}.")
+        mistakes.append(f"{key} must be {_KINDS[kind]}, not {_short(value)}.")
     elif problem := _broken(value, rule):
-        mistakes.append(f"{key} {problem}, not {value!r}.")
+        mistakes.append(f"{key} {problem}, not {_short(value)}.")
     return value
 
 

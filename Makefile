@@ -47,8 +47,8 @@ check-rest: $(VENV)/.ready
 nightly: $(VENV)/.ready
 	$(BIN)/python -m tools.long_runs nightly
 
-# Beside six busy loops, all at once: the fast tier in five random orders and on one core, and what needs no torch on Python
-# 3.13. More than an hour; docs/results/soak.txt is the record.
+# The fast tier in five random orders beside six busy loops, then on one core; what needs no torch on Python 3.13. An hour
+# and more, and it goes on where it was stopped; docs/results/soak.txt is the record.
 PYTHON_3_13 ?= python3.13
 soak: $(VENV)/.ready $(VENV)-3.13/.ready
 	$(BIN)/python -m tools.long_runs soak

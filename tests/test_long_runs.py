@@ -36,7 +36,7 @@ def run_nightly(monkeypatch, code=0):
         "-c",
         f"print('FAILED tests/a.py' * {code}); print('3 passed'); raise SystemExit({code})",
     )
-    monkeypatch.setitem(long_runs.RUNS, "nightly", lambda: {"tables": Step(command=command, cores=1)})
+    monkeypatch.setitem(long_runs.RUNS, "nightly", lambda: {"tables": Step(command=command, busy=1, cores=1)})
     return long_runs.main(["nightly"])
 
 
@@ -73,6 +73,29 @@ def test_a_record_of_another_history_or_of_uncommitted_files_counts_for_nothing(
     assert long_runs.models_changed()
 
 
+def test_a_run_that_was_stopped_goes_on_after_the_steps_that_passed(clone, monkeypatch):
+    count = clone / "count"
+    steps = {
+        "first": f"open({str(count)!r}, 'a').write('1'); print('ran')",
+        "second": f"import pathlib; assert pathlib.Path({str(clone / 'there')!r}).exists(); print('ran')",
+    }
+    monkeypatch.setitem(
+        long_runs.RUNS,
+        "soak",
+        lambda: {name: Step(command=(sys.executable, "-c", code)) for name, code in steps.items()},
+    )
+    record = clone / "docs/results/soak.txt"
+    assert long_runs.main(["soak"]) == 1
+    whole = record.read_text(encoding="utf-8")
+    record.write_text("\n".join([*whole.splitlines()[:2], "not finished", ""]), encoding="utf-8")
+    (clone / "there").touch()
+    assert long_runs.main(["soak"]) == 0
+    assert count.read_text() == "1"
+    assert record.read_text(encoding="utf-8").endswith("all passed\n")
+    assert long_runs.main(["soak"]) == 0  # a whole one begins anew
+    assert count.read_text() == "11"
+
+
 def test_a_run_or_step_that_there_is_not_is_named():
     for words in (["nightli"], ["nightly", "tabel"]):
         with pytest.raises(SystemExit, match=r"Name a run: soak, nightly, kernels|no step 'tabel'; there are"):
@@ -87,22 +110,6 @@ def test_every_run_names_programs_and_folders_that_there_are():
             makefile = (long_runs.ROOT / "Makefile").read_text(encoding="utf-8")
             assert all(f"\n{target}: " in makefile for target in targets)
     assert all((long_runs.ROOT / path).exists() for path in (*long_runs.MODELS, *long_runs.NEED_TORCH))
-
-
-WAIT_FOR_THE_OTHER = """
-import sys, time
-from pathlib import Path
-Path(sys.argv[1]).touch()
-while not Path(sys.argv[2]).exists():
-    time.sleep(0.01)
-print("met")
-"""
-
-
-def test_a_soak_runs_all_at_once_beside_busy_loops(clone):
-    words = {name: (sys.executable, "-c", WAIT_FOR_THE_OTHER, name, other) for name, other in ("ab", "ba")}
-    said = long_runs.run_together({name: Step(command=command) for name, command in words.items()}, loops=1)
-    assert sorted(line[:9] for line in said) == ["a: passed", "b: passed"]
 
 
 def test_git_tells_of_its_failures():

@@ -138,6 +138,7 @@ def test_a_picture_is_of_the_keys_that_were_asked_about() -> None:
     assert "_keys" not in found.to_json()
 
 
+@pytest.mark.slow
 def test_a_picture_leaves_the_notebooks_own_alone() -> None:
     """No pyplot: a notebook's backend stays what it was, and no figure is left open."""
     code = (

@@ -1,13 +1,12 @@
 """What takes longer than `make check` may: every kernel, a soak beside busy cores, and the nightly run.
 
 ``python -m tools.long_runs RUN [STEP ...]`` goes through the steps of a run, or those named, and prints a line a step.
-A whole ``soak`` or ``nightly`` is recorded in ``docs/results`` with the commit that it was run on.
+A whole run is recorded in ``docs/results`` with the commit that it was run on, and goes on where it was stopped.
 
 - ``kernels``: NumPy, OpenBLAS and torch choose other code on another CPU, and other code rounds differently. A test
   that hangs on that is red on somebody's fresh machine. Hours on two cores.
-- ``soak``: the fast tier in five random orders, once on one core, and what needs no torch on Python 3.13, all at the
-  same time and beside six busy loops. A test that hangs on how fast or in which order things happen, or on a second run
-  of the tests beside it, is red on somebody's busy machine. More than an hour.
+- ``soak``: the fast tier in five random orders beside six busy loops, then on one core, then what needs no torch on
+  Python 3.13. A test that hangs on how fast or in which order things happen is red on somebody's busy machine.
 - ``nightly``: what protects the maintainers rather than the users, or is a long table of models.
 """
 
@@ -19,8 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +30,7 @@ MODELS = ("src/regard/models", "src/regard/attention.py", "src/regard/layers.py"
 # Where torch is missing, whatever needs it passes itself over; these have nothing else in them.
 NEED_TORCH = ("tests/models", "tests/translator", "tests/coursework/transformer")
 BUSY_LOOP = "while True: sum(range(10**6))"
-ALL_PASSED = "all passed"
+ALL_PASSED, UNFINISHED, CHANGED = "all passed", "not finished", " with uncommitted changes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +39,7 @@ class Step:
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
+    busy: int = 0  # loops beside it
     cores: int = 0  # how many it may use; 0 for all
 
 
@@ -54,13 +53,14 @@ def pytest_step(
 
 
 def soak() -> dict[str, Step]:
-    orders = {f"order-{n}": pytest_step(*FAST, workers="1", order=n) for n in range(1, 6)}
+    """Six tests at a time beside six loops: twelve processes that want two cores."""
+    orders = {f"order-{n}": pytest_step(*FAST, workers="6", order=n, busy=6) for n in range(1, 6)}
     without_torch = [word for room in NEED_TORCH for word in ("--ignore", room)]
     newer = str(ROOT / ".venv-3.13" / "bin" / "python")
     return {
         **orders,
-        "one-core": pytest_step(*FAST, workers="1", order=6, cores=1),
-        "python-3.13": pytest_step(*FAST, *without_torch, "tests", workers="1", order=7, python=newer),
+        "one-core": pytest_step(*FAST, workers="2", order=6, cores=1),
+        "python-3.13": pytest_step(*FAST, *without_torch, "tests", workers="2", python=newer),
     }
 
 
@@ -85,6 +85,7 @@ def kernels() -> dict[str, Step]:
         "plainest": pytest_step(*FAST, environment=plainest, order=1),
         "avx2": pytest_step(*FAST, environment=avx2, order=2),
         **({"avx512": pytest_step(*FAST, environment=avx512)} if has_avx512 else {}),
+        "busy": pytest_step(*FAST, busy=os.cpu_count() or 1),
     }
 
 
@@ -100,33 +101,28 @@ def main(words: list[str]) -> int:
     unknown = sorted(set(words[1:]) - steps.keys())
     if unknown:
         sys.exit(f"There is no step {unknown[0]!r}; there are: {', '.join(steps)}.")
-    lines = [f"commit {commit()}"]
-    chosen = {name: steps[name] for name in words[1:] or steps}
-    for line in run_together(chosen) if words[0] == "soak" else (line for one in chosen.items() for line in run(*one)):
-        print(line, flush=True)
-        lines.append(line)
+    path, lines = RESULTS / f"{words[0]}.txt", [f"commit {commit()}"]
+    before = passed_before(path, lines[0])
+    for name in words[1:] or steps:
+        for line in before.get(name) or run(name, steps[name]):
+            print(line, flush=True)
+            lines.append(line)
+        if not words[1:]:
+            path.write_text("\n".join([*lines, UNFINISHED]) + "\n", encoding="utf-8")
     failed = [line for line in lines if ": FAILED in " in line]
     lines.append(f"{len(failed)} failed" if failed else ALL_PASSED)
     print(lines[-1])
-    if words[0] != "kernels" and not words[1:]:
-        (RESULTS / f"{words[0]}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if not words[1:]:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(failed)
 
 
-def run_together(steps: dict[str, Step], *, loops: int = 6) -> Iterator[str]:
-    """All steps at once, beside busy loops; what each has to say as soon as it has ended."""
-    with busy_loops(loops), ThreadPoolExecutor(len(steps)) as threads:
-        for lines in as_completed([threads.submit(lambda one=one: list(run(*one))) for one in steps.items()]):
-            yield from lines.result()
-
-
-@contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    with ExitStack() as stack:
-        for _ in range(count):
-            loop = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY_LOOP]))
-            stack.callback(loop.kill)  # called before the loop is waited for
-        yield
+def passed_before(path: Path, head: str) -> dict[str, list[str]]:
+    """The steps of an interrupted run on this very commit that passed: they are not run again."""
+    record = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    if not record or record[0] != head or record[-1] != UNFINISHED or CHANGED in head:
+        return {}
+    return {line.partition(": ")[0]: [line] for line in record if ": passed in " in line}
 
 
 def run(name: str, step: Step) -> Iterator[str]:
@@ -134,10 +130,14 @@ def run(name: str, step: Step) -> Iterator[str]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     pinned = ("taskset", "--cpu-list", f"0-{step.cores - 1}") if step.cores else ()
     begun = time.monotonic()
-    done = subprocess.run(
-        [*pinned, *step.command], cwd=ROOT, env={**os.environ, **threads, **step.environment}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        for _ in range(step.busy):
+            loop = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY_LOOP]))
+            stack.callback(loop.kill)  # called before the loop is waited for
+        done = subprocess.run(
+            [*pinned, *step.command], cwd=ROOT, env={**os.environ, **threads, **step.environment}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
     minutes, seconds = divmod(round(time.monotonic() - begun), 60)
     said = (done.stdout.strip() or done.stderr.strip()).splitlines()
     outcome = "passed" if done.returncode == 0 else "FAILED"
@@ -148,7 +148,7 @@ def run(name: str, step: Step) -> Iterator[str]:
 def commit() -> str:
     """The commit that is checked out, and whether files differ from it."""
     dirty = git("status", "--porcelain", "--untracked-files=no")
-    return git("rev-parse", "HEAD") + (" with uncommitted changes" if dirty else "")
+    return git("rev-parse", "HEAD") + (CHANGED if dirty else "")
 
 
 def models_changed() -> bool:

@@ -203,6 +203,7 @@ def frame_of(shown):
     return shown._repr_html_().split('src="')[1].split('"')[0].replace("&amp;", "&")
 
 
+@pytest.mark.slow
 def test_a_page_in_a_notebook_starts_a_lab_and_ends_it():
     with rooms.show("copy", keys=np.eye(2), q=[3, 1], to=0, eps=0.1) as shown:
         assert shown.words == {"keys": "1,0; 0,1", "q": "3,1", "to": "0", "eps": "0.1"}
@@ -232,6 +233,7 @@ print(book.cells[0].outputs[0]["data"]["text/html"])
 """
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_notebook_shows_the_page_and_the_kernel_ends(tmp_path):
     pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
     pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel")

@@ -74,6 +74,7 @@ def own(data, *changes):
     return tiny(data, "model.kind=own", *changes)
 
 
+@pytest.mark.slow
 def test_the_filled_template_trains_and_its_run_opens_only_with_its_code(data, filled, tmp_path):
     code = load_code(f"{filled}:{NAME}")
     settings = own(data, "epochs=25", "learning_rate=0.01")

@@ -534,6 +534,7 @@ def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pyt
                     one.call({"x": 1.0})
 
 
+@pytest.mark.slow
 def test_what_one_kind_of_answer_needs_is_not_loaded_for_another(tier: Tier) -> None:
     start = jail.started(tier, memory=2**30, seconds=60)
     with warm():

@@ -61,6 +61,7 @@ def test_the_claim_says_that_it_asks_for_code() -> None:
     assert "a class TransformerTranslator, by --template and --answer FILE.py:NAME" in str(claims["translator"])
 
 
+@pytest.mark.slow
 def test_an_empty_template_is_told_where_to_start(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"failed: line \d+: NotImplementedError: write the embedding; fix it first"):
         check_transformer(filled(tmp_path / "my.py", parts=0))
@@ -136,6 +137,7 @@ def test_a_missing_file_and_a_bad_limit() -> None:
         check_transformer("nowhere.py:Model", limit=0)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "RECORDING", 1.0)
     path = tmp_path / "my.py"

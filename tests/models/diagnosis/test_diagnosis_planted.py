@@ -146,6 +146,7 @@ def test_what_queries_and_keys_exchanged_would_explain_is_said() -> None:
     assert not any("same numbers" in note for note in masked.notes)
 
 
+@pytest.mark.slow
 def test_half_an_explanation_names_no_mistake_in_a_part_that_is_right() -> None:
     text = planted("plain", ("torch.relu(self.linear1(y))", "torch.relu(self.linear1(self.norm_mh(y)))"))
     found = diagnosed(text, tries=8_000)

@@ -287,6 +287,7 @@ def german(count: int) -> list[str]:
     return from_builtin("de", "en", size=count).splits["train"].source
 
 
+@pytest.mark.slow
 def test_word2vec_is_trained_the_same_in_every_process() -> None:
     program = (
         "from regard.translator.data.vectors import train_word2vec;"

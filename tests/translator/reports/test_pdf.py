@@ -82,6 +82,7 @@ def test_every_word_of_the_page_is_on_the_sheets_and_inside_them(made):
             assert 30 <= y * HEIGHT <= HEIGHT - 40
 
 
+@pytest.mark.slow
 def test_the_file_is_a_pdf_and_the_same_every_time(made):
     for name in ("a", "b"):
         report([made / "one"], made / f"{name}.pdf", title="Homework", command="the same")

@@ -203,6 +203,7 @@ def test_workers_that_begin_at_the_same_moment(base, tmp_path, launcher, kind, r
     assert [t.state for t in read_study(out[1], storage=storage).trials] == ["complete"] * 6
 
 
+@pytest.mark.slow
 def test_one_worker_tries_the_same_wherever_its_trials_are_kept(base, tmp_path, server):
     folder, settings = base
     url = server.database("alone")
@@ -256,6 +257,7 @@ def test_a_worker_that_seemed_dead_lets_go_of_its_trial(base, tmp_path, server, 
     assert [(t.number, t.state) for t in found.trials] == [(1, "complete")]
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_for_a_moment_is_waited_for(base, tmp_path, server, impatient):
     folder, settings = base
     url, away = server.database("away"), []
@@ -308,6 +310,7 @@ def test_two_workers_of_a_folder_confirm_once(base, tmp_path):
     assert any(line.startswith("another worker confirms") for line in said)
 
 
+@pytest.mark.slow
 def test_a_study_of_another_kind_is_refused(base, tmp_path, server):
     folder, settings = base
     url, space = server.database("refused"), folder / "space.toml"

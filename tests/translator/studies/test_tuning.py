@@ -59,6 +59,7 @@ def table(found):
     return [(t.state, t.perplexity, t.curve, t.changes) for t in found.trials]
 
 
+@pytest.mark.slow
 def test_what_was_tried(base):
     folder, _, found = base
     assert len(found.trials) == 9
@@ -98,6 +99,7 @@ def test_the_same_seed_tries_the_same(base, tmp_path):
     assert table(other)[1:] != table(found)[1:3]
 
 
+@pytest.mark.slow
 def test_more_trials_later(base, tmp_path):
     folder, settings, found = base
     for trials in (2, 5, 9):
@@ -247,6 +249,7 @@ def test_a_cheap_study_is_confirmed_on_all_pairs(base, tmp_path):
     assert {read_record(run).settings.data.share for run in runs} == {1.0}
 
 
+@pytest.mark.slow
 def test_an_earlier_study_of_another_space_is_refused(base, tmp_path):
     folder, settings, _ = base
     other = write_space(tmp_path, SPACE.replace("8, 16", "8, 32"))
@@ -255,6 +258,7 @@ def test_an_earlier_study_of_another_space_is_refused(base, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_divergence_is_an_answer(base, tmp_path, monkeypatch):
     folder, settings, _ = base
 
@@ -268,6 +272,7 @@ def test_divergence_is_an_answer(base, tmp_path, monkeypatch):
     assert "loss is nan" in got.trials[1].reason
 
 
+@pytest.mark.slow
 def test_a_study_of_a_version_without_a_setting_goes_on(base, tmp_path):
     folder, settings, whole = base
     out = tmp_path / "earlier"
@@ -400,6 +405,7 @@ def test_built_in_spaces_hold_their_defaults(name):
         load_space("nowhere", settings)
 
 
+@pytest.mark.slow
 def test_numbers_refused(base, tmp_path):
     _, settings, _ = base
     with pytest.raises(InputError, match="trials must be 1 or more, not 0"):

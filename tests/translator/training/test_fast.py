@@ -141,6 +141,7 @@ def test_without_dropout_two_passes_are_one(kind):
     torch.testing.assert_close(once, twice)
 
 
+@pytest.mark.slow
 def test_an_agreement_keeps_two_passes_together():
     """Trained with it, the probabilities of two passes with other dropout are nearer to each other."""
     batch, apart = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7)), []

@@ -334,6 +334,7 @@ def test_whatever_torch_raises_when_another_is_gone_is_one_sentence(monkeypatch,
         team.sum_up([torch.nn.Parameter(torch.zeros(3))], 0.0)
 
 
+@pytest.mark.slow
 def test_on_several_machines_it_is_the_same_run(data, tmp_path, launcher):
     settings = tiny(data, *SHARED, *KINDS["encoder-decoder"], "dropout=0.1")
     for name, sockets in (("near", False), ("far", True)):

@@ -37,7 +37,7 @@ LENGTHY = {"positions-are-distinct", "positions-restore-order"}  # seconds at th
 NAMES = [name for name in claims if claims[name].topic != "translator" and claims[name].parameters]
 MOST_SECONDS = 600.0  # of the processor; about 13 are needed for the slowest here, on a fast one
 
-PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)(%?)")
+PROBABILITY = re.compile(r"(?:probability|P\([^)]*\)(?: >=| <=| is)?) (-?\d[\d.]*(?:e[+-]?\d+)?)( ?%|)")
 NEVER_NEGATIVE = re.compile(r"(?:variance|error|square|distance|norm)(?: is| of| at most)? (-\d[\d.]*(?:e[+-]?\d+)?)")
 
 

@@ -10,6 +10,7 @@ import pytest
 from lab_browser import browser, dragged, lab, lines, number, opened, run_python, run_shell, settled, slid, tab, weights
 from regard import design, noise
 from regard.lab.page import pages
+from regard.written_numbers import at_most
 
 __all__ = ["browser", "lab", "tab"]  # fixtures
 
@@ -64,10 +65,11 @@ def test_the_copied_lines_give_the_weights_norms_and_ceilings_of_the_page(tab, l
     assert "eps=0.1" in tab.url
     printed = run_python(lines(tab, "python"))
     assert json.loads(printed.splitlines()[0]) == pytest.approx(weights(tab), abs=1e-12)
-    assert f"norm {number(tab, 'shortest-norm'):.6g}," in printed
+    stated = f"norm {at_most(number(tab, 'shortest-norm'), 6)},"
+    assert stated in printed
     assert ceilings_printed(printed) == pytest.approx(weights(tab, "ceiling"), abs=1e-6)
     copied, ceiling, attend = lines(tab, "shell").splitlines()
-    assert f"norm {number(tab, 'shortest-norm'):.6g}," in run_shell(copied)
+    assert stated in run_shell(copied)
     assert ceilings_printed(run_shell(ceiling)) == pytest.approx(weights(tab, "ceiling"), abs=1e-6)
     shown = [float(word) for word in run_shell(attend).strip(" []\n").split()]
     assert shown == pytest.approx(weights(tab), abs=1e-6)
@@ -137,7 +139,8 @@ def test_the_sphere_turns_and_its_lines_agree(tab, lab):
     dragged(tab, "#point-0", 20, -15)
     printed = run_python(lines(tab, "python"))
     assert json.loads(printed.splitlines()[0]) == pytest.approx(weights(tab), abs=1e-12)
-    assert f"norm {number(tab, 'shortest-norm'):.6g}," in printed
+    stated = f"norm {at_most(number(tab, 'shortest-norm'), 6)},"
+    assert stated in printed
 
 
 def test_a_link_shows_what_the_sender_saw(tab, lab, browser):

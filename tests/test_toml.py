@@ -28,7 +28,7 @@ READERS = [
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"n = " + b"9" * 5000, "is not valid TOML: Exceeds the limit"),
+        (b"n = " + b"9" * 5000, "is not valid TOML: a whole number in it has thousands of digits; write it like"),
         (b"a = " + b"[" * 100_000, "nested too deeply"),
         (b"a = " + b"{a=" * 100_000, "nested too deeply"),
         (b"a" + b".a" * 40_000 + b" = 1", "nested too deeply, more than 16 tables or lists in one another"),

@@ -205,6 +205,8 @@ class Lock:
             _let_go(handle, key)
             if handle >= 0 and error.errno in (errno.EACCES, errno.EAGAIN):
                 return False
+            if error.errno == errno.ELOOP:
+                raise InputError(f"{place} is a link, and no lock is taken through one; remove the link.") from None
             what = "opened" if handle < 0 else "locked"
             raise InputError(f"{place} cannot be {what}: {error.strerror or error}; check the folder.") from None
         self.handle, self._key = handle, key

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 _NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # A formula begins with one of these signs, of any width. Where decimals have a comma, spreadsheets part cells at
-# semicolons, whatever stands in quotes; and some leave out blanks at the beginning.
-_FORMULA = re.compile(r"(^|[;\t\r\n])(?=\s*[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20])")
+# semicolons, whatever stands in quotes; and some leave out quotes or blanks at the beginning.
+_FORMULA = re.compile(r"(^|[;\t\r\n])(?=[\s\x22]*[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20])")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

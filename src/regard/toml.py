@@ -54,7 +54,12 @@ def parse_toml(text: str) -> dict[str, Any]:
     depths = accumulate(1 if bracket in "[{" else -1 for bracket in re.findall(r"[][{}]", bare))
     if max(depths, default=0) > DEEPEST or _LONG_KEY.search(bare):
         raise ValueError(f"it is nested too deeply, more than {DEEPEST} tables or lists in one another")
-    table = tomllib.loads(text)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's own words about long numbers are for programmers
+        raise ValueError("a whole number in it has thousands of digits") from None
     _refuse_huge(table)
     return table
 

@@ -336,6 +336,8 @@ def test_a_model_is_graded_in_the_pack_from_a_file_of_its_own(unpacked, tmp_path
         ("ada\t@x", "ada\t'@x"),
         ("ada\n=1", "ada\n'=1"),
         ("ada;;-x", "ada;;'-x"),
+        ('ada;"=1+1;', "ada;'\"=1+1;"),
+        ('"=1+1', "'\"=1+1"),
         ("  =1+1", "'  =1+1"),
         ("\u00a0=1", "'\u00a0=1"),
         ("\t=1", "'\t'=1"),

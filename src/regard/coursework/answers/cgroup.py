@@ -111,8 +111,8 @@ def _remover(place: Path) -> subprocess.Popen[bytes]:
 def _remove_left(parent: Path) -> None:
     """Take away the empty groups of processes that are gone; one that still has a process in it stays."""
     for place in parent.glob(f"regard-{_space()}-*-*-*"):
-        _, _, process, started, _ = place.name.split("-")
-        if _started(int(process)) != started:
+        process, _, started = place.name.removeprefix(f"regard-{_space()}-").rpartition("-")[0].partition("-")
+        if process.isdecimal() and _started(int(process)) != started:
             with contextlib.suppress(OSError):
                 place.rmdir()
 

@@ -13,7 +13,7 @@ from regard.coursework.queries import N
 from regard.coursework.question import Ruling, bounded, told_apart
 from regard.errors import InputError
 from regard.rigor import balls
-from regard.written_numbers import in_full
+from regard.written_numbers import at_most, in_full
 
 BITS = 128  # of the balls: the integrals themselves are known to 1e-14
 
@@ -80,6 +80,17 @@ def enclosed_error(n: int, *, iso: float, scale: float, heads: int, spread: floa
             mean = [(own_1 + other_2) / 2, (other_1 + own_2) / 2, (other_1 + other_2) / 2]
         error = squares - mean[0] - mean[1] + balls.ball(0.5)
         return error, squares - mean[0] ** 2 - mean[1] ** 2 - (n - 2) * mean[2] ** 2
+
+
+def figure(value: Any, *, digits: int = 4) -> str:
+    """A positive number in a ball, in so many digits, or what it is at most where the ball does not hold as many.
+
+    >>> figure(balls.ball(0.25)), figure(balls.ball(0).union(balls.ball(0.55)), digits=1)
+    ('0.25', 'at most 0.6')
+    """
+    if value.rad() * 10**digits < value.mid():
+        return f"{float(value.mid()):.{digits}g}"
+    return f"at most {at_most(balls.above(value), digits)}"
 
 
 def _moments(laws: list[tuple[int, Any, Any]]) -> tuple[list[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
 from regard.rigor import check_arithmetic
+from regard.written_numbers import in_full
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from regard.coursework.answers.template import Template
     from regard.coursework.transformer.check import TransformerChecked
 
+_VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
 TOPICS = ("attention", "noise", "order", "rank", "translator")
 
 
@@ -56,7 +59,7 @@ class Claim(Result):
         judged = [
             Judged(
                 reading=one.name,
-                statement=one.statement,
+                statement=_with_values(one.statement, chosen),
                 verdict=one.check(**chosen),
                 ignored=tuple(name for name in other if name in one.ignores),
             )
@@ -235,3 +238,12 @@ class Answered(Result):
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.checked.to_dict(), "proof": self.proof.text}
+
+
+def _with_values(statement: str, chosen: Mapping[str, float]) -> str:
+    """A statement that names a parameter with its default, as `factor` (1), with the value that was chosen.
+
+    >>> _with_values("at most `factor` (1) times n", {"factor": 2.0, "n": 3})
+    'at most `factor` (2) times n'
+    """
+    return _VALUE.sub(lambda found: f"`{found[1]}` ({in_full(chosen[found[1]])})", statement)

@@ -22,6 +22,7 @@ Setting = dict[str, float]
 
 LARGEST = 400  # rows and columns of a latent
 TRIES = 20  # to draw the other sizes so that they fit to an end
+ROUNDING = 1e-14  # of a figure that takes a few operations, relatively: closer ones are not told apart by it
 SLACK = 1e-9  # what an answer may miss by, relatively: it was computed in floats
 
 
@@ -249,6 +250,19 @@ def told_apart(one: float, other: float, *, digits: int = 6) -> tuple[str, str]:
     enough = next((k for k in range(digits, 17) if f"{one:.{k}g}" != f"{other:.{k}g}"), 17)
     enough = digits if one == other else enough
     return f"{one:.{enough}g}", f"{other:.{enough}g}"
+
+
+def inequality(one: float, relation: str, other: float, *, digits: int = 6) -> str:
+    """An inequality that was proved, < or >, of two numbers; in words where the figures cannot show it.
+
+    >>> inequality(0.25, "<", 0.5), inequality(1.0, ">", 1.0)
+    ('0.25 < 0.5', 'both about 1, the first more by less than the rounding of float64')
+    """
+    beyond = one - other if relation == ">" else other - one
+    if beyond > ROUNDING * abs(other):
+        return f" {relation} ".join(told_apart(one, other, digits=digits))
+    more = "more" if relation == ">" else "less"
+    return f"both about {one:.{digits}g}, the first {more} by less than the rounding of float64"
 
 
 def near(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:

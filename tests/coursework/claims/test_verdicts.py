@@ -31,6 +31,7 @@ from regard.coursework.claims import (
 from regard.coursework.sources import SETS
 from regard.coursework.verdict import Status
 from regard.rigor import balls
+from regard.written_numbers import in_full
 
 H, R, N, E = Status.HOLDS, Status.REFUTED, Status.NOT_REFUTED, Status.EXPLAINED
 
@@ -246,7 +247,7 @@ def test_a_two_point_counterexample_is_one(n: int, eps: float, delta: float) -> 
 @pytest.mark.parametrize("delta", [0.1, 0.414, 0.4142])
 def test_a_loser_that_keeps_more_than_delta_does(delta: float) -> None:
     said = verdict("one-head-two-point-noise", 1, delta=delta)
-    kept = float(said.counterexample.partition("keeps ")[2].partition(",")[0])
+    kept = float(said.counterexample.partition("delta: ")[2].partition(" >")[0])
     eps = float(said.counterexample.partition("eps = ")[2].partition(":")[0])
     assert said.status is R
     assert eps < 1
@@ -546,3 +547,56 @@ def test_enclosed_integrals_hold_the_integrals(n, heads, spread, iso, scale) -> 
         density = lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi)  # noqa: E731
         slow = quad(lambda x: density(x) * math.tanh(sd * x / 2) ** 2 / 2, -12, 12, epsabs=1e-13, limit=200)[0]
         assert abs(error - slow) < 1e-11
+
+
+# what each verdict's words must have, and must not, at the ends where rounded figures were false
+WORDS = [
+    ("one-head-swings", 0, {"iso": 1e-12, "scale": 6.325, "spread": 0.05}, "than 0.06015 of", "0.06014"),
+    ("copying-within-budget", 0, {}, "finds 99.9999", "100"),
+    ("copying-within-budget", 0, {"n": 2}, "at most ln(1/eps) = 4.60518", "4.60517"),
+    ("copying-within-budget", 0, {"factor": math.nextafter(2, 0)}, "the first more", " > "),
+    ("average-within-budget", 0, {"factor": 1.414213562373095}, "the first more", " > "),
+    ("copying-condition", 0, {"shift": -5e-324}, "the first less", "<"),
+    ("copying-output", 0, {"factor": math.nextafter(1, 0)}, "the first more", " > "),
+    ("the-bisector", 0, {"eps": 1e-17}, "the first more", "0.5 and 0.5"),
+    ("the-bisector", 0, {"n": 2}, "the shortest query is 0", "the others 3"),
+    ("two-heads-average", 0, {"iso": 1e-12, "scale": 1e6}, "the bound below 4.941e-324", "is 0"),
+    ("two-heads-average", 1, {"iso": 1e-12, "scale": 1e6}, "two heads at most ", "e-19"),
+    ("weights-are-a-distribution", 1, {"spread": 744.0}, "divided by is 4,", "e^-745"),
+    ("weights-are-a-distribution", 1, {"spread": 740.0, "n": 10**9}, "divided by is 1000,", "e^-745"),
+    ("weights-are-a-distribution", 1, {"spread": 800.0}, "e^-800 is below half", "quotient"),
+    ("weights-are-a-distribution", 1, {"spread": 700.0}, "(742.39 here)", "742.391"),
+    ("singular-tail", 0, {"factor": 2.0}, "no others, for the factor 1", "of the bound"),
+    ("low-rank-error", 0, {"factor": 2.0}, "values, for the factor 1", "values (ratio"),
+    ("two-heads-two-point-noise", 2, {}, "= 0.009901 D", "= 0.0099 D"),
+    ("two-heads-two-point-noise", 2, {"eps": 1e-9}, "1/(1+eps) = 0.999999 on", "= 1 on"),
+    ("average-of-two", 0, {"eps": 1e-15}, "both 1/(2+eps) = 0.499999;", "0.5;"),
+    ("copying-output", 0, {"eps": 1e-15}, "D = 1e-15", "9.90099e-16"),
+    ("copying-output", 0, {"eps": 0.07}, "D = 0.0654206", "D = 0.0654205"),
+    ("never-exactly-the-average", 1, {"n": 2}, "n = 2, values -1 and 1, q", "n = 3"),
+    ("never-exactly-the-average", 1, {"n": 60}, "n = 60, values -1, 1 and 58 times 0, q", "n = 3"),
+    ("one-head-swings", 2, {}, "for spread > 0 the limit", "small; the limit"),
+]
+
+
+@pytest.mark.parametrize(("name", "reading", "setting", "has", "has_not"), WORDS)
+def test_figures_do_not_contradict_their_sentence(name, reading, setting, has, has_not) -> None:
+    found = claims[name].readings[reading].check(**claims[name].chosen(**setting))
+    said = " ".join((found.because, found.counterexample, found.region, found.tightness))
+    assert has in said
+    assert has_not not in (found.counterexample or found.because + found.tightness)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("copying-condition", {"shift": -9e-10}), ("singular-tail", {"factor": 2})]
+)
+def test_a_statement_shows_the_value_it_was_checked_for(name: str, setting: dict[str, float]) -> None:
+    ((parameter, value),) = setting.items()
+    assert f"`{parameter}` ({in_full(value)})" in claims[name].check(**setting).judged[0].statement
+
+
+def test_proofs_have_their_special_cases() -> None:
+    subset = " ".join(claims["average-of-any-subset"].proof().text.split())
+    assert "If k_m = x, let r be all the weight on m." in subset
+    assert "n and spread > 0 fixed" in claims["one-head-swings"].proof().text
+    assert "at most\n4.941e-324" in claims["two-heads-average"].proof(iso=1e-12, scale=1e6).text

@@ -104,10 +104,10 @@ Any keys, faces are enough. If S is the set of keys on a face, some u has k_i.u 
 
 Any keys, faces are necessary. Let S be no such set, F the smallest face that contains S, and m a key on F outside of
 S: there is one, or S would be the set of keys on F. The mean x of S lies in the relative interior of F: a smaller
-face of F that contained x would contain all of S. So one can go a little further from k_m through x and stay in F,
-and x is a combination r of the keys on F with r_m > 0. The uniform weights p on S give the same x, and so does w =
-(1-t) p + t r, whose entropy is above H(p) = ln s for small t > 0, because the slope of -w ln w is infinite at the
-weight of m, which starts from 0, and finite at every key of S.
+face of F that contained x would contain all of S. If k_m = x, let r be all the weight on m. Otherwise one can go a
+little further from k_m through x and stay in F. Either way x is a combination r of the keys on F with r_m > 0. The
+uniform weights p on S give the same x, and so does w = (1-t) p + t r, whose entropy is above H(p) = ln s for small t >
+0, because the slope of -w ln w is infinite at the weight of m, which starts from 0, and finite at every key of S.
 
 For every q, LSE(s) >= w.s + H(w) = (mean of s over S) + H(w) >= (least s on S) + H(w). So the least weight on S is at
 most e^-H(w) < 1/s, for every q: some eps > 0 is out of reach.

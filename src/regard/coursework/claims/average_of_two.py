@@ -18,7 +18,7 @@ from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_most, in_full
+from regard.written_numbers import at_least, at_most, in_full
 
 TRIALS = 100
 ROUNDING = 1e-14  # of an output of values of size 1 or so
@@ -39,11 +39,12 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
         enough = bool(balls.rest(scale, [(n - 2, 0)]) < balls.ball(eps))
     if not enough:
         return not_refuted(1, "The enclosure did not decide.")
+    exact = Fraction(eps)
     return holds(
         "proof, and an enclosure of the weights",
-        f"q = T (k_a + k_b) with T = ln((n-2)/eps) = {T:.6g} gives both 1/(2+eps) = {1 / (2 + eps):.6g}; "
-        f"then ||c - (v_a+v_b)/2|| <= eps/(2+eps) D = {eps / (2 + eps):.6g} D, D the largest distance of another value "
-        "from the average."
+        f"q = T (k_a + k_b) with T = ln((n-2)/eps) = {at_most(T, 6)} gives both 1/(2+eps) = "
+        f"{at_least(1 / (2 + exact), 6)}; then ||c - (v_a+v_b)/2|| <= eps/(2+eps) D = "
+        f"{at_most(exact / (2 + exact), 6)} D, D the largest distance of another value from the average."
         if n > 2
         else "With two keys q = 0 gives both 1/2, and the average is exact.",
         region="for all n >= 2 and eps > 0; for n = 2 the average is exact",

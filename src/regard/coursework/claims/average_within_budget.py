@@ -24,7 +24,7 @@ from regard.coursework.queries import (
     with_keys,
     within,
 )
-from regard.coursework.question import Instance, Question, Ruling, told_apart, worst
+from regard.coursework.question import Instance, Question, Ruling, inequality, told_apart, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
@@ -110,11 +110,11 @@ def _too_small(n: int, eps: float, factor: float) -> Verdict:
         while not _excess(at, small, factor).confirmed:
             small *= small  # the ratio of the two rises to sqrt(2(n-2)/n) as eps falls
     asked = math.sqrt(2 * (1 - 2 / at)) * (math.log(at - 2) - math.log(small))
-    needs, has = told_apart(asked, factor * (math.log(at) - math.log(small)))
+    more = inequality(asked, ">", factor * (math.log(at) - math.log(small)))
     return refuted(
-        f"The shortest query has norm {needs}; the budget is {has}.",
+        f"The norm of the shortest query and the budget: {more}.",
         witness=_excess(at, small, factor),
-        counterexample=f"n = {at}, eps = {in_full(float(small))}: {needs} > {has}",
+        counterexample=f"n = {at}, eps = {in_full(float(small))}: {more}",
         region="for every n and eps when the factor is at least sqrt(2) = 1.41421...",
         correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
     )

@@ -10,7 +10,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, told_apart
+from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, inequality, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
@@ -27,12 +27,12 @@ def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
         with balls.precise(balls.TINY):
             # n - 1 scores exactly the threshold behind, which is ln((n-1)/eps) + shift
             total = balls.ball(eps) * (-balls.ball(shift)).exp()
-        weight, aim = told_apart(1 / (1 + eps * math.exp(-shift)), 1 / (1 + eps))
+        less = inequality(1 / (1 + eps * math.exp(-shift)), "<", 1 / (1 + eps))
         return refuted(
             f"All others at the threshold: their total is e^{in_full(-shift)} eps, more than eps.",
             witness=Witness(total, ">", balls.ball(eps)),
             counterexample=f"n = {n}, eps = {in_full(eps)}, all others ln((n-1)/eps) - {in_full(-shift)} behind: "
-            f"weight {weight} < {aim}",
+            f"alpha_j and 1/(1+eps): {less}",
             region="for margins of at least ln((n-1)/eps)",
             correction="A margin of ln((n-1)/eps) is enough: the others' total is at most (n-1) e^-margin = eps.",
         )
@@ -195,12 +195,12 @@ CLAIM = Claim(
     readings=(
         Reading(
             name="enough",
-            statement="s_j >= s_i + ln((n-1)/eps) + shift for every i != j implies alpha_j >= 1/(1+eps), shift = 0.",
+            statement="s_j >= s_i + ln((n-1)/eps) + `shift` (0) for every i != j implies alpha_j >= 1/(1+eps).",
             check=sufficient,
         ),
         Reading(
             name="necessary",
-            statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) + shift for every i != j, shift = 0.",
+            statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) + `shift` (0) for every i != j.",
             check=necessary,
         ),
         Reading(

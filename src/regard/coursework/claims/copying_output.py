@@ -11,7 +11,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
+from regard.coursework.question import Best, Instance, Question, Ruling, bounded, inequality, sized, told_apart
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, axes
@@ -20,11 +20,10 @@ from regard.written_numbers import at_most, in_full
 
 def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
     bound = eps / (1 + eps) * diameter
+    away = Fraction(eps) / (1 + Fraction(eps)) * Fraction(diameter)
     if factor < 1:
-        away = Fraction(eps) / (1 + Fraction(eps)) * Fraction(diameter)
-        has, stated = told_apart(bound, factor * bound)
         return refuted(
-            f"||c - v_j|| = {has}, above {stated}.",
+            f"||c - v_j|| and what is stated: {inequality(bound, '>', factor * bound)}.",
             witness=Witness(away, ">", Fraction(factor) * away),
             counterexample=f"n = 2, alpha_j = 1/(1+{in_full(eps)}), v_i at distance {in_full(diameter)} from v_j",
             region="for factors of 1 and more",
@@ -32,7 +31,7 @@ def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float
         )
     return holds(
         "proof",
-        f"alpha_j >= 1/(1+eps) gives ||c - v_j|| <= eps/(1+eps) D = {bound:.6g}.",
+        f"alpha_j >= 1/(1+eps) gives ||c - v_j|| <= eps/(1+eps) D = {at_most(away, 6)}.",
         tightness="attained where the other values coincide at distance D, for the factor 1",
         bound=factor * bound,
     )

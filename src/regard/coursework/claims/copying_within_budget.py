@@ -15,12 +15,12 @@ from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized, told_apart, worst
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, inequality, sized, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import in_full
+from regard.written_numbers import at_least, at_most, in_full
 
 HALF_ROOT = math.sqrt(3) / 2
 
@@ -71,7 +71,7 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     return holds(
         "proof, and an enclosure of its worst case",
         f"q = 2 ln(n/eps) k_0 has norm {2 * math.log(n / eps):.6g}, and leaves the others at most (n-1) eps/n = "
-        f"{eps * (n - 1) / n:.6g}.",
+        f"{at_most(Fraction(in_full(eps)) * (n - 1) / n, 6)}.",
         region="for all n >= 1 and 0 < eps <= n, not only eps < 1; keys may repeat",
         tightness=_tight(n, eps, factor, attacked(n, eps), hardest),
         budget=budget,
@@ -89,13 +89,14 @@ def _share_of(factor: float) -> Callable[..., float]:
 def _tight(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:
     few, needed, budget = min(n, 5), _needed(n, eps), factor * math.log(n / eps)
     if n == 2:
-        return f"two keys need at most ln(1/eps) = {needed:.6g}, {needed / budget:.2%} of the budget"
+        share = at_most(needed / budget, 4, percent=True)
+        return f"two keys need at most ln(1/eps) = {at_most(needed, 6)}, {share} of the budget"
     return (
         f"the adversary's worst {few} keys need {worst.value:.6g} of {factor * math.log(few / eps):.6g}; the worst {n} "
-        f"keys (evenly around k_0 at distance 1) need 2 ln((n-1)/eps) = {needed:.6g}, {needed / budget:.2%} of the "
-        f"budget; over all n and eps the adversary finds {hardest.value:.4%} (n = {hardest.at['n']:g}, "
-        f"eps = {hardest.at['eps']:.2g}), "
-        "so no constant below 2 will do"
+        f"keys (evenly around k_0 at distance 1) need 2 ln((n-1)/eps) = {needed:.6g}, "
+        f"{at_least(needed / budget, 4, percent=True)} of the budget; over all n and eps the adversary finds "
+        f"{at_least(hardest.value, percent=True)} (n = {hardest.at['n']:g}, eps = {hardest.at['eps']:.2g}), so "
+        "no constant below 2 will do"
     )
 
 
@@ -116,12 +117,13 @@ def _too_small(n: int, eps: float, factor: float) -> Verdict:
     while at - low > 1:
         middle = (low + at) // 2
         low, at = (low, middle) if _excess(middle, small, factor).confirmed else (middle, at)
-    needs, has = told_apart(2 * (math.log(at - 1) - math.log(small)), factor * (math.log(at) - math.log(small)))
+    asked = 2 * (math.log(at - 1) - math.log(small))
+    more = inequality(asked, ">", factor * (math.log(at) - math.log(small)))
     return refuted(
-        f"{at} keys need a query of norm {needs}; the budget is {has}.",
+        f"The norm that {at} keys need, and the budget: {more}.",
         witness=_excess(at, small, factor),
         counterexample=f"n = {at}, eps = {in_full(float(small))}: keys at distance 1 evenly around k_0 (in three "
-        f"dimensions) need 2 ln((n-1)/eps) = {needs} > {has}",
+        f"dimensions) need 2 ln((n-1)/eps), more than the budget: {more}",
         region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
         correction="2 ln((n-1)/eps) is enough, and for n >= 3 no smaller bound is: see the proof.",
     )

@@ -38,8 +38,8 @@ def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
         "proof; enclosed spectra agree",
         f"Truncating A to its first k-1 = {k - 1} singular values leaves sigma_k <= ||A||_F/sqrt(k).",
         region='for every matrix and every k >= 1, with "rank at most k-1"',
-        tightness=f"attained by k equal singular values (ratio found: {worst:.9g}); far from it for matrices whose "
-        "singular values fall",
+        tightness=f"attained by k equal singular values, for the factor 1 (ratio found: {worst:.9g}); far from it "
+        "for matrices whose singular values fall",
         worst=worst,
     )
 

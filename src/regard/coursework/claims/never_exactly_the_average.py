@@ -42,12 +42,13 @@ def independent_values(*, n: int) -> Verdict:
 
 
 def any_values(*, n: int) -> Verdict:
-    values = [Fraction(-1), Fraction(1)] + [Fraction(0)] * (min(n, 50) - 2)
-    output, middle = sum(values) / len(values), (values[0] + values[1]) / 2  # q = 0: every weight is 1/n
+    a, b, others = Fraction(-1), Fraction(1), Fraction(0)
+    output, middle = (a + b + (n - 2) * others) / n, (a + b) / 2  # q = 0: every weight is 1/n
+    values = "-1 and 1" if n == 2 else "-1, 1 and 0" if n == 3 else f"-1, 1 and {n - 2} times 0"
     return refuted(
         "The others' values may themselves average to (v_a + v_b)/2.",
         witness=Witness(output, "==", middle),
-        counterexample="n = 3, values -1, 1 and 0, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
+        counterexample=f"n = {n}, values {values}, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
         region="exactly where (v_a+v_b)/2 is no combination of all values with all weights positive, or no query "
         "reaches such weights",
         correction=EXCEPT_TWO,

@@ -53,7 +53,7 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
             f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {at_most(most, 4)} at most.",
             witness=Witness(Fraction(most), "<", LEVEL),
             counterexample=f"{_setting(iso, scale, spread)}: neither key takes over 0.9 more often than "
-            f"{most:.4g} of the time (n = 2 included)",
+            f"{at_most(most, 4)} of the time (n = 2 included)",
             region=region,
             correction=f"The logit s_a - s_b is N(0, T^2 (spread + 4a)); {TWO_PEAKS}.",
         )
@@ -106,7 +106,8 @@ def _peak(beyond: Fraction) -> float:
 
 def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     region = (
-        "when T is large against 1/sqrt(spread) and ln n, and a is small; the limit for a -> 0, T -> infinity is 1/2"
+        "when T is large against 1/sqrt(spread) and ln n, and a is small; for spread > 0 the limit as a -> 0, "
+        "T -> infinity is 1/2"
     )
     try:
         _, variance = enclosed_error(n, iso=iso, scale=scale, heads=1, spread=spread)
@@ -157,7 +158,7 @@ derivative by x is -x/v + (2p - 1) = -x/v + tanh(x/2). At x > 0 it has the sign 
 from 1/2 - 1/v to -1/v. So for v <= 2 the only peak is at x = 0; for v > 2 the density first rises and then falls on x
 > 0, and on x < 0 likewise: two opposite peaks.
 
-Variance, in the limit a -> 0, T -> infinity, n and spread fixed. The others vanish: their total weight r is at most
+Variance, in the limit a -> 0, T -> infinity, n and spread > 0 fixed. The others vanish: their total weight r is at most
 sum of min(1, e^(s_l - s_b)), s_l - s_b ~ N(-T, 4aT^2), so E r <= (n-2) (e^(-T/2) + P(s_l - s_b > -T/2)) = (n-2)
 (e^(-T/2) + Phi(-1/(4 sqrt a))) -> 0. And P(|D| <= m) -> 0 for every m, as the variance of D is at least T^2 spread,
 so sigmoid(D) tends in law to a fair coin on 0 and 1. So alpha tends in law to v_a or v_b's unit vector, each with

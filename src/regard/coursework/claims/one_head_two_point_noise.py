@@ -11,7 +11,7 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Instance, Question, Ruling, Size, near, sized, told_apart
+from regard.coursework.question import Instance, Question, Ruling, Size, inequality, near, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
@@ -33,11 +33,10 @@ def _needed(delta: float) -> Fraction:
 def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
     loser = 1 / (1 + math.sqrt(n / eps))
     if n / Fraction(eps) < _needed(delta):
-        kept, most = told_apart(loser, delta, digits=4)
         return refuted(
-            f"The loser keeps {kept} of what the two have.",
+            f"The loser keeps {loser:.4g} of what the two have.",
             witness=Witness(n / Fraction(eps), "<", _needed(delta)),
-            counterexample=f"n = {n}, eps = {in_full(eps)}: {kept} > {most}",
+            counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(loser, '>', delta, digits=4)}",
             region=WHERE,
             correction=CORRECTION,
         )
@@ -57,11 +56,11 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     # a decimal number between the two; 1 - ... where it would have many nines
     edge = "0.999" if gap > 0.002 else f"{1 - gap / 2:.6g}" if gap > 1e-5 else f"1 - {gap / 2:.3g}"
     at = sum(Fraction(part) for part in edge.replace("- ", "-").split())
-    kept, most = told_apart(1 / (1 + math.sqrt(2 / at)), delta, digits=4)
+    more = inequality(1 / (1 + math.sqrt(2 / at)), ">", delta, digits=4)
     return refuted(
         "It depends on n/eps, which is only known to be above 2.",
         witness=(Witness(2 / at, "<", _needed(delta)), Witness(at, "<", 1)),
-        counterexample=f"n = 2, eps = {edge}: the loser keeps {kept}, more than {most}",
+        counterexample=f"n = 2, eps = {edge}: the loser keeps more than delta: {more}",
         region=f"{WHERE}; for delta = {in_full(delta)} that is n/eps >= {at_most(float(_needed(delta)), 6)}",
         correction=CORRECTION,
     )

@@ -44,7 +44,7 @@ def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
         "proof",
         f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
         region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
-        tightness="attained exactly by matrices with k equal singular values and no others"
+        tightness="attained exactly by matrices with k equal singular values and no others, for the factor 1"
         + _climbed(rows, columns, k),
     )
 
@@ -57,7 +57,7 @@ def _climbed(rows: int, columns: int, k: int) -> str:
     if k > min(small):
         return ""
     reached = float(statements(climb(np.random.default_rng(0).standard_normal(small), k)).tail[k - 1]) ** 2
-    return f"; an adversary's climb from a random {small[0]} x {small[1]} matrix reached {reached:.6g} of the bound"
+    return f"; an adversary's climb from a random {small[0]} x {small[1]} matrix reached {reached:.6g} of it"
 
 
 def prove(*, rows: int, columns: int, k: int, factor: float) -> str:

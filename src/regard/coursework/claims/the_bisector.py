@@ -11,12 +11,12 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, sharp, with_keys
-from regard.coursework.question import Best, Instance, Question, Ruling, worst
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
-from regard.written_numbers import at_least, in_full
+from regard.written_numbers import in_full
 
 EXACT = (
     "alpha_0, alpha_1 >= 1/(2+eps) exactly when e^|s_0 - s_1| + sum over the others of e^(s_i - min(s_0, s_1)) <= 1 + "
@@ -31,21 +31,22 @@ def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
     with sharp(n, eps):
         total, two, enough = rest(0, [(1, ball(gap)), (n - 2, -ball(T))]), ball(gap).exp(), 1 + ball(eps)
     shortest = math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
+    lesser, greater = 1 / (1 + math.exp(gap)), 1 / (1 + math.exp(-gap))
     return refuted(
         f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
-        f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1.",
+        f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1."
+        if n > 2
+        else f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} gives both at least 1/(2+eps). And the shortest query "
+        "is 0, which gives both 1/2 and is no positive multiple of k_0 + k_1.",
         witness=(Witness(total, "<", enough), Witness(two, "<", enough), Witness(ball(gap), ">", 0)),
-        counterexample=f"n = 2, eps = {in_full(eps)}, q = {gap:.4g} k_0: weights {_two(gap)}, both at least "
-        f"{at_least(1 / (2 + eps), 6)}; n = 3: the shortest query is {_shortest_of_three(eps)}",
+        counterexample=f"n = 2, eps = {in_full(eps)}, q = {gap:.4g} k_0: the weights differ "
+        f"({inequality(greater, '>', lesser)}), and the lesser is above 1/(2+eps): "
+        f"{inequality(lesser, '>', 1 / (2 + eps))}; n = 3: the shortest query is {_shortest_of_three(eps)}",
         region="among queries in the plane of k_0 and k_1 with exactly equal weights: these are the multiples of k_0 "
         "+ k_1",
         correction=EXACT,
         gap=gap,
     )
-
-
-def _two(gap: float) -> str:
-    return f"{1 / (1 + math.exp(-gap)):.6g} and {1 / (1 + math.exp(gap)):.6g}"
 
 
 def _shortest_of_three(eps: float) -> str:

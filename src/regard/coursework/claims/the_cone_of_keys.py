@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import told_apart
+from regard.coursework.question import inequality
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
 from regard.pictures import BLUE, VERMILION, finish
@@ -34,9 +34,8 @@ def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
         return refuted(
             f"Standard deviations: {size}.",
             witness=Witness(along, "<", Fraction(ratio) ** 2 * across),
-            counterexample="a = {}, d = {}: the ratio is {} < {}".format(
-                in_full(iso), d, *told_apart(wide, ratio, digits=4)
-            ),
+            counterexample=f"a = {in_full(iso)}, d = {d}: the ratio and what is asked: "
+            f"{inequality(wide, '<', ratio, digits=4)}",
             region=region,
             correction="The noise is long where (d-1) a is small against 1/2 + a: a must vanish faster than 1/d.",
         )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, enclosed_error, small_enough
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, enclosed_error, figure, small_enough
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
 from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, Ruling, sized, told_apart
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, sized
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
-from regard.written_numbers import in_full
+from regard.written_numbers import at_most, in_full
 
 POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
 
@@ -27,10 +27,13 @@ def close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> 
 
     if factor < 1:
         return _below_ours(n, iso, scale, factor)
-    here, bound = designed_error(n, iso=iso, scale=scale, heads=2)[0], two_heads_bound(n, iso=iso, scale=scale)
+    here, accuracy = designed_error(n, iso=iso, scale=scale, heads=2)
+    bound, proved = two_heads_bound(n, iso=iso, scale=scale), balls.above(enclosed_bound(n, iso, scale))
+    # the integrals know the error to an accuracy; below that, the proof says more
+    error = f"{here:.4g}" if here > 1e4 * accuracy else f"at most {at_most(min(here + accuracy, proved), 4)}"
     return holds(
         "proof",
-        f"q_1 = T mu_a, q_2 = T mu_b: the error is {here:.4g}, the bound {bound:.4g}.",
+        f"q_1 = T mu_a, q_2 = T mu_b: the error is {error}, the bound {_rounded_up(n, iso, scale)}.",
         region="for every n, as a -> 0 and T -> infinity in whatever way, with no condition on a T^2: at most 2(n-1) "
         "Phi(-1/sqrt(2a)) even as T -> infinity",
         error=here,
@@ -51,7 +54,7 @@ def _below_ours(n: int, iso: float, scale: float, factor: float) -> Verdict:
             except CouldNotFindOut:
                 continue
             return refuted(
-                "The error is {}, above {}.".format(*told_apart(value, stated)),
+                f"The error and what is stated: {inequality(value, '>', stated)}.",
                 witness=Witness(error, ">", balls.ball(factor) * enclosed_bound(n, a, T)),
                 counterexample=f"n = {n}, a = {in_full(a)}, T = {in_full(T)}",
                 region="for factors of 1 and more",
@@ -69,6 +72,11 @@ def enclosed_bound(n: int, iso: float, scale: float) -> Any:
         return 2 * (n - 1) * (balls.normal(-T / sd) + below)
 
 
+def _rounded_up(n: int, iso: float, scale: float) -> str:
+    top = balls.above(enclosed_bound(n, iso, scale))
+    return at_most(top, 4) if top > sys.float_info.min else f"below {at_most(top, 4)}"
+
+
 def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     try:
         one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads)[0] for heads in (1, 2))
@@ -78,12 +86,12 @@ def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Ver
     if two <= one:
         return holds(
             "integrals enclosed in balls",
-            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {first:.4g}, two heads {second:.4g}.",
+            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {figure(one)}, two heads {figure(two)}.",
             one=first,
             two=second,
         )
     return refuted(
-        f"One head: {first:.4g}; two heads: {second:.4g}.",
+        f"One head: {figure(one)}; two heads: {figure(two)}.",
         witness=Witness(two, ">", one),
         counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}",
         region="when T is large against ln n and a T^2 is not small; at small T both heads pay for the others' weight",
@@ -92,9 +100,8 @@ def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Ver
 
 
 def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
-    from regard.noise import two_heads_bound
-
-    limit = (n - 1) * math.erfc(1 / math.sqrt(4 * iso))
+    with balls.precise():
+        limit = balls.above(2 * (n - 1) * balls.normal(-1 / (2 * balls.ball(iso)).sqrt()))
     return f"""\
 q_1 = T mu_a and q_2 = T mu_b, two different queries. By convexity of the square ||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
 (||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2.
@@ -110,8 +117,8 @@ No condition ties a to T: E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + P
 every n as a -> 0 and T -> infinity, in whatever way. A score is N(T, aT^2), and its sign is what counts, not its
 size.
 
-Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {two_heads_bound(n, iso=iso, scale=scale):.4g}; for T ->
-infinity {limit:.4g}."""
+Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {_rounded_up(n, iso, scale)}; for T -> infinity at most
+{at_most(limit, 4)}."""
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:

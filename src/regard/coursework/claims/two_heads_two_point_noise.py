@@ -12,12 +12,12 @@ from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
-from regard.coursework.question import Best, Instance, Question, Ruling, told_apart, worst
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, told_apart, worst
 from regard.coursework.sources import Source
 from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
-from regard.written_numbers import at_least, in_full
+from regard.written_numbers import at_least, at_most, in_full
 
 CORRECTION = (
     "t = 2 ln(n/eps) is enough: then head 1 has x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) >= 1/(1+eps), x = n/eps, for "
@@ -53,14 +53,14 @@ def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdi
     if factor != 1:
         return _with_factor(n, eps, delta, factor)
     most = largest_eps(n, delta)
-    region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {most:.4g} for this n: eps must fall like 1/n"
+    region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {at_least(most, 4)} for this n: eps must fall like 1/n"
     if _missing(n, eps, delta).confirmed:
         fewest, small = smallest_failure(n, eps, delta)
-        has, needs = told_apart(first_head(fewest, small), 1 - delta)
+        less = inequality(first_head(fewest, small), "<", 1 - delta)
         return refuted(
             f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
             witness=(_missing(n, eps, delta), _missing(fewest, small, delta)),
-            counterexample=f"n = {fewest}, eps = {in_full(small)}: {has} < {needs}; for every fixed eps it "
+            counterexample=f"n = {fewest}, eps = {in_full(small)}: {less}; for every fixed eps it "
             f"falls to 0 as n grows (n = 10,000, eps = {in_full(eps)}: {first_head(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
@@ -78,7 +78,7 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
         weight, aim = 1 / (1 + balls.rest(t / 2, [(n - 1, 0)])), 1 - balls.ball(delta)
-    has, needs = told_apart(float(weight.mid()), 1 - delta)
+    has = told_apart(float(weight.mid()), 1 - delta)[0]
     if weight >= aim:
         return holds(
             "enclosure",
@@ -87,7 +87,7 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
     return refuted(
         f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
         witness=Witness(weight, "<", aim),
-        counterexample=f"n = {n}, eps = {in_full(eps)}: {has} < {needs}",
+        counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(float(weight.mid()), '<', 1 - delta)}",
         region="for factors of 2 and more: at least 1/(1+eps)",
         correction=CORRECTION,
     )
@@ -100,8 +100,8 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     if others <= balls.ball(eps):
         return holds(
             "proof; an enclosure agrees" if factor >= 1 else "enclosure at this n and eps",
-            f"Head 2 has 1/(1 + (n-1) e^-t) = {float((1 / (1 + others)).mid()):.6g} >= 1/(1+eps) on key 2, whatever c "
-            "is.",
+            f"Head 2 has 1/(1 + (n-1) e^-t) = {at_least(balls.below(1 / (1 + others)), 6)} >= 1/(1+eps) on key 2, "
+            "whatever c is.",
             region="for all n and eps with factors of 1 and more",
         )
     return refuted(
@@ -119,10 +119,11 @@ def corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
         enough = all(balls.rest(balls.ball(c) * t, [(n - 1, 0)]) < balls.ball(eps) for c in (0.5, 1.5))
     if not enough:
         return not_refuted(2, "The enclosures did not confirm it.")
+    exact = Fraction(eps)
     return holds(
         "proof; enclosures at this n and eps agree",
-        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {1 / (1 + eps):.6g} on key 1 for both c, so the mean output "
-        f"is within eps/(1+eps) D = {eps / (1 + eps):.4g} D of (v_1+v_2)/2.",
+        f"t = 2 ln(n/eps): head 1 has at least 1/(1+eps) = {at_least(1 / (1 + exact), 6)} on key 1 for both c, so "
+        f"the mean output is within eps/(1+eps) D = {at_most(exact / (1 + exact), 4)} D of (v_1+v_2)/2.",
         tightness="the factor 2 cannot be lowered: c = 1/2 halves the score, and (n-1) e^(-t/2) <= eps needs "
         "t >= 2 ln((n-1)/eps)",
     )

@@ -44,8 +44,8 @@ def over_the_reals(*, n: int, spread: float) -> Verdict:
     return holds(
         f"proof; enclosures of {TRIALS} score vectors agree",
         "e^s is positive for every real s, and dividing by the sum makes the sum 1.",
-        tightness=f"scores at most {in_full(spread)} apart make no weight smaller than 1/(1+(n-1)e^{spread:g}) = "
-        f"{shown}, which one low score among equal high ones attains",
+        tightness=f"scores at most {in_full(spread)} apart make no weight smaller than "
+        f"1/(1+(n-1)e^{in_full(spread)}) = {shown}, which one low score among equal high ones attains",
     )
 
 
@@ -63,17 +63,28 @@ def last_positive_gap() -> float:
     return low
 
 
+def _why_zero(spread: float, ahead: int) -> str:
+    if np.exp(-spread) == 0:
+        return f"e^-{in_full(spread)} is below half of 2^-1074, the smallest float64 above 0, and rounds to 0."
+    return (
+        f"e^-{in_full(spread)} is a float64 above 0, but the sum it is divided by is {ahead}, and the quotient is at "
+        "most half of 2^-1074, the smallest float64 above 0, and rounds to 0."
+    )
+
+
 def positive_in_float64(*, n: int, spread: float) -> Verdict:
     # e^-744 is the last power whose quotient by a sum of up to n stays a positive float64
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
         return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.", region="for n = 1")
-    region = f"when scores are at most 744 - ln n apart ({safe:.6g} here); with two keys, up to {at_least(gap, 9)}"
+    region = (
+        f"when scores are at most 744 - ln n apart ({at_least(safe, 6)} here); with two keys, up to {at_least(gap, 9)}"
+    )
     ahead = min(n - 1, 1000)
     least = float(_floats([0.0] * ahead + [-spread]).min())
     if least == 0:
         return refuted(
-            "e^-745.2 is below half the smallest float64, and rounds to 0.",
+            _why_zero(spread, ahead),
             witness=Witness(Fraction(least), "<=", 0),
             counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{in_full(spread)}: its "
             "weight is 0.0",

@@ -827,8 +827,22 @@ def test_integers_that_float64_holds_and_fractions_are_read() -> None:
         [2.0**60, -(2.0**54)],
         [2.0**53, 0.5],
     ]
-    read = load_array(f"{2**60},0.1; {ODD}.0,1e23; {'0' * 5000}{2**53},1").array  # a point or an exponent: a fraction
-    assert read.tolist() == [[2.0**60, 0.1], [2.0**53, 1e23], [2.0**53, 1.0]]
+    read = load_array(f"{2**60}.0,0.1; {ODD}.5,1e23; {'0' * 5000}{2**53},1.152921504606847e+18").array
+    assert read.tolist() == [[2.0**60, 0.1], [float(2**53 + 2), 1e23], [2.0**53, 2.0**60]]
+
+
+@pytest.mark.parametrize("tail", [".0", ".", ".000", "e0", "E+0", "0e-1", "00.0e-2"])
+def test_an_integer_with_a_point_or_an_exponent_is_refused_all_the_same(tmp_path: Path, tail: str) -> None:
+    refused(f"{2**53}; {ODD}{tail}; 0", BEYOND)
+    (tmp_path / "k.csv").write_text(f"-{ODD}{tail}\n0\n")
+    refused(tmp_path / "k.csv", BEYOND.replace(str(ODD), f"-{ODD}"))
+
+
+@pytest.mark.parametrize("form", ["%.17g", "%.18e", "%f", "%r"])
+def test_large_floats_are_read_as_programs_write_them(form: str) -> None:
+    """NumPy's savetxt, C and Python: of every size beyond 2^53."""
+    numbers = [m * 2.0**k for k in range(53, 1000, 7) for m in (1.0, 1.0000000000000002, 1.9999999999999998, -4 / 3)]
+    assert load_array(",".join(form % x for x in numbers)).array[0].tolist() == numbers
 
 
 @pytest.mark.parametrize("word", ["１", "1٫5", "٣", "1_0", "0x10", "1\u00a0", "1e", "--1"])

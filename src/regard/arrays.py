@@ -10,8 +10,8 @@
 | ``"1,0; 0,1; 1,1"`` | the numbers themselves, rows separated by semicolons |
 | ``example:NAME`` | a named key set from :mod:`regard.examples` |
 
-Decimal fractions are rounded to float64, as everywhere; an integer that float64 cannot hold (beyond 2^53 most
-cannot) is refused, wherever it comes from.
+Decimal fractions are rounded to float64, as everywhere, and so is what leaves its last digits out (1e23); an integer
+that float64 cannot hold (beyond 2^53 most cannot) is refused, wherever it comes from, also as 9007199254740993.0.
 
 Text: empty lines and lines that start with ``#`` are skipped; a first row in which *no* field is a number is taken
 for a header, skipped, and mentioned; any other field that is not a number is an error.

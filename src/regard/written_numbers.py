@@ -17,14 +17,14 @@ from regard.errors import InputError
 DIGITS = 9
 _LARGEST = sys.float_info.max
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,300}\s*", re.ASCII)  # Python reads thousands of digits slowly, and then refuses
-_DIGITS = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _REAL = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 
 def real_number(text: str) -> float:
     """The number that a text writes in the digits 0 to 9; ValueError where it writes none, or none that is finite.
 
-    Fractions are rounded, as everybody expects of 0.1; a whole number in digits that float64 cannot hold is refused.
+    Fractions are rounded, as everybody expects of 0.1, and so is 1e23, whose last digits nobody wrote; a whole number
+    that is written to its last digit and that float64 cannot hold is refused.
 
     >>> real_number(" 1e-3 ")
     0.001
@@ -46,12 +46,20 @@ def real_number(text: str) -> float:
 
 
 def writes_another_whole(text: str, number: float) -> bool:
-    """Does the text write a whole number, in digits, that its float64 is not?
+    """Does the text of a finite number write a whole one, to its last digit, that its float64 is not?
 
-    >>> writes_another_whole("9007199254740993", 2.0**53), writes_another_whole("9007199254740993.0", 2.0**53)
-    (True, False)
+    Texts that stop before it, such as 1.152921504606847e+18 for 2^60, are how floats of that size are usually written.
+
+    >>> [writes_another_whole(f"9007199254740993{rest}", 2.0**53) for rest in ("", ".0", "e0", ".5")]
+    [True, True, True, False]
+    >>> writes_another_whole("1e23", 1e23)
+    False
     """
-    return abs(number) >= 2.0**53 and _DIGITS.fullmatch(text) is not None and Decimal(text.strip()) != Decimal(number)
+    if abs(number) < 2.0**53:
+        return False
+    exact = Decimal(text.strip())
+    to_the_last = exact.adjusted() < len(exact.as_tuple().digits)
+    return to_the_last and exact == exact.to_integral_value() and exact != Decimal(number)
 
 
 def whole_number(text: str) -> int:

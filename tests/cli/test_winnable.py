@@ -67,3 +67,12 @@ def test_a_process_that_was_killed_is_said(winnable, monkeypatch):
     assert code == 3
     assert "A process that winnable had started was killed" in said
     assert "--resume FILE.json" in said
+
+
+def test_a_certificate_in_which_nothing_was_decided_leaves_with_3(winnable, tmp_path):
+    winnable(SQUARE, "--jobs", "1", "--out", "proof.json")
+    kept = json.loads((tmp_path / "proof.json").read_text())
+    (tmp_path / "proof.json").write_text(json.dumps({**kept, "ways": "?" * len(kept["ways"]), "proofs": []}))
+    code, out, err = winnable(SQUARE, "--verify", "proof.json")
+    assert (code, out) == (3, "")
+    assert "there is nothing to check" in err

@@ -296,6 +296,17 @@ def test_a_query_too_long_for_float64_is_said(keys, scale):
         CouldNotFindOut, match=r"some query meets the demand; .* too long for float64: multiply the keys"
     ):
         design.copy(keys, 0, eps=0.5, scale=scale)
+    with pytest.raises(CouldNotFindOut, match="too long for float64, and could not be certified: multiply the keys"):
+        design.share(keys, [0], eps=0.5, scale=scale)
+    target = np.eye(len(keys))[0] * 0.9 + 0.1 / len(keys)
+    with pytest.raises(CouldNotFindOut, match="too long for float64, and could not be certified: multiply the keys"):
+        design.match(keys, target, kl=0.01, scale=scale)
+
+
+def test_a_divergence_that_was_asked_for_is_a_bound_of_the_one_there_is():
+    found = design.match([[1.0], [2.0]], [0.5, 0.5], kl=0.5)
+    assert found.attention < 1e-300
+    assert "norm 0, KL divergence at most 0.5." in found.details()
 
 
 def test_a_query_of_1e306_is_found():

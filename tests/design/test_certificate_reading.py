@@ -66,7 +66,25 @@ def test_rationals_are_rounded_to_the_nearest_float() -> None:
 
 
 def test_a_whole_number_that_a_float_can_hold_is_a_number() -> None:
-    assert Certificate.from_dict({**NEVER, "bound": 10**308 - 1}).bound == 1e308
+    assert Certificate.from_dict({**NEVER, "bound": 2**1000}).bound == 2.0**1000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**NEVER, "scale": 2**53 + 1},
+        {**NEVER, "bound": 10**308 - 1},
+        {**NEVER, "question": {**COPY, "eps": 2**53 + 1}},
+        {**SHORTEST, "query": [0.5, -(2**53) - 1]},
+        {**CEILING, "direction": [0.5, 2**53 + 1]},
+        weights(1.0, 2**53 + 1, of=SHORTEST, part="dual"),
+        {**NEVER, "combination": {"weights": [1.0, 2**53 + 1], "mixture": [1.0], "basis": [1]}},
+        {**NEVER, "combination": {"weights": [1.0, 1.0], "mixture": [2**53 + 1], "basis": [1]}},
+    ],
+)
+def test_a_whole_number_that_a_float_would_round_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"The certificate's .* integers beyond 2\^53 that float64 rounds"):
+        Certificate.from_dict(given)
 
 
 SHAPES = [None, [3], [3, 2, 1], [3, 0], [0, 2], [3, -2], [True, 2], [3, 2.0], "ab", {"3": 2}, [[3], [2]]]
@@ -77,8 +95,8 @@ SHAPES = [None, [3], [3, 2, 1], [3, 0], [0, 2], [3, -2], [True, 2], [3, 2.0], "a
     [
         *(({**CEILING, "data": {**DATA, "shape": shape}}, "must give the 'shape' of its keys") for shape in SHAPES),
         *(({**CEILING, "data": {**DATA, "sha256": other}}, "and their 'sha256'") for other in (None, 5, [])),
-        ({**NEVER, "bound": 10**308}, "'bound' must be a finite number; it is a int"),
-        ({**NEVER, "bound": -(10**308)}, "'bound' must be a finite number; it is a int"),
+        ({**NEVER, "bound": 10**309}, "'bound' must be a finite number; it is a int"),
+        ({**NEVER, "bound": -(10**309)}, "'bound' must be a finite number; it is a int"),
         ({**NEVER, "bound": True}, "'bound' must be a finite number"),
         ({**NEVER, "question": {**COPY, "eps": 0}}, "must give 'eps' as a positive number"),
         ({**NEVER, "question": {**COPY, "eps": -0.1}}, "must give 'eps' as a positive number"),

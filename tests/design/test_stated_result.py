@@ -105,3 +105,51 @@ def test_a_second_certificate_beside_the_one_that_is_checked_is_refused(extra):
     whole = design.copy(SQUARE, 0, eps=0.1).to_dict()
     with pytest.raises(InputError, match=f"beside it '{extra}'"):
         design.verify({**whole, extra: []}, SQUARE)
+
+
+@pytest.mark.parametrize("above", [1.000000001, 1.0000000000001, -1e-13])
+@pytest.mark.parametrize("field", ["ceiling", "reached"])
+def test_no_attention_is_outside_0_and_1(field, above):
+    """Also within the room that rounding has, inside the certificate and around it."""
+    stated = json.loads(design.ceiling(SQUARE, 0).to_json())
+    assert stated["ceiling"] == 1.0
+    inner = {**stated["certificate"], field: above}
+    assert not design.verify(inner, SQUARE).answer
+    assert not design.verify({**stated, field: above, "certificate": inner}, SQUARE).answer
+    del stated["certificate"][field]
+    assert f"the file states its own {field}" in str(design.verify({**stated, field: above}, SQUARE))
+
+
+def test_no_weight_is_above_1():
+    stated = json.loads(design.copy(20 * SQUARE, 0, eps=1e-40).to_json())
+    assert stated["weights"][0] == stated["attention"] == 1.0
+    stated["weights"][0] = stated["attention"] = 1 + 1e-12
+    said = str(design.verify(stated, 20 * SQUARE))
+    assert "the file states its own weights" in said
+    assert "the file states its own attention" in said
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("budget_norm", value) for value in ("far", -0.7, 0, [1.0], True, 10**400, None)),
+        *(("budget_ceiling", value) for value in ("all", -0.7, 0.2001, 1.5, [0.1], True, None)),
+        *(("support", value) for value in ("02", [4], [9], [0, 0], [True], [[0]], 0, None, {"0": 1})),
+    ],
+)
+def test_what_stands_beside_a_ceiling_can_be(field, value):
+    stated = json.loads(design.ceiling(SQUARE, 4, max_norm=1.0).to_json())
+    checked = design.verify(stated, SQUARE)
+    assert checked.answer
+    assert {"budget_norm", "budget_ceiling", "support"} <= set(checked.unchecked)  # can be, not: is so
+    said = str(design.verify({**stated, field: value}, SQUARE))
+    assert "The certificate does NOT hold" in said
+    assert "that cannot be, beside its certificate" in said
+
+
+def test_a_ceiling_of_no_key_is_answered_in_a_sentence():
+    found = design.match(SQUARE, [0.2] * 5, kl=0.1).certificate.to_dict()
+    question = {"verb": "match", "target": [0.2] * 5}
+    kept = {name: found[name] for name in ("format", "scale", "allowed", "data", "query")}
+    forged = {**kept, "question": question, "claim": "ceiling", "gap": 1e-6}
+    assert not design.verify({"certificate": forged, "key": 0}, SQUARE).answer

@@ -13,7 +13,7 @@ import pytest
 
 from regard.design.winnable_check import CheckedWinnable, verify_winnable
 from regard.design.winnable_rows import winnable
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 
 SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])
 
@@ -187,7 +187,8 @@ def test_three_rows_around_a_point_or_beside_it(order: tuple[int, ...]) -> None:
     tiny = 2.0**-100
     for point, inside in [([0.25, 0.25], True), ([0.5, tiny], True), ([0.5, -tiny], False), ([1, 1], False)]:
         rows = np.vstack([corners, point])
-        proof = {"row": 3, "support": [0, 1, 2], "weights": [0.3, 0.3, 0.4], "radii": [1.0, 1.0, 1.0]}
+        near = np.abs([1 - point[0] - point[1], *point])[list(order)]
+        proof = {"row": 3, "support": [0, 1, 2], "weights": near.tolist(), "radii": (near / 2).tolist()}
         assert verify_winnable(rows, claimed(rows, "???n", proof)).answer == inside
 
 
@@ -235,6 +236,9 @@ ENCLOSED = {
         ("radii", [0.1, 0.1, "0.1"], False),
         ("radii", None, False),
         ("radii", [0.2, 0.2, 0.2], True),
+        ("radii", [0.2, 0.2, 0.3], False),  # no less than its weight, so that this may be 0
+        ("radii", [0.5, 0.5, 0.5], False),
+        ("radii", [10**400] * 3, False),
         ("support", [True, 0, 2], False),
         ("support", [0, 1, True], False),
         ("support", [0, 1, 1], False),
@@ -314,3 +318,29 @@ def test_rows_are_a_matrix(rows: np.ndarray) -> None:
 def test_what_is_no_certificate_of_winnable(changed: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="this is not a certificate of winnable"):
         verify_winnable(SQUARE, {**winnable(SQUARE, jobs=1).to_dict(), **changed})
+
+
+@pytest.mark.parametrize("field", ["weights", "radii"])
+def test_integers_in_a_proof_are_ones_that_float64_holds(field: str) -> None:
+    proof = {**ENCLOSED, field: [0.3, 0.3, 2**53 + 1]}
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds, such as 9007199254740993"):
+        verify_winnable(HULL, claimed(HULL, "???n", proof))
+    win = {"row": 1, "kind": "strict win", "query": [2**53 + 1, 0]}
+    with pytest.raises(InputError, match=r"integers beyond 2\^53 that float64 rounds"):
+        verify_winnable(HULL, claimed(HULL, "?q??", win))
+
+
+@pytest.mark.parametrize("only", [[99], [5], [-1], [0.5], ["0"], [True], [0, None], []], ids=repr)
+def test_only_rows_of_the_matrix_are_asked_for(only: list[Any]) -> None:
+    with pytest.raises(InputError, match="only must be rows, whole numbers from 0 to 4"):
+        verify_winnable(SQUARE, claimed(SQUARE, "cccc?"), only=only)
+
+
+def test_rows_are_asked_for_in_numpys_numbers_too() -> None:
+    assert verify_winnable(SQUARE, claimed(SQUARE, "cccc?"), only=np.array([3, 0, 3])).checked == 2
+
+
+def test_where_nothing_was_decided_nothing_holds() -> None:
+    with pytest.raises(CouldNotFindOut, match="Nothing was decided of the 5 rows, so there is nothing to check"):
+        verify_winnable(SQUARE, claimed(SQUARE, "?????"))
+    assert not verify_winnable(SQUARE, {**claimed(SQUARE, "?????"), "rows": 7}).answer  # that much is wrong

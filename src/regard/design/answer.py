@@ -101,7 +101,7 @@ class Design(Result):
         which = "This query does it" if self.max_norm is None else "The best query there is"
         norm = at_most(self.norm or 0.0, 6)
         if self.verb == "match":
-            return f"{which}: norm {norm}, KL divergence {_divergence(self, 6)}."
+            return f"{which}: norm {norm}, KL divergence at most {_divergence(self, 6)}."
         return f"{which}: norm {norm}, attention {at_least(_reached(self))} {_where(self)}."
 
     def _how_good(self) -> str:
@@ -162,7 +162,7 @@ class Ceiling(Result):
     """The most attention a key can ever get, the query that comes near it, and what a norm budget allows.
 
     `support`: a few keys whose hull holds the key, where that is known. `budget_norm` and `budget_ceiling`: only where
-    a budget was asked for.
+    a budget was asked for; its share was rechecked when it was found, and `copy` with that `max_norm` certifies it.
     """
 
     key: int

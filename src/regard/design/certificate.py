@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
 from regard.strict_json import parse_json
+from regard.written_numbers import held_exactly, is_finite_number, rounded_integers
 
 Exact = tuple[flint.fmpq, ...]
 Numbers = Float | Exact
@@ -335,11 +335,13 @@ def _refuse_others(given: Mapping[str, Any], used: Sequence[str], whose: str) ->
             )
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def _is_number(value: Any, name: str) -> bool:
+    """Is it a finite float64 number? An integer that float64 would round is refused."""
+    if not is_finite_number(value):
         return False
-    # JSON's whole numbers have no end, and float() of a longer one would raise
-    return math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
+    if isinstance(value, int) and not held_exactly(value):
+        raise rounded_integers(value, f"The certificate's {name!r}")
+    return True
 
 
 def _short(value: Any) -> str:
@@ -347,19 +349,19 @@ def _short(value: Any) -> str:
 
 
 def _number(value: Any, name: str) -> float:
-    if not _is_number(value):
+    if not _is_number(value, name):
         raise InputError(f"The certificate's {name!r} must be a finite number; it is {_short(value)}.")
     return float(value)
 
 
 def _positive(value: Any, name: str) -> float:
-    if not _is_number(value) or value <= 0:
+    if not _is_number(value, name) or value <= 0:
         raise InputError(f"The certificate's question must give {name!r} as a positive number; it is {_short(value)}.")
     return float(value)
 
 
 def _vector(value: Any, name: str, length: int) -> Float:
-    good = isinstance(value, list) and len(value) == length and all(_is_number(x) for x in value)
+    good = isinstance(value, list) and len(value) == length and all(_is_number(x, name) for x in value)
     if not good:
         raise InputError(f"The certificate's {name!r} must be {length} finite numbers.")
     return np.array(value, dtype=np.float64)

@@ -21,6 +21,7 @@ from regard.design.certificate import Balance, Certificate, Claim, Exact, Verb, 
 from regard.design.faces import Face, Vector, smallest_face
 from regard.design.precise_path import Path, Solution
 from regard.design.question import Question
+from regard.errors import CouldNotFindOut
 from regard.rigor.exact import pivots
 
 LARGEST = 50_000  # n r^2, the price of one step, beyond which exact arithmetic takes too long
@@ -29,6 +30,10 @@ GAP = 4e-11  # what the path is followed to: relative for norms, nats for budget
 MARGIN = 45  # nats by which keys off the face are left behind: e^-45 is nothing beside GAP
 DEEP = 1e-40  # how near the combination of largest entropy is taken to its limit
 ZERO = flint.fmpq(0)
+TOO_LONG = (
+    "The shortest query that was found to meet the demand is too long for float64, and could not be certified: "
+    "multiply the keys or the scale."
+)
 
 
 def answers(question: Question) -> Iterator[Certificate]:
@@ -216,8 +221,12 @@ class _Scene:
         if solution is None:
             return None
         query = tuple(self._query(solution))
-        dual = self._dual(solution.weights, solution.mixture)
-        return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=_norm_above(query), gap=1e-9)
+        dual, norm = self._dual(solution.weights, solution.mixture), _norm_above(query)
+        if math.isinf(norm):
+            if question.verb is Verb.COPY:  # of which the hull can prove more
+                return None
+            raise CouldNotFindOut(TOO_LONG)
+        return question.certificate(Claim.SHORTEST, query=query, dual=dual, norm=norm, gap=1e-9)
 
     def _not_below(self, combination: Balance) -> bool:
         """Does the combination, which balances, prove at least what was asked? The check decides what equality means.
@@ -278,10 +287,10 @@ def _entropy(weights: Vector) -> flint.arb:
 
 
 def _norm_above(query: Exact) -> float:
-    """The least float that is not below the length."""
+    """The least float that is not below the length; infinity where float64 ends before it."""
     square = sum((x * x for x in query), ZERO)
     norm = float(flint.arb(square).sqrt())
-    while flint.fmpq(*norm.as_integer_ratio()) ** 2 < square:
+    while norm < math.inf and flint.fmpq(*norm.as_integer_ratio()) ** 2 < square:
         norm = math.nextafter(norm, math.inf)
     return norm
 

@@ -19,6 +19,7 @@ from regard.design.certificate import Certificate, Claim, Numbers, Verb, floats,
 from regard.design.evaluate import above, norm_above
 from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
 from regard.design.problem import Problem
+from regard.written_numbers import is_finite_number
 
 LONG = 1e4  # scores beyond this have lost digits that their weights need
 LOST = 1e-9  # divergences below this have lost their digits in float64
@@ -32,16 +33,37 @@ def check_stated(
     """Statements about the fields of a whole result, and the names of those that were not checked."""
     checks = _checks(certificate, keys, proved)
     checks["norm"] = _all(checks["norm"], _within(certificate.question.max_norm))
-    if "attention" in checks and certificate.question.verb is not Verb.MATCH:
-        checks["attention"] = _all(checks["attention"], _least_of(outer.get("weights"), certificate.question.keys))
+    if certificate.question.verb is not Verb.MATCH:
+        for name in {"attention", "bound", "ceiling", "reached"} & set(checks):
+            checks[name] = _all(checks[name], _within(1.0))  # no attention is above 1, however it is rounded
+        if "attention" in checks:
+            checks["attention"] = _all(checks["attention"], _least_of(outer.get("weights"), certificate.question.keys))
     known = {name: check for name, check in checks.items() if name in outer}
     wrong = [name for name, check in known.items() if not _holds(check, outer[name])]
+    possible = _possible(outer, certificate, proved["ceiling"]) if certificate.claim is Claim.CEILING else {}
+    cannot = [name for name, check in possible.items() if name in outer and not _holds(check, outer[name])]
     unchecked = tuple(sorted(str(name)[:40] for name in outer if name not in known and name != "certificate"))
-    if not known:
-        return [], unchecked
-    if wrong:
-        return [(f"the file states its own {name}, which is not the certificate's", False) for name in wrong], unchecked
+    false = [(f"the file states its own {name}, which is not the certificate's", False) for name in wrong]
+    false += [(f"the file states a {name} that cannot be, beside its certificate", False) for name in cannot]
+    if false or not known:
+        return false, unchecked
     return [(f"the file's own figures are the certificate's: {', '.join(known)}", True)], unchecked
+
+
+def _possible(outer: Mapping[str, Any], certificate: Certificate, ceiling: float) -> dict[str, Callable[[Any], bool]]:
+    """What stands beside a ceiling and has no proof in the file: whether it can be, which is not that it is so."""
+    others, norm = set(_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
+    most = min(ceiling * (1 + 2e-9), 1.0)  # a bound within a budget is proved to 1e-9 nats
+    return {
+        "budget_norm": lambda value: value is None or (is_finite_number(value) and value > 0),
+        "budget_ceiling": lambda value: (
+            value is norm if value is None or norm is None else is_finite_number(value) and 0 <= value <= most
+        ),
+        "support": lambda value: (
+            type(value) is list and {type(i) for i in value} <= {int} and others.issuperset(value)
+            and len(set(value)) == len(value)
+        ),
+    }  # fmt: skip
 
 
 def _holds(check: Callable[[Any], bool], value: Any) -> bool:
@@ -59,7 +81,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "query": _same(None if query is None else query.tolist()),
         "norm": _figure(certificate.norm, None if query is None else norm),
     }
-    if claim is Claim.CEILING:
+    if claim is Claim.CEILING and question.keys:
         same = int((keys == keys[question.keys[0]]).all(axis=1)[_rows(certificate)].sum()) - 1
         return checks | {
             "key": _same(question.keys[0]),
@@ -143,7 +165,7 @@ def _shares(expected: Float | None, rows: NDArray[np.intp]) -> Callable[[Any], b
         if not isinstance(value, list) or len(value) != len(expected) or not all(map(_is_number, value)):
             return False
         given = np.array(value, dtype=np.float64)
-        return bool((given >= 0).all() and (np.abs(given - expected) <= room).all())
+        return bool((given >= 0).all() and (given <= 1).all() and (np.abs(given - expected) <= room).all())
 
     return holds
 

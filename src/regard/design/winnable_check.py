@@ -9,7 +9,6 @@ only the look at the machine, whether it rounds as it should.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.design.winnable_rows import LARGEST, WAYS, Way
-from regard.errors import InputError
+from regard.errors import CouldNotFindOut, InputError
 from regard.files import read_file
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.strict_json import parse_json
+from regard.written_numbers import held_exactly, is_finite_number, rounded_integers
 
 STEP = 2048  # rows that one step compares
 MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
@@ -82,7 +82,7 @@ def verify_winnable(
     stored = _as_stored(np.asarray(rows))
     read = _read(certificate)
     ways, proofs = _verdicts(read, stored)
-    chosen = range(len(ways)) if only is None else sorted({int(j) for j in only})
+    chosen = range(len(ways)) if only is None else _chosen(only, len(ways))
     K = np.asarray(stored, dtype=np.float64)
     failed = _screened(K, [j for j in chosen if ways[j] == Way.CENTRED], None)
     if any(ways[j] == Way.WHITENED for j in chosen):
@@ -95,14 +95,29 @@ def verify_winnable(
         elif j in proofs:
             failed.setdefault(j, "its letter needs no proof, and one stands there")
     undecided = sum(ways[j] == Way.UNDECIDED for j in chosen)
-    failed = {j: failed[j] for j in sorted(failed)}
+    failed, wrong = {j: failed[j] for j in sorted(failed)}, _wrong_figures(read, stored)
+    if undecided == len(chosen) and not failed and not wrong:
+        raise CouldNotFindOut(
+            f"Nothing was decided of the {undecided:,} rows, so there is nothing to check: decide them first, "
+            "with more time for each row (--seconds)."
+        )
     return CheckedWinnable(
         checked=len(chosen) - undecided,
         undecided=undecided,
         failed=failed,
-        wrong=_wrong_figures(read, stored),
+        wrong=wrong,
         unchecked=tuple(name for name in UNCHECKED if read.get(name)),
     )
+
+
+def _chosen(only: Sequence[int], count: int) -> list[int]:
+    """The rows to look at, in order; what is no row is refused."""
+    # an integer of NumPy's is a row, true and 0.5 are none
+    wrong = [j for j in only if isinstance(j, bool) or not isinstance(j, int | np.integer) or not 0 <= j < count]
+    if wrong or not len(only):
+        came = f"{str(wrong[0])[:20]!r} is among them" if wrong else "there are none"
+        raise InputError(f"only must be rows, whole numbers from 0 to {count - 1}; {came}")
+    return sorted({int(j) for j in only})
 
 
 def _as_stored(rows: NDArray[Any]) -> NDArray[Any]:
@@ -268,6 +283,8 @@ def _own_proof(K: Float, j: int, way: str, proof: dict[str, Any] | None) -> str 
         return _exact_fault(K, j, proof, support, weights)
     if not _are_numbers(weights, len(support)) or not (radii is None or _are_numbers(radii, len(support))):
         return "its combination has weights or radii that are no numbers"
+    if radii is not None and any(radius >= weight for radius, weight in zip(radii, weights, strict=True)):
+        return "its radii do not stay below its weights, so that these need not be positive"
     if proof.get("kind", "enclosure") not in ("enclosure", "exact rationals"):
         return "its proof is not of the kind that it says"
     return _ball_fault(K, j, support, weights, [0.0] * len(support) if radii is None else radii)
@@ -284,8 +301,13 @@ def _exact_fault(K: Float, j: int, proof: dict[str, Any], support: list[int], we
 
 
 def _are_numbers(values: Any, count: int) -> bool:
-    good = isinstance(values, list) and len(values) == count
-    return good and all(type(x) in (int, float) and -math.inf < x < math.inf for x in values)
+    """Are they so many finite float64 numbers? Integers that float64 would round are refused."""
+    if not isinstance(values, list) or len(values) != count or not all(map(is_finite_number, values)):
+        return False
+    rounded = next((x for x in values if isinstance(x, int) and not held_exactly(x)), None)
+    if rounded is not None:
+        raise rounded_integers(rounded, "the certificate")
+    return True
 
 
 def _query_wins(K: Float, j: int, query: Any) -> bool:
@@ -295,12 +317,12 @@ def _query_wins(K: Float, j: int, query: Any) -> bool:
         if all(isinstance(x, str) for x in query):
             whole = [_whole(x) for x in query]
             return all(_beats(K[j], K[i], whole) for i in range(len(K)) if i != j)
-        if not _are_numbers(query, K.shape[1]):
-            return False
-        q = np.array(query, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except ValueError:
         return False
-    return bool(np.isfinite(q).all()) and all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
+    if not _are_numbers(query, K.shape[1]):
+        return False
+    q = np.array(query, dtype=np.float64)
+    return all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
 
 
 def _combines_exactly(K: Float, j: int, support: list[int], weights: list[str]) -> bool:

@@ -600,3 +600,12 @@ def test_proofs_have_their_special_cases() -> None:
     assert "If k_m = x, let r be all the weight on m." in subset
     assert "n and spread > 0 fixed" in claims["one-head-swings"].proof().text
     assert "at most\n4.941e-324" in claims["two-heads-average"].proof(iso=1e-12, scale=1e6).text
+
+
+@pytest.mark.parametrize(("iso", "scale"), [(10.0, 1e6), (10.0, 300.0), (10.0, 200.0), (0.01, 20.0)])
+def test_the_enclosed_bound_of_two_heads_is_the_bound(iso: float, scale: float) -> None:
+    from regard.noise import two_heads_bound
+
+    found = two_heads_average.enclosed_bound(10, iso, scale)
+    assert float(found.mid()) == pytest.approx(two_heads_bound(10, iso=iso, scale=scale), rel=1e-6)
+    assert found.rad() < 1e-5 * found

@@ -16,7 +16,7 @@ from lab_browser import browser
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
-from regard.grading.by_hand import ByHand, gather_decisions, overrule
+from regard.grading.by_hand import ByHand, gather_decisions, ledger_of, lines_on_absent, overrule
 from regard.grading.examination import Outcome, Status
 from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page
@@ -167,7 +167,10 @@ def test_a_question_that_is_not_asked_any_more_is_passed_over(place) -> None:
     path = place / "w.json"
     row = {"student": "a", "question": "gone", "points": 1, "reason": "x"}
     path.write_text(json.dumps({"assignment": "two", "marks": [row]}))
-    assert gather_decisions(place / "grades", read_assignment(place / "a.toml"), path)[0] == {}
+    decided, said = gather_decisions(place / "grades", read_assignment(place / "a.toml"), path)
+    assert decided == {}
+    stays = f"It stays in {place / 'grades' / 'by-hand.json'}, and does not count."
+    assert said[1:] == [f"a, gone: 1 points (x), but this question is not asked any more. {stays}"]
     kept = json.loads((place / "grades" / "by-hand.json").read_text())
     assert kept["marks"] == [row]
 
@@ -279,6 +282,143 @@ def test_ticks_that_fit_no_more_are_told_and_kept(commands) -> None:
     assert marks_of("ada")[2] == 2
 
 
+# what pages and commands bring, one after the other
+
+
+class Desk:
+    """A folder of marks, and what is done with it: pages that begin with what counts, and the command."""
+
+    def __init__(self, place):
+        self.place, self.folder = place, place / "grades"
+        (place / "a.toml").write_text(TOML + WORDS)
+
+    def page(self, name, question="3", *, based=True, **given):
+        """A new page, on which one mark of ada is decided, or taken back; the file that it saves."""
+        kept = self.kept("marks")
+        marks = [row for row in kept if row["question"] != question]
+        marks += [{"student": "ada", "question": question, **given}] if given else []
+        saved = {"assignment": "two", "marks": marks, **({"base": kept} if based else {})}
+        (self.place / name).write_text(json.dumps(saved))
+        return self.place / name
+
+    def kept(self, name):
+        path = self.folder / "by-hand.json"
+        return json.loads(path.read_text())[name] if path.exists() else []
+
+    def grade(self, written=None):
+        decided, self.said = gather_decisions(self.folder, read_assignment(self.place / "a.toml"), written)
+        return decided.get("ada", {})
+
+    def command(self, question, points):
+        with ledger_of(self.folder, "two") as ledger:
+            value = None if points is None else {"points": points, "reason": "more"}
+            ledger.names.setdefault("ada", "ada")
+            ledger.put(("ada", question, "points"), value, by="this command")
+
+    def change(self, old, new):
+        text = (self.place / "a.toml").read_text()
+        assert old in text
+        (self.place / "a.toml").write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def desk(place):
+    return Desk(place)
+
+
+ONE, BOTH = ByHand(ticks=(True, False)), ByHand(ticks=(True, True))
+IDEA = {"points": 2, "reason": "idea"}
+
+
+@pytest.mark.parametrize("based", [True, False], ids=["of today", "of an earlier version"])
+def test_a_file_beside_the_marks_does_not_beat_a_newer_one(desk, based) -> None:
+    desk.folder.mkdir()
+    desk.page("grades/written.json", ticks=[True, False], based=based)
+    assert desk.grade() == {"3": ONE}
+    new = desk.page("new.json", ticks=[True, True], based=based)
+    assert desk.grade(new) == {"3": BOTH}
+    assert desk.grade() == desk.grade(new) == desk.grade() == {"3": BOTH}
+    assert len(desk.kept("replaced")) == 1  # also with both files given each time
+    assert not desk.said
+
+
+def test_an_older_file_that_is_given_again_changes_nothing(desk) -> None:
+    first = desk.page("w1.json", ticks=[True, False])
+    assert desk.grade(first) == {"3": ONE}
+    second = desk.page("w2.json", ticks=[True, True])
+    assert desk.grade(second) == {"3": BOTH}
+    before = (desk.folder / "by-hand.json").read_bytes()
+    for again in (first, second, first):
+        assert desk.grade(again) == {"3": BOTH}
+        assert not desk.said
+    assert (desk.folder / "by-hand.json").read_bytes() == before
+
+
+def test_what_a_page_says_again_of_another_mark_is_new(desk) -> None:
+    desk.grade(desk.page("w1.json", "1", **IDEA))
+    desk.command("1", 3)
+    again = desk.page("w2.json", "1", **IDEA)  # this page began with 3
+    assert desk.grade(again) == {"1": ByHand(points=2, reason="idea")}
+    assert "ada, 1: 2 points (idea) by " in desk.said[1]
+
+
+def test_what_a_page_takes_back_again_is_taken_back(desk) -> None:
+    desk.grade(desk.page("w1.json", "1", **IDEA))
+    assert desk.grade(desk.page("w2.json", "1")) == {}
+    desk.command("1", 3)
+    assert desk.grade(desk.page("w3.json", "1")) == {}
+    assert desk.kept("marks") == []
+
+
+def test_a_page_that_is_saved_once_more_undoes_no_command_and_says_so_once(desk) -> None:
+    desk.grade(desk.page("w1.json", "1", **IDEA))
+    for given, counts in ((3, "3 points (more)"), (None, "no decision")):
+        desk.command("1", given)
+        rows = [{"student": "ada", "question": "1", **IDEA}, {"student": "ada", "question": "2", **IDEA, "was": given}]
+        (desk.place / "w1.json").write_text(json.dumps({"assignment": "two", "marks": rows, "base": []}))
+        marks = desk.grade(desk.place / "w1.json")
+        assert (marks["1"].points if "1" in marks else None, marks["2"].points) == (given, 2)
+        once = (
+            f"ada, 1: 2 points (idea) of {desk.place / 'w1.json'} was taken once, and is not taken again; what counts: "
+        )
+        assert desk.said[-1] == once + f"{counts}."
+        desk.grade(desk.place / "w1.json")
+        assert not desk.said
+
+
+def test_a_ledger_of_an_earlier_version_still_knows_what_was_taken(desk) -> None:
+    """It kept the last value of each mark, and not what the page began with."""
+    first = desk.page("w1.json", ticks=[True, False])
+    desk.folder.mkdir()
+    row = {"student": "ada", "question": "3"}
+    old = {"assignment": "two", "marks": [{**row, "ticks": [True, True]}], "taken": [{**row, "ticks": [True, False]}]}
+    (desk.folder / "by-hand.json").write_text(json.dumps(old))
+    assert desk.grade(first) == {"3": BOTH}
+    assert desk.grade(desk.page("w2.json", ticks=[False, False])) == {"3": ByHand(ticks=(False, False))}
+    assert desk.grade(first) == {"3": ByHand(ticks=(False, False))}
+
+
+def test_ticks_and_points_are_judged_each_by_itself(desk) -> None:
+    desk.grade(desk.page("w1.json", ticks=[True, False]))
+    desk.command("3", 3)
+    assert desk.grade() == {"3": ByHand(ticks=(True, False), points=3, reason="more")}
+    desk.change('["a", "b"]', '["a"]')
+    assert desk.grade() == {"3": ByHand(points=3, reason="more")}
+    assert len(desk.said) == 1
+    assert "the ticks do not fit its checklist" in desk.said[0]
+    desk.change('points = 4\nchecklist = ["a"]', 'points = 2\nchecklist = ["a", "b"]')
+    assert desk.grade() == {"3": ONE}
+    assert len(desk.said) == 1
+    assert "points must be a number from 0 to 2; 3 is not" in desk.said[0]
+
+
+def test_who_is_not_in_the_pile_is_told(commands) -> None:
+    save({"student": "Ghost", "question": "1", "points": 1, "reason": "left"}, GIVEN)
+    told = "Marks by hand of who has handed in nothing that is graded here: ghost. They stay in by-hand.json."
+    assert told in commands("w")
+    assert lines_on_absent({"ghost": {}}, {"ghost"}) == []
+
+
 def test_marks_that_are_overruled_at_once_are_all_kept(known) -> None:
     regraded(known)
     wanted = [(student, question) for student in ("ada", "carl") for question in ("1", "2")]
@@ -287,7 +427,16 @@ def test_marks_that_are_overruled_at_once_are_all_kept(known) -> None:
     assert points(regraded(known)) == {"ada": [1, 1], "carl": [1, 1]}
 
 
-@pytest.mark.parametrize("text", ["no", '{"assignment": "two", "marks": [{}]}', '{"assignment": "two", "marks": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no",
+        '{"assignment": "two", "marks": [{}]}',
+        '{"assignment": "two", "marks": 3}',
+        '{"assignment": "two", "marks": [[["student", "a"], ["question", "1"], ["points", 1]]]}',
+        '{"assignment": "two", "marks": [], "files": 3}',
+    ],
+)
 def test_a_damaged_file_of_decisions_is_not_written_over(known, text) -> None:
     regraded(known)
     (known / "grades" / "by-hand.json").write_text(text)

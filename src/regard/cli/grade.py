@@ -47,7 +47,7 @@ def grade(
         )
     if workers is not None and not 1 <= workers <= 1000:
         raise InputError(f"--workers must be a whole number from 1 to 1000; {workers} is not.")
-    from regard.grading.by_hand import gather_decisions
+    from regard.grading.by_hand import gather_decisions, lines_on_absent
     from regard.grading.grader import grade as graded
     from regard.grading.grader import pile_of, safe_tier
     from regard.grading.secret import read_secret
@@ -64,9 +64,9 @@ def grade(
     if no_sandbox:
         note("submissions run without a jail, with your rights.")
     decided, said = gather_decisions(Path(out), asked, written)
-    for line in said:
-        note(line)
     pile = pile_of(asked, handed_in, secret=key, students=listed, by_hand=decided)
+    for line in [*said, *lines_on_absent(decided, {one.identity for one in pile.submissions if not one.refused})]:
+        note(line)
     marks = graded(pile, Path(out), jail=tier, workers=workers, progress=Progress("answers"))
     show(write_marks(Path(out), pile, marks), as_json=as_json)
 

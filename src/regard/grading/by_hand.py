@@ -2,19 +2,21 @@
 
 One file in the folder of the marks holds all of it, by-hand.json. ``regard assignment overrule`` changes it, and
 ``regard grade`` takes into it what is new in a written.json of the marking form: the one that lies beside the marks,
-and the one that ``--written`` names. New is what a person decided on that page, and what was not taken before. So a
-file can be given again, before or after other commands, and undoes none of them; where two decisions are about the
+and the one that ``--written`` names. New is what a person decided on that page, and what was not taken before; a
+decision is known by what the page began with and what it says instead, and "taken" keeps all of them. So a file can
+be given again, before or after other commands and files, and undoes none of them; where two decisions are about the
 same mark, the one that came last counts, and the other stays in the file, under "replaced". Nothing automatic is lost
 either: a mark that was overruled still carries the points that the check gave.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from regard.written_numbers import in_full
 WRITTEN, KEPT = "written.json", "by-hand.json"
 PARTS = {"ticks": ("ticks",), "points": ("points", "reason", "was")}  # of a decision: each is taken by itself
 MOST_REASON = 500  # characters
+UNKNOWN = object()  # what a page began with, where an earlier version has not kept it
 FORM = "save it from marking.html with the key s"
 
 
@@ -53,7 +56,8 @@ Decisions = Mapping[str, Mapping[str, ByHand]]  # by the student's identity, and
 
 
 Part = tuple[str, str, str]  # the student's identity, the question, and one of PARTS
-Parts = dict[Part, dict[str, Any] | None]  # None: a decision that was taken back
+Value = dict[str, Any] | None  # None: no decision, or one that was taken back
+Parts = dict[Part, Value]
 
 
 class Ledger:
@@ -63,24 +67,54 @@ class Ledger:
         self.path, self.assignment = folder / KEPT, assignment
         self.names: dict[str, str] = {}  # of students, as they were first written
         data = _read(self.path, assignment) if self.path.exists() else {"marks": []}
-        self.counting, self.taken = self._parts(data["marks"]), self._parts(data.get("taken", []))
-        self.replaced = list(data.get("replaced", []))
+        self.counting, self.taken = self._parts(data["marks"]), [dict(row) for row in data.get("taken", [])]
+        self.replaced, self.files = list(data.get("replaced", [])), list(data.get("files", []))
 
     def take(self, path: Path, tasks: Mapping[str, Task] | None = None) -> list[str]:
         """Everything that is new in a file of the form; with the tasks, only if it fits them. Says what it did."""
         data = _read(path, self.assignment)
         there, began = self._parts(data["marks"]), self._parts(data.get("base", []))  # base: what the page began with
-        new = {part: there.get(part) for part in began | there if there.get(part) != began.get(part)}
-        new = {part: value for part, value in new.items() if part not in self.taken or self.taken[part] != value}
+        changed = {part: there.get(part) for part in began | there if there.get(part) != began.get(part)}
+        taken = self._taken()
+        old = {
+            part: value
+            for part, value in changed.items()
+            if any(was == value and base in (began.get(part), UNKNOWN) for base, was in taken.get(part, ()))
+        }
+        new = {part: value for part, value in changed.items() if part not in old}
         for part, value in new.items():
             if value is not None and tasks is not None and part[1] in tasks:
                 _decision(value, tasks[part[1]], f"{path}: {self._name(part)}")
         said = [line for part, value in new.items() for line in self.put(part, value, by=str(path))]
-        self.taken |= new
+        for part, value in new.items():
+            self.taken += [{**row, "base": began.get(part)} for row in self._rows({part: value})]
+        said += self._passed_by(path, data, old)
         many = f"{len(new)} decision{'s' * (len(new) != 1)}"
-        return [f"{many} of {path} {'were' if len(new) != 1 else 'was'} taken into {self.path}.", *said] if new else []
+        first = f"{many} of {path} {'were' if len(new) != 1 else 'was'} taken into {self.path}."
+        return [first, *said] if new else said
 
-    def put(self, part: Part, value: dict[str, Any] | None, *, by: str) -> list[str]:
+    def _taken(self) -> dict[Part, list[tuple[object, Value]]]:
+        """All that files have brought, each with what its page began with."""
+        taken: dict[Part, list[tuple[object, Value]]] = {}
+        for row in self.taken:
+            for part, value in self._parts([row]).items():
+                taken.setdefault(part, []).append((row.get("base", UNKNOWN), value))
+        return taken
+
+    def _passed_by(self, path: Path, data: Mapping[str, Any], old: Parts) -> list[str]:
+        """A line on each decision that was taken once and counts no more; said once of a file, which may lie there."""
+        digest = hashlib.sha256(json.dumps([data["marks"], data.get("base")]).encode()).hexdigest()
+        if digest in self.files:
+            return []
+        self.files.append(digest)
+        return [
+            f"{self._name(part)}: {_short(value)} of {path} was taken once, and is not taken again; "
+            f"what counts: {_short(self.counting.get(part))}."
+            for part, value in old.items()
+            if value != self.counting.get(part)
+        ]
+
+    def put(self, part: Part, value: Value, *, by: str) -> list[str]:
         """Let a decision count, or none; says which other one it replaces."""
         before = self.counting.pop(part, None)
         if value is not None:
@@ -94,20 +128,21 @@ class Ledger:
         """What counts, and a line on each decision that the assignment, as it is now, has no place for."""
         decided: dict[str, dict[str, ByHand]] = {}
         passed_over = []
-        for row in self._rows(self.counting):
-            student, question = identity(row["student"]), row["question"]
-            if question not in tasks:  # of an assignment that has changed: what is not asked any more has no mark
-                continue
+        for part, value in self.counting.items():
+            student, question, kind = part
             try:
-                given = _decision(row, tasks[question], f"{row['student'][:40]}, {question}")
+                if question not in tasks:
+                    raise InputError(f"{self._name(part)}: {_short(value)}, but this question is not asked any more.")
+                given = _decision(value or {}, tasks[question], self._name(part))
             except InputError as error:
                 passed_over.append(f"{error} It stays in {self.path}, and does not count.")
-            else:
-                decided.setdefault(student, {})[question] = given
+            else:  # ticks and points, each by itself
+                before = decided.setdefault(student, {}).get(question, ByHand())
+                decided[student][question] = replace(before, **{name: getattr(given, name) for name in PARTS[kind]})
         return decided, passed_over
 
     def save(self) -> None:
-        rows = {"marks": self._rows(self.counting), "taken": self._rows(self.taken), "replaced": self.replaced}
+        rows = {"marks": self._rows(self.counting), "taken": self.taken, "replaced": self.replaced, "files": self.files}
         write_file(self.path, json.dumps({"assignment": self.assignment, **rows}, indent=1).encode())
 
     def _parts(self, rows: Iterable[Mapping[str, Any]]) -> Parts:
@@ -157,16 +192,25 @@ def gather_decisions(
     return decided, [*said, *passed_over]
 
 
+def lines_on_absent(decided: Decisions, there: Collection[str]) -> list[str]:
+    """A line, if somebody decided on students of whom nothing is graded; ``there``: the identities of all others."""
+    absent = [shown(student) for student in decided if student not in there]
+    if not absent:
+        return []
+    names = f"{', '.join(absent[:12])}{', ...' if len(absent) > 12 else ''}"
+    return [f"Marks by hand of who has handed in nothing that is graded here: {names}. They stay in {KEPT}."]
+
+
 def _read(path: Path, assignment: str) -> dict[str, Any]:
     """A file of decisions; each row has a student and a question, and ticks or points."""
     otherwise = FORM if path.name != KEPT else "restore it from a copy"
     try:
         data = dict(parse_json(read_file(path, most=50_000_000)))
         for name in ("marks", "base", "taken", "replaced"):
-            rows = [dict(row) for row in data.get(name, [])]
-            if not all({"student", "question"} <= row.keys() and PARTS.keys() & row.keys() for row in rows):
+            rows = [row.keys() for row in data.get(name, [])]
+            if not all({"student", "question"} <= keys and PARTS.keys() & keys for keys in rows):
                 raise ValueError("no decisions")
-        name, marks = data["assignment"], data["marks"]
+        name, marks, _ = data["assignment"], data["marks"], list(data.get("files", []))
         if path.name != KEPT and any(row.get(part, 0) is None for row in marks for part in PARTS):
             raise ValueError("no decisions")
     except FileNotFoundError:
@@ -178,7 +222,7 @@ def _read(path: Path, assignment: str) -> dict[str, Any]:
     return data
 
 
-def _short(value: dict[str, Any] | None) -> str:
+def _short(value: Value) -> str:
     """A decision in a few words."""
     if value is None:
         return "no decision"
@@ -192,16 +236,15 @@ def _fits(ticks: object, length: int | None) -> bool:
 
 
 def _decision(row: Mapping[str, Any], task: Task, where: str) -> ByHand:
-    """A decision that fits its question."""
-    if "ticks" in row and not _fits(row["ticks"], len(task.checklist) if task.kind is Kind.WRITTEN else None):
-        raise InputError(f"{where}: the ticks do not fit its checklist; {FORM}.")
-    ticks = tuple(row["ticks"]) if "ticks" in row else None
-    if "points" not in row:
-        return ByHand(ticks=ticks)
-    points, reason = checked_points(row["points"], task.points, where), checked_reason(row.get("reason"), where)
+    """The ticks, or the points, if they fit their question."""
+    if "ticks" in row:
+        if not _fits(row["ticks"], len(task.checklist) if task.kind is Kind.WRITTEN else None):
+            raise InputError(f"{where}: the ticks do not fit its checklist; {FORM}.")
+        return ByHand(ticks=tuple(row["ticks"]))
+    points, reason = checked_points(row.get("points"), task.points, where), checked_reason(row.get("reason"), where)
     was = row.get("was")
     known = float(was) if isinstance(was, (int, float)) and abs(was) < 1e9 else None
-    return ByHand(ticks=ticks, points=points, reason=reason, was=known)
+    return ByHand(points=points, reason=reason, was=known)
 
 
 def checked_points(points: object, of: float, where: str) -> float:

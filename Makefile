@@ -22,12 +22,12 @@ quick: $(VENV)/.ready
 	  tests/rigor tests/subspace tests/symmetry tests/lowrank tests/noise/test_model.py tests/positions/test_machine.py \
 	  tests/design/test_certificate.py tests/design/test_verbs.py tests/design/test_key_ceiling.py
 
-# About five minutes on two idle cores: everything that protects users, but for what drives a browser, and of long
+# Some seven minutes on two idle cores (15 of processor time): everything that protects users, but for what drives a browser, and of long
 # tables of cases a sample.
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-# What CI runs: about 12 minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
+# What CI runs: some 20 minutes on two idle cores. Many slow tests wait (for a browser, for a clock); beside them
 # the rest is done. The long tables of models are asked where models changed since the last `make nightly`.
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -71,6 +71,7 @@ def test_a_capture_is_read(place):
 
 
 def test_a_baseline_forgives_what_it_knew(regard):
+    pytest.importorskip("torch")
     words = ("model", "audit", "model.py:faulty", "--property", "batch")
     assert regard(*words)[0] == 1
     code, said, err = regard(*words, "--baseline", "baseline.json")

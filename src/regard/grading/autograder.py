@@ -32,7 +32,7 @@ from regard.grading.grader import grade, pile_of, safe_tier
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret, read_secret
 from regard.grading.students import moment
-from regard.grading.submissions import Submission, doubled, read_submissions
+from regard.grading.submissions import Submission, duplicate_names, read_submissions
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.terminal import printable
@@ -166,7 +166,7 @@ def _submission(folder: Path) -> Submission:
     submissions = read_submissions([str(folder)]) if folder.is_dir() else []
     files = tuple(replace(entry, parts=(one.student, *entry.parts)) for one in submissions for entry in one.files)
     problems = tuple(problem for one in submissions for problem in one.problems)
-    return Submission(student="student", files=files, problems=problems, refused=doubled(files))
+    return Submission(student="student", files=files, problems=problems, refused=duplicate_names(files))
 
 
 def _about(base: Path, system: str) -> dict[str, Any]:

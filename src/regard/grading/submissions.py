@@ -301,11 +301,11 @@ def _submission(
         submitted=when,
         problems=tuple(problems[:20]),
         unread=next((f"{shown(one.name)}: {one.problem}" for one in unread), ""),
-        refused=doubled(kept),
+        refused=duplicate_names(kept),
     )
 
 
-def doubled(files: Sequence[Entry]) -> str:
+def duplicate_names(files: Sequence[Entry]) -> str:
     """Why nobody can say which file counts: two of one name (to many systems, A.PY is a.py) that are not the same."""
     first: dict[str, Entry] = {}
     for one in files:

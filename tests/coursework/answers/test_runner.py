@@ -686,7 +686,7 @@ def test_template_on_the_command_line(regard) -> None:
 def test_what_other_processes_took_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now, waited = [0.0], [0.0]
     monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(clock, "stalled", lambda thread: waited[0])
+    monkeypatch.setattr(clock, "waiting_time", lambda thread: waited[0])
     ours = Clock(10)
     with ours.running() as used:
         now[0], waited[0] = 9.5, 7.0
@@ -712,10 +712,10 @@ def test_what_other_processes_took_does_not_count(monkeypatch: pytest.MonkeyPatc
 def test_no_wait_stretches_a_limit_without_end(wall, processor, waits, counts, monkeypatch) -> None:
     now = [0.0]
     monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(clock, "stalled", lambda thread: 0.0)
+    monkeypatch.setattr(clock, "waiting_time", lambda thread: 0.0)
     ours = Clock(1000)
     monkeypatch.setattr(ours.meter, "processor", lambda: processor)
-    monkeypatch.setattr(ours.meter, "stalled", lambda: waits)
+    monkeypatch.setattr(ours.meter, "waiting_time", lambda: waits)
     with ours.running() as used:
         now[0] = wall
         assert used() == counts
@@ -758,10 +758,12 @@ def test_the_system_tells_how_long_a_process_waited_and_what_it_used(nice: int) 
         meter = Meter(lambda: [child.pid])
         child.stdout.readline()
         assert meter.processor() >= 0.19
-        assert meter.counted(0.1, 0.0) >= 0.19 - meter.before[0]  # the processor's time counts, whatever the wall says
-        assert (meter.stalled() > 0) == (nice == 0)  # who steps back in the queue waits by choice
+        assert (
+            meter.time_used(0.1, 0.0) >= 0.19 - meter.before[0]
+        )  # the processor's time counts, whatever the wall says
+        assert (meter.waiting_time() > 0) == (nice == 0)  # who steps back in the queue waits by choice
         child.communicate(b"\n")
-    assert (meter.processor(), meter.stalled()) == (0.0, 0.0)  # it has ended
+    assert (meter.processor(), meter.waiting_time()) == (0.0, 0.0)  # it has ended
 
 
 BURNERS = """

@@ -49,17 +49,17 @@ class Clock:
     @contextlib.contextmanager
     def running(self) -> Iterator[Callable[[], float]]:
         """While the person's code runs; it gets what tells how many seconds of that count so far."""
-        begun, waited, earlier = time.monotonic(), stalled(SELF), self.wall
+        begun, waited, earlier = time.monotonic(), waiting_time(SELF), self.wall
 
         def so_far() -> tuple[float, float]:
-            return self.wall + time.monotonic() - begun, self.waited + stalled(SELF) - waited
+            return self.wall + time.monotonic() - begun, self.waited + waiting_time(SELF) - waited
 
         try:
-            yield lambda: self.meter.counted(*so_far()) - earlier
+            yield lambda: self.meter.time_used(*so_far()) - earlier
         finally:
             self.wall, self.waited = so_far()
             if self.wall > self.limit * OFTEN:
-                self.settled += self.meter.counted(self.wall, self.waited)
+                self.settled += self.meter.time_used(self.wall, self.waited)
                 self.wall = self.waited = 0.0
                 self.meter.begin()
 
@@ -95,11 +95,11 @@ class Meter:
 
     def begin(self) -> None:
         """Count from now on."""
-        self.before = (self.processor(), self.stalled())
+        self.before = (self.processor(), self.waiting_time())
 
-    def counted(self, wall: float, waited: float) -> float:
+    def time_used(self, wall: float, waited: float) -> float:
         """What counts of so many seconds on the wall, in some of which this process had no processor."""
-        processor, stalled = self.processor() - self.before[0], max(self.stalled() - self.before[1], 0.0)
+        processor, stalled = self.processor() - self.before[0], max(self.waiting_time() - self.before[1], 0.0)
         return max(wall - stalled - waited, processor, wall / SLOWEST)
 
     def processor(self) -> float:
@@ -110,18 +110,18 @@ class Meter:
                 total += sum(map(int, _facts(f"/proc/{process}")[11:15]))
         return total / TICKS
 
-    def stalled(self) -> float:
+    def waiting_time(self) -> float:
         """Seconds for which they were ready to run and had no processor."""
         longest = 0.0
         for process in self.processes():
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{process}/task"):
                     place = f"/proc/{process}/task/{thread}"
-                    longest = max(longest, stalled(place) if _place_in_the_queue(place) == self.place else 0.0)
+                    longest = max(longest, waiting_time(place) if _place_in_the_queue(place) == self.place else 0.0)
         return longest
 
 
-def stalled(thread: str) -> float:
+def waiting_time(thread: str) -> float:
     """Seconds for which a thread was ready to run and had no processor; 0 where the system does not tell."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(_read(f"{thread}/schedstat").split()[1]) / 1e9

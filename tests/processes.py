@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 PATIENCE = 600.0  # seconds; only what hangs takes so long, on a slow and busy machine too
 
@@ -22,10 +23,17 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
 
 
 def running(process: int) -> bool:
-    """Whether a process is there and has not ended; one that nobody has waited for has."""
+    """Whether a process is there and one of its threads has not ended; what nobody has waited for has ended.
+
+    All threads are asked: the first one of a killed process can be gone while another ends, and its locks are held
+    until the last one has closed the files.
+    """
+    return any(map(_alive, Path(f"/proc/{process}/task").glob("*/stat")))
+
+
+def _alive(thread: Path) -> bool:
     try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+        return thread.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 

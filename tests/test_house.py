@@ -43,23 +43,29 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path):
+    return list(ast.walk(parsed(path)))
+
+
 def part(path):
     """The name under regard that a file belongs to."""
     return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
+@cache
 def imports(path, *, everywhere):
     """Names that a file imports, at its top level or everywhere; those for type checkers do not count."""
-    tree = parsed(path)
-    typing = {id(node) for test in ast.walk(tree) if is_type_checking(test) for node in ast.walk(test)}
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
-        if id(node) in typing or (not everywhere and id(node) in inside):
+    return list(_imports(path, everywhere))
+
+
+def _imports(path, everywhere):
+    aside = [node for node in nodes(path) if is_type_checking(node)]
+    if not everywhere:
+        aside += [node for node in nodes(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    left_out = {id(node) for whole in aside for node in ast.walk(whole)}
+    for node in nodes(path):
+        if id(node) in left_out:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -165,8 +171,7 @@ def test_nothing_heavy_is_imported_at_the_top_of_the_mathematics():
 def test_no_drawer_of_odds_and_ends():
     for path in FILES:
         assert path.stem not in ("utils", "helpers", "misc", "common"), path
-        tree = parsed(path)
-        asserts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+        asserts = [node.lineno for node in nodes(path) if isinstance(node, ast.Assert)]
         assert not asserts, f"{path} validates with assert in lines {asserts}"
 
 
@@ -233,7 +238,7 @@ def test_json_is_read_in_one_place():
     readers = {
         (path.name, node.attr)
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "json"
         if node.attr in ("load", "loads", "JSONDecoder", "decoder", "scanner")
     }
@@ -294,7 +299,7 @@ def test_kinds_of_arrays_are_named_once():
 def test_every_legend_has_its_place():
     """Where none is given, matplotlib warns when looking for one took a second: on a slow machine."""
     for path in FILES:
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "legend":
                 given = any(keyword.arg == "loc" for keyword in node.keywords)
                 ours = ast.unparse(node.func.value) == "tables"  # the legend of a report's table
@@ -372,7 +377,7 @@ OUTBUILDINGS = [path for folder in OURS[1:] for path in sorted((ROOT / folder).g
 @pytest.mark.parametrize("path", OUTBUILDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_what_benchmarks_and_tools_take_from_the_house_is_there(path):
     """They are run by hand and seldom, so a name that moved would be noticed late."""
-    taken = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom)]
+    taken = [node for node in nodes(path) if isinstance(node, ast.ImportFrom)]
     for module, name in ((node.module or "", alias.name) for node in taken for alias in node.names):
         if module.split(".")[0] in OURS:
             try:

@@ -66,6 +66,7 @@ def test_every_question_is_still_there_and_no_verdict(built, tmp_path) -> None:
     assert sorted(done.stdout.splitlines()) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_it_checks_answers(built, tmp_path) -> None:
     (tmp_path / "my.py").write_text(RIGHT)
     right = python(built, "-m", "regard", "claims", "copying-condition", "--answer", "my.py:margin", cwd=tmp_path)
@@ -81,6 +82,7 @@ def test_it_checks_answers(built, tmp_path) -> None:
     assert "this build has no answers of its own" in refused.stderr
 
 
+@pytest.mark.slow
 def test_it_runs_the_public_checks_of_an_assignment(built, tmp_path) -> None:
     question = '[[question]]\nid = "1"\nclaim = "copying-condition"\nfunction = "margin"\nwithin = 2\n'
     (tmp_path / "a.toml").write_text(question)

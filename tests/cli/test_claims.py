@@ -56,6 +56,7 @@ def test_proof(claims) -> None:
     assert "the-bisector, proof" in out
 
 
+@pytest.mark.slow
 def test_everything_checked(claims) -> None:
     code, out, _ = claims("--check")
     assert code == 0
@@ -77,6 +78,7 @@ def test_by_problem_set(claims, tmp_path: Path) -> None:
     assert claims("attention", "svd", "a")[1].startswith("attention-position-svd, SVD (a): ")
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_set(claims) -> None:
     assert claims("cs224n-w25-a4", "1-4ii", "--check")[0] == 1
     code, out, _ = claims("self-attention-written", "d.ii", "--check")

@@ -66,6 +66,7 @@ def test_public_checks(place) -> None:
     assert "--public checks one submission; 2 were given" in run("grade", "subs", "--assignment", "a.toml", "--public")
 
 
+@pytest.mark.slow
 def test_assignments(place) -> None:
     assert "Wrote a secret to s.txt" in run("assignment", "secret", "s.txt")
     assert "Wrote cse151b-hw4.toml" in run("assignment", "new", "cse151b-hw4")

@@ -36,6 +36,7 @@ def test_the_command_line_says_what_python_says(noise, tmp_path: Path) -> None:
     assert "10 %" in text
 
 
+@pytest.mark.slow
 def test_compare_and_example(noise, tmp_path: Path) -> None:
     files = [tmp_path / "a.png", tmp_path / "b.svg"]
     code, text, _ = noise("compare", "--keys", "5", "--plot", str(files[0]), "--plot-keys", str(files[1]))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 
 def test_equal_positions_are_a_no(regard) -> None:
@@ -14,6 +15,7 @@ def test_equal_positions_are_a_no(regard) -> None:
     assert (code, said["equal"], said["distinct"]) == (1, [1, 711], False)
 
 
+@pytest.mark.slow
 def test_pictures(regard, tmp_path: Path) -> None:
     picture = tmp_path / "p.svg"
     assert regard("positions", "--dim", "6", "--length", "9", "--plot", picture)[0] == 0  # no collision to draw

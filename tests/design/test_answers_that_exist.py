@@ -290,6 +290,7 @@ def test_where_the_shortest_is_not_pinned_down_a_query_is_named_that_does_it():
 # numbers at the ends of float64's range -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "scale"), [([[0, 1e-310], [-1, 0], [1, 0]], 1.0), ([[1, 0], [0, 0]], 1e-320)])
 def test_a_query_too_long_for_float64_is_said(keys, scale):
     with pytest.raises(

@@ -32,6 +32,7 @@ def counted(seeds):
     return kinds, refused, false
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_cases_is_answered_and_true():
     kinds, refused, false = counted(range(SAMPLE))
     assert false == {}

@@ -153,6 +153,7 @@ def planted(count, *, seed, n=3011, d=97):
     return K
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
 def test_float32_mixtures_of_few_keys_win_again(count):
     K = planted(count, seed=count)

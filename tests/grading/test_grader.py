@@ -126,6 +126,7 @@ def test_right_and_wrong(place) -> None:
     assert re.search(r"carl +2 +0 +2 +15", said)
 
 
+@pytest.mark.slow
 def test_the_same_secret_gives_the_same_files_again(place, tmp_path) -> None:
     graded(place)
     first = (place / "grades" / "marks.json").read_bytes()
@@ -185,6 +186,7 @@ def test_a_mended_question_is_run_again_and_the_differences_are_said(known) -> N
     assert not (known / "grades" / "changed.txt").exists()  # nothing has changed since
 
 
+@pytest.mark.slow
 def test_stopped_half_way(place, monkeypatch) -> None:
     whole = points(graded(place))
     for path in (place / "grades").glob("*.jso*"):
@@ -226,6 +228,7 @@ def half_way(process, journal, lines):
     )
 
 
+@pytest.mark.slow
 def test_killed_half_way_and_a_line_cut_in_two(place) -> None:
     hand_in(place, **{f"s{n}": RIGHT for n in range(4)})
     journal = place / "grades" / "journal.jsonl"
@@ -264,6 +267,7 @@ def test_killed_with_its_workers_at_work_it_goes_on_at_once(tier, place) -> None
     assert points(found) == {"ada": [10, 5], "carl": [2, 0], "s0": [10, 5], "s1": [10, 5], "s2": [10, 5]}
 
 
+@pytest.mark.slow
 def test_of_two_gradings_that_start_at_once_one_works(place) -> None:
     """The answers wait until one of the two has been refused."""
     gate = place / "gate"
@@ -304,6 +308,7 @@ def test_two_gradings_at_once_are_refused(place) -> None:
     lock.release()
 
 
+@pytest.mark.slow
 def test_what_time_cut_short_is_open_and_tried_again_with_more_time(place) -> None:
     slow = RIGHT.replace("return math.log", "import time; time.sleep(0.02); return math.log")
     hand_in(place, slow=slow)
@@ -339,6 +344,7 @@ def test_no_jail_is_refused_unless_asked_for(monkeypatch) -> None:
 # students
 
 
+@pytest.mark.slow
 def test_lateness_extensions_groups_and_who_handed_in_nothing(known) -> None:
     (known / "a.toml").write_text(
         TOML.replace('name = "two"', 'name = "two"\ndeadline = 2026-11-01T00:00:00Z\n[late]\nper_day = 0.2')
@@ -432,6 +438,7 @@ def test_files_that_are_no_programs(known) -> None:
         assert [one.reason for one in row.questions] == [said] * 2
 
 
+@pytest.mark.slow
 def test_honest_files_with_the_habits_of_other_systems(known) -> None:
     hand_in(known, case=RIGHT.replace("copying_condition", "Copying_Condition"))
     for name, data in {
@@ -515,6 +522,7 @@ def test_no_submission_changes_anothers_mark_or_gets_its_own_by_force(tier, open
     assert len(HOSTILE) >= 69
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS, ids=[tier.value for tier in TIERS])
 def test_what_ran_is_said(tier, place) -> None:
     found = graded(place, jail=tier)

@@ -83,6 +83,7 @@ def test_a_judge_that_fails_is_nobodys_zero(tmp_path) -> None:
 # statements
 
 
+@pytest.mark.slow
 def test_every_statement_is_decided_by_its_claims_check() -> None:
     rng = np.random.default_rng(0)
     for family in FAMILIES:

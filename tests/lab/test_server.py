@@ -198,6 +198,7 @@ def test_only_files_below_the_folders_are_opened(tmp_path, monkeypatch):
                 server_.answer("rank", {"matrix": path})
 
 
+@pytest.mark.slow
 def test_a_burst_of_questions_is_answered_whole(lab):
     """600 at once: each is answered, or told that too many wait."""
     page = replace(lab.pages["copy"], answer=lambda state: Answer(picture={}, python="", shell=""))

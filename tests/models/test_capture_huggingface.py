@@ -35,6 +35,7 @@ def test_gradient_modes(mode):
     assert examine(families.case(family, "sdpa"), mode).good
 
 
+@pytest.mark.slow
 def test_flex_attention():
     """Compiled flex kernels run eagerly while they are watched, and give their weights themselves."""
     family = next(family for family in CHOSEN if family.name == "Mistral (grouped, window)")

@@ -76,6 +76,7 @@ def test_the_transform_against_a_grid(laws: list[tuple[float, float]]) -> None:
         assert abs(value.value - above_by_grid(laws, share)) <= value.accuracy < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iso", [1e-16, 1e-12, 1e-8])
 def test_tiny_noise_far_from_and_at_the_weight(iso: float) -> None:
     law = weight_law(score_laws(NoiseModel(means=np.eye(2), isotropic=iso), [5.0, 5.0]), 0)
@@ -88,6 +89,7 @@ def test_tiny_noise_far_from_and_at_the_weight(iso: float) -> None:
     assert abs(found.value - expit(1.2815515655446004 * sd)) <= found.accuracy < 1e-9
 
 
+@pytest.mark.slow
 def test_nearly_fixed_scores_by_the_characteristic_function() -> None:
     laws = [(0.2, 0.09), (0.0, 0.3), (-0.5, 0.6)]
     own, *others = (law(*each) for each in laws)

@@ -84,6 +84,7 @@ def bases(columns: int) -> st.SearchStrategy[np.ndarray]:
     return hnp.arrays(float, (5, columns), elements=small)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(bases(3), bases(2))
 def test_small_whole_numbers_equal_the_oracle(A: np.ndarray, B: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from regard.models import Capture  # noqa: E402
 from small_model import MODEL  # noqa: E402
 
 
+@pytest.mark.slow
 def test_capture_to_a_file(run, folder):
     done = run("capture", "my.py:build", "--verify", "--keep-qkv", "--heads", "1", "--out", "w.safetensors")
     assert done.exit_code == 0

@@ -249,6 +249,7 @@ def test_every_known_slip_in_a_table_of_positions_is_named(slip) -> None:
     assert slip.said in " ".join(str(found).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.float64, np.float32])
 def test_a_right_table_is_right_in_its_own_format(form) -> None:
     def table(length, dim):

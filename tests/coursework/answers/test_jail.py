@@ -159,6 +159,7 @@ def test_there_are_enough_of_them_and_they_say_what_they_try() -> None:
     assert set(SAID) | WRONG <= {path.name.partition(".")[0] for path in HOSTILE}
 
 
+@pytest.mark.slow
 def test_without_a_jail_they_would_get_out(host: Path) -> None:
     """The files are no straw men: those that do no harm succeed where nothing keeps them in."""
     for name in (
@@ -192,6 +193,7 @@ def query(keys, a, b, eps):
 """
 
 
+@pytest.mark.slow
 def test_an_honest_answer_works_as_usual(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "FRESH", 30)  # fewer of each kind, in the jail and outside
     monkeypatch.setattr(checking, "MOVES", 20)

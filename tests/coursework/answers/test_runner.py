@@ -303,6 +303,7 @@ def test_being_slow_is_no_way_to_pass() -> None:
     assert isinstance(found.value, CouldNotFindOut)
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_does_not_pass_by_being_slow(regard) -> None:
     """Right for n <= 3 only; with time for one instance it once held so far, with exit code 0."""
     Path("slow.py").write_text(
@@ -507,6 +508,7 @@ def test_no_bytes_are_more_than_a_refusal(line: bytes) -> None:
     assert len(reply) == 1
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
@@ -780,6 +782,7 @@ def margin(n, eps):
 """
 
 
+@pytest.mark.slow
 @needs_schedstat
 def test_processes_and_patience_do_not_stretch_a_limit(tmp_path: Path) -> None:
     """Its own processes keep it from the processor: what they use counts."""
@@ -809,6 +812,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_what_the_system_ends_for_its_time_took_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow import has used up what the kernel allows before our own clock was over: once "killed by signal 9"."""
     begun = runner.started

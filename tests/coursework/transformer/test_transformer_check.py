@@ -67,6 +67,7 @@ def test_an_empty_template_is_told_where_to_start(tmp_path: Path) -> None:
         check_transformer(filled(tmp_path / "my.py", parts=0))
 
 
+@pytest.mark.slow
 def test_a_filled_template_is_right_and_its_mistake_is_told_in_steps(tmp_path: Path) -> None:
     right = check_transformer(filled(tmp_path / "right.py"))
     assert right.answer

@@ -40,6 +40,7 @@ def needed(tier: Tier) -> None:
         pytest.skip(f"{tier.value}: {reason}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tier", [Tier.BUBBLEWRAP, pytest.param(Tier.LANDLOCK, marks=pytest.mark.slow)], ids=[tier.value for tier in TIERS]
 )
@@ -54,6 +55,7 @@ def test_right_and_wrong_are_told_apart_in_it(tmp_path: Path, tier: Tier) -> Non
     assert right.printed == wrong.printed == ""  # torch finds what it asks for, and does not complain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "tier"), [one for path in HOSTILE for one in both(path)])
 def test_hostile_models_get_nothing(path: Path, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed(tier)

@@ -201,6 +201,7 @@ class NoProjection(nn.Module):
         return (scores if mask is None else scores.masked_fill(mask == 0, -1e9)).softmax(-1) @ v, None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Heads, BlockedIsTrue, WithResidual, NoProjection])
 def test_right_heads_hold(kind) -> None:
     assert names(kind) == []
@@ -233,6 +234,7 @@ def hiding(**methods) -> type:
     return type("Changed", (Heads,), methods)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -353,6 +355,7 @@ class Registered(Added):
         self.register_buffer("table", table)
 
 
+@pytest.mark.slow
 def test_a_table_for_time_first_is_right_and_says_so() -> None:
     found = judge(record(Registered))
     assert found.answer

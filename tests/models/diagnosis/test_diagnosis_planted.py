@@ -124,6 +124,7 @@ STRANGE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strange", sampled(STRANGE, every=4, others=TABLE, name=lambda row: row[0]))
 def test_what_is_outside_the_library_gets_no_name(strange: tuple[str, str, str]) -> None:
     stage, old, new = strange
@@ -154,6 +155,7 @@ def test_half_an_explanation_names_no_mistake_in_a_part_that_is_right() -> None:
     assert found.first_difference == "feed-forward"
 
 
+@pytest.mark.slow
 def test_a_difference_below_float32_is_not_called_float32() -> None:
     found = diagnosed(planted("feature_first", ("torch.sqrt(v + 1e-5)", "torch.sqrt(v) + 1e-5")), tries=5_000)
     assert found.mistakes == ()

@@ -200,6 +200,7 @@ def test_a_run_stopped_anywhere_ends_with_the_same_bits(data, tmp_path, step):
         assert same(weights(tmp_path / "whole", name), weights(tmp_path / "stopped", name))
 
 
+@pytest.mark.slow
 def test_it_learns_and_everything_else_works_for_it_unchanged(tmp_path, regard):
     data = write_corpus(tmp_path / "more", 400)
     settings = tiny(data, *GOOD, "epochs=8", "dropout=0.0", "smoothing=0.0", "average=0.95")

@@ -50,6 +50,7 @@ def flipped(data: bytes, draw: random.Random) -> bytes:
     return bytes(bent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "name", "opened"),
     [

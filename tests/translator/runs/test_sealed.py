@@ -28,6 +28,7 @@ def test_every_flipped_bit_of_a_file_is_noticed():
             unseal(bytes(bent))
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_a_file_of_lines_is_noticed(tmp_path):
     path, good = tmp_path / "x", lines_of(ENTRIES)
     path.write_bytes(good)
@@ -134,6 +135,7 @@ EPOCHS = [WHOLE | {"epoch": 1, "step": 100}, WHOLE | {"epoch": 2, "step": 160}]
 ALL = [*STEPS[:2], EPOCHS[0], STEPS[2], EPOCHS[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize(
     ("name", "facts"),

@@ -218,6 +218,7 @@ def test_one_worker_tries_the_same_wherever_its_trials_are_kept(base, tmp_path, 
     assert kept_there.command.startswith(f"regard translator train {tmp_path}/there/study/trials/000")
 
 
+@pytest.mark.slow
 def test_interrupted_in_a_trial_it_goes_on_at_once_from_its_checkpoint(base, tmp_path, server, impatient, monkeypatch):
     """It said itself that it stops: no need to wait for a heartbeat, and no step is done twice that was saved."""
     folder, settings = base
@@ -380,6 +381,7 @@ def test_without_its_driver(tmp_path, monkeypatch):
         open_storage(tmp_path, "postgresql://ann@db/x")
 
 
+@pytest.mark.slow
 def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, regard):
     """Nobody listens; somebody listens and says nothing. Exit code 2, one sentence, soon."""
     pytest.importorskip("psycopg", reason="needs psycopg: pip install 'regard[postgres]'")

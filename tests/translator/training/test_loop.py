@@ -72,6 +72,7 @@ def test_everything_is_recorded(data, tmp_path):
     assert result.to_dict()["best"]["epoch"] == result.best.epoch
 
 
+@pytest.mark.slow
 def test_a_finished_run_knows_what_it_is_used_to(data, tmp_path):
     settings = tiny(data, "epochs=30", "learning_rate=0.01", "schedule=cosine", "warmup=10")
     with pytest.raises(StopError):

@@ -126,6 +126,7 @@ def perplexities(folder: Path) -> list[float]:
     return [e["perplexity"] for e in log_entries(folder / "log.jsonl") if e["event"] == "epoch"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled([("encoder", 2), ("encoder", 3), *((k, 2) for k in list(KINDS)[1:])], every=4))
 def test_the_losses_are_those_of_one_process(data, tmp_path, monkeypatch, launcher, case):
     kind, size = case
@@ -144,6 +145,7 @@ def test_the_losses_are_those_of_one_process(data, tmp_path, monkeypatch, launch
     assert command.startswith(f"torchrun --nproc-per-node {size} -m regard translator train ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", sampled([0, 1], every=2))
 def test_killed_and_resumed_it_ends_with_the_same_weights(data, tmp_path, launcher, rank):
     """With dropout, whose numbers differ from process to process and are the same again when a run goes on."""
@@ -196,6 +198,7 @@ def test_a_mistake_in_the_settings_is_said_by_the_first_alone(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_as_many_processes_as_it_began_with(data, tmp_path, launcher):
     settings = tiny(data, *SHARED)
     codes, _ = run(launcher, settings, tmp_path / "run", size=2, kill=(1, 9))

@@ -177,6 +177,7 @@ FULL = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on file sizes")
 def test_a_write_that_the_system_cuts_short(whole, tmp_path):
     """The system itself refuses to write past a size: half a checkpoint never takes the place of a whole one."""

@@ -111,7 +111,7 @@ def writing_cases(zoo: Any, families: Any) -> Iterator[Any]:
         family = next(f for f in families.FAMILIES if f.name == name)
         said = f"{name}, {options.get('cache_implementation', 'dynamic')} cache"
         inputs = {"input_ids": families.example(family)["input_ids"]}
-        build = lambda f=family, i=inputs: (families.make(f, "sdpa"), i)  # noqa: E731
+        build = lambda f=family, i=inputs: (families.make(f, "sdpa"), i)
         yield case(said, build, run=families.generate(**options))
 
 
@@ -174,7 +174,7 @@ def cost() -> None:
             ids = torch.randint(5, 30_000, (1, length), generator=torch.Generator().manual_seed(1))
             with torch.no_grad():
                 capture(model, ids)  # the first call pays for things once
-                pairs = [(seconds(lambda: model(ids)), seconds(lambda: capture(model, ids))) for _ in range(ROUNDS)]  # noqa: B023
+                pairs = [(seconds(lambda: model(ids)), seconds(lambda: capture(model, ids))) for _ in range(ROUNDS)]
             plain, captured = (min(column) for column in zip(*pairs, strict=True))
             print(f"{length:<10}{implementation:<10}{plain:>12.2f}{captured:>12.2f}{captured / plain:>8.2f}")
 
@@ -262,7 +262,7 @@ def subjects() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]], int]]:
     for name, layers in (("Llama", 2), ("Mistral (grouped, window)", 2), ("T5", 3), ("GPT-OSS (sinks)", 2)):
         family = next(f for f in zoo["families"].FAMILIES if f.name == name)
         kind = "eager" if "OSS" in name else "sdpa"
-        build = lambda f=family, k=kind: (zoo["families"].make(f, k), zoo["families"].example(f))  # noqa: E731
+        build = lambda f=family, k=kind: (zoo["families"].make(f, k), zoo["families"].example(f))
         yield f"{name}, {kind}", build, layers
     for case in zoo["torch_layers"].CASES:
         if case.name in ("need_weights=False", "encoder", "nn.Transformer"):

@@ -21,8 +21,8 @@ import numpy as np
 from regard import design
 from regard.design.certificate import fingerprint
 from regard.design.even_shares import shortest_even
-from regard.design.shortest import log_sum_exp, onto_constraint, shortest
-from regard.design.verbs import _together
+from regard.design.shortest import factor_to_constraint, log_sum_exp, shortest
+from regard.design.verbs import _solve_together
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def other_verbs() -> None:
 def feasible_slsqp(rows: np.ndarray, bound: float) -> np.ndarray:
     """SLSQP's query, made as long as the demand needs: it stops up to 1e-6 nats short of it."""
     query = slsqp(rows, bound)
-    return query * onto_constraint(rows @ query, bound, 1.0)
+    return query * factor_to_constraint(rows @ query, bound, 1.0)
 
 
 def peak_bytes(call: Callable[[], Any]) -> int:
@@ -104,7 +104,7 @@ def peak_bytes(call: Callable[[], Any]) -> int:
 def together(keys: np.ndarray, chosen: tuple[int, ...], bound: float) -> list[np.ndarray | None]:
     """All targets as `copy_many` solves them: together, and what is left one by one."""
     answers: list[np.ndarray | None] = []
-    for j, (query, _) in zip(chosen, _together(keys, np.arange(len(keys)), chosen, bound), strict=True):
+    for j, (query, _) in zip(chosen, _solve_together(keys, np.arange(len(keys)), chosen, bound), strict=True):
         if query is None:
             rows, _ = centred(keys, j)
             single = shortest(rows, bound)

@@ -27,7 +27,7 @@ from regard.translator.engines.ctranslate2 import Engine, open_engine
 from regard.translator.engines.export import export
 from regard.translator.models.run import Run, load_run
 from regard.translator.scoring.significance import bleu
-from regard.translator.studies.comparison import held_out
+from regard.translator.studies.comparison import evaluation_pairs
 from regard.translator.training.preparation import load_data
 
 SENTENCES, SINGLE, ROUNDS = 1000, 200, 2  # one by one eager is slow, so fewer
@@ -62,7 +62,7 @@ def main() -> None:
     folder = Path(os.environ.get("REGARD_RUN", "runs/good"))
     try:
         run = load_run(folder)
-        pairs = held_out(load_data(run.settings))[0]
+        pairs = evaluation_pairs(load_data(run.settings))[0]
     except InputError as error:
         print(f"left out: {error} (REGARD_RUN names the run folder)")
         return

@@ -17,14 +17,14 @@ from pathlib import Path
 from regard.coursework.answers import jail
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.keeper import warm
+from regard.coursework.answers.keeper import keep_warm
 from regard.coursework.answers.runner import Runner
 from regard.coursework.answers.tool import with_requirements
 from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.examination import Given, examined
+from regard.grading.examination import StudentAnswer, examine
 from regard.grading.example import answers
 from regard.grading.grader import cores, grade, pile_of, safe_tier
-from regard.grading.notebooks import defined
+from regard.grading.notebooks import defined_names
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
 from regard.grading.submissions import read_submissions
@@ -53,16 +53,16 @@ class TransformerTranslator(nn.Module):
         weights = torch.softmax(q @ k.transpose(2, 3) / q.shape[-1] ** 0.5, dim=-1)
         y = self.first(x + self.mix((weights @ v).transpose(1, 2).flatten(2)))
         return self.out(self.second(y + self.outer(torch.relu(self.inner(y)))))
-"""  # noqa: E501
+"""
 
 
 def main() -> None:
     print(f"{cores()} cores")
-    starts = _starts([tier for tier in Tier if tier is Tier.NONE or not jail.why_not(tier)])
+    starts = _starts([tier for tier in Tier if tier is Tier.NONE or not jail.tier_obstacle(tier)])
     for tier, seconds in starts.items():
         ratio = seconds / starts[Tier.NONE]
         print(f"start of an answer, {tier.value}: {1000 * seconds:.0f} ms, {ratio:.2f} x the plain one")
-    with warm():
+    with keep_warm():
         for tier, seconds in _starts([tier for tier in starts if tier is not Tier.NONE]).items():
             print(f"start of an answer after another, {tier.value}: {1000 * seconds:.0f} ms")
     _print_models(list(starts))
@@ -102,8 +102,8 @@ def _print_models(tiers: list[Tier]) -> None:
         for text in (MODEL, MODEL.replace("dim=-1", "dim=-2")) * int(os.environ.get("MODELS", 3)):
             begun = time.perf_counter()
             task = Task(id="t", kind=Kind.TRANSFORMER, points=1, function="TransformerTranslator")
-            given = Given(name="a.py", source=text.encode(), seed=7)
-            found = examined(task, given, limits=Limits(seconds=600), jail=tier)
+            given = StudentAnswer(name="a.py", source=text.encode(), seed=7)
+            found = examine(task, given, limits=Limits(seconds=600), jail=tier)
             if (found.share == 1.0) is not (text is MODEL):
                 raise RuntimeError(f"the Transformer got {found.share}: {found.reason}")
             walls.append(time.perf_counter() - begun)
@@ -124,7 +124,7 @@ def _graded(count: int) -> tuple[float, float]:
     from importlib import resources
 
     text = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
-    wrong = [next(name for name in defined(text) if name.startswith(f"{claim}__")) for claim in right]
+    wrong = [next(name for name in defined_names(text) if name.startswith(f"{claim}__")) for claim in right]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         lines = ['name = "bench"', *(f'[[question]]\nid = "{claim}"\nclaim = "{claim}"' for claim in CLAIMS)]

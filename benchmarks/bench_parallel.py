@@ -80,7 +80,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Done(Exception):  # noqa: N818
+class Done(Exception):
     """Raised after the last timed step."""
 
 
@@ -91,7 +91,7 @@ def work(threads: int, batch: int) -> None:
     from regard.translator.data.batches import epoch_plan
     from regard.translator.runs.settings import load_settings
     from regard.translator.training.loop import Epoch, Step, train
-    from regard.translator.training.parallel import joined
+    from regard.translator.training.parallel import join_team
     from regard.translator.training.preparation import prepare
 
     where = str(DATA) if DATA.exists() else "builtin"
@@ -106,7 +106,7 @@ def work(threads: int, batch: int) -> None:
         if event.step == last:
             raise Done
 
-    with joined() as team, tempfile.TemporaryDirectory() as folder:
+    with join_team() as team, tempfile.TemporaryDirectory() as folder:
         with contextlib.suppress(Done):
             train(settings, Path(folder) / "run", prepared=data, watch=watch, team=team)
         clock, spent = (b - a for a, b in zip(*marks, strict=True))

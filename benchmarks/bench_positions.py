@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from regard.positions.nearest import _by_search
+from regard.positions.nearest import _nearest_by_search
 
 LAST = 10**7
 
@@ -30,7 +30,7 @@ def main() -> None:
     print(f"{'dim':>4} {'offset':>9} {'ours, s':>9} {'scan, s':>9} {'ratio':>7}   offsets to {LAST:,}")
     for dim in (4, 16, 64):
         start = time.process_time()
-        found = _by_search(dim, LAST, 10000, 10**9, None).offset
+        found = _nearest_by_search(dim, LAST, 10000, 10**9, None).offset
         ours = time.process_time() - start
         start = time.process_time()
         plain = scan(dim, LAST)

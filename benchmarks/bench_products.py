@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.bench_training import Ours, prepared
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import exactly_repeatable
+from regard.translator.training.loop import deterministic_algorithms
 
 STEPS, WARM, ROUNDS = 8, 4, 3
 EASIEST = 1024
@@ -80,7 +80,7 @@ def main() -> None:
     settings, data = prepared()
     arm = Ours(settings, data)
     batches = [data.train.batch(rows) for rows in arm.plan[: WARM + STEPS]]
-    with exactly_repeatable(1):
+    with deterministic_algorithms(1):
         for batch in batches[:WARM]:
             arm.step(batch)
         step = min(spent(lambda: [arm.step(batch) for batch in batches[WARM:]]) for _ in range(ROUNDS)) / STEPS

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from benchmarks import joey_peer
 from benchmarks.joey_peer import TURN
@@ -37,12 +37,12 @@ from regard.translator.data.batches import Batch, epoch_plan, plan
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
-from regard.translator.models.run import parameters
+from regard.translator.models.run import count_parameters
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.averaging import Average
-from regard.translator.training.loop import exactly_repeatable, learning_rate
+from regard.translator.training.loop import deterministic_algorithms, learning_rate
 from regard.translator.training.optimisers import build_optimiser
-from regard.translator.training.preparation import Prepared, prepare
+from regard.translator.training.preparation import PreparedData, prepare
 
 ROUNDS = 4
 TUTORIAL = "nn.Transformer as tutorials use it"
@@ -70,7 +70,7 @@ def main() -> None:
     table(arms)
 
 
-def prepared() -> tuple[Settings, Prepared]:
+def prepared() -> tuple[Settings, PreparedData]:
     where = str(DATA) if DATA.exists() else "builtin"
     # with the optimiser and the size of batch that all arms have
     settings = load_settings("good", changes=[f'data.path="{where}"', "optimiser=adamw", "batch_tokens=1500"])
@@ -99,9 +99,9 @@ class Arm:
 class Here(Arm):
     """An arm in this process."""
 
-    def __init__(self, model: Any, data: Prepared, batches: list[Whole]) -> None:
+    def __init__(self, model: Any, data: PreparedData, batches: list[Whole]) -> None:
         self.model, self.data, self.plan, self.at = model.train(), data, batches, 0
-        self.weights = parameters(model)
+        self.weights = count_parameters(model)
 
     def turn(self) -> None:
         start = time.process_time()
@@ -122,7 +122,7 @@ class Here(Arm):
 class Ours(Here):
     """A step of regard.translator.training.loop, which is deterministic too."""
 
-    def __init__(self, settings: Settings, data: Prepared, plain: Collection[str] = ()) -> None:
+    def __init__(self, settings: Settings, data: PreparedData, plain: Collection[str] = ()) -> None:
         settings = settings.with_changes(["batching=mixed"] if "equal_lengths" in plain else [])
         model = build_model(settings, len(data.source), len(data.target))
         super().__init__(model, data, epoch_plan(data.train, settings, 1))
@@ -137,7 +137,7 @@ class Ours(Here):
         self.average = Average(model, decay=self.settings.average)
 
     def turn(self) -> None:
-        with exactly_repeatable(1):
+        with deterministic_algorithms(1):
             super().turn()
 
     def loss(self, batch: Batch) -> Tensor:
@@ -171,7 +171,7 @@ class FloatDropout(Dropout):
 class Tutorial(Here):
     """Batches of 128 sentences as they come, Adam, nothing else."""
 
-    def __init__(self, settings: Settings, data: Prepared, *, drop_only_states: bool = False) -> None:
+    def __init__(self, settings: Settings, data: PreparedData, *, drop_only_states: bool = False) -> None:
         model = TutorialTransformer(settings, len(data.target))
         model.copy(build_model(settings, len(data.source), len(data.target)))
         if drop_only_states:
@@ -210,14 +210,14 @@ class Joey(Arm):
         self.process.communicate()  # nothing more comes in, so it stops
 
 
-def tutorials(settings: Settings, data: Prepared) -> dict[str, Arm]:
+def tutorials(settings: Settings, data: PreparedData) -> dict[str, Arm]:
     return {
         TUTORIAL: Tutorial(settings, data),
         "  dropping only what we drop": Tutorial(settings, data, drop_only_states=True),
     }
 
 
-def joeys(data: Prepared, folder: Path, running: ExitStack) -> dict[str, Arm]:
+def joeys(data: PreparedData, folder: Path, running: ExitStack) -> dict[str, Arm]:
     if reason := joey_peer.missing():
         print(f"left out: {reason}")
         return {}
@@ -230,7 +230,7 @@ def joeys(data: Prepared, folder: Path, running: ExitStack) -> dict[str, Arm]:
     return found
 
 
-def ours(settings: Settings, data: Prepared) -> dict[str, Arm]:
+def ours(settings: Settings, data: PreparedData) -> dict[str, Arm]:
     """From all plain to all fast, one after the other, then larger batches."""
     arms: dict[str, Arm] = {}
     for count in range(len(FAST) + 1):
@@ -240,7 +240,7 @@ def ours(settings: Settings, data: Prepared) -> dict[str, Arm]:
     return {**arms, LARGE: Ours(settings.with_changes(["batch_tokens=4096"]), data)}
 
 
-def check_equal(arms: dict[str, Arm], data: Prepared) -> None:
+def check_equal(arms: dict[str, Arm], data: PreparedData) -> None:
     """One batch, nothing dropped: the same loss in every arm of this process."""
     here = [arm for arm in arms.values() if isinstance(arm, Here)]
     batch, losses = data.train.batch(here[0].plan[0]), []

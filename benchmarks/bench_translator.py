@@ -18,14 +18,14 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.array_types import Whole
 from regard.translator.data.batches import Batch, plan
 from regard.translator.data.vocabulary import PAD
-from regard.translator.models.encoder import EncoderTranslator, build_model, padded
+from regard.translator.models.encoder import EncoderTranslator, build_model, pad_to_length
 from regard.translator.runs.settings import Settings
-from regard.translator.training.preparation import Prepared, prepare
+from regard.translator.training.preparation import PreparedData, prepare
 
 ROUNDS, BATCHES = 6, 3
 DATA = Path(__file__).parents[2] / "shared" / "data" / "multi30k"
@@ -39,7 +39,7 @@ def main() -> None:
     settings = Settings().with_changes([f'data.path="{where}"'])
     data = prepare(settings)
     print(f"{len(data.train):,} training pairs of {Path(where).name}, {len(data.target):,} target words")
-    ours: Loss = lambda model, batch: model.loss(batch)  # noqa: E731
+    ours: Loss = lambda model, batch: model.loss(batch)
     arms = {
         "plain 43": Arm(settings.with_changes(["longest=41"]), data, plain(43)),
         "plain 20": Arm(settings, data, plain(20)),
@@ -61,7 +61,7 @@ def main() -> None:
 class Arm:
     """A way of doing a step, and what it took so far."""
 
-    def __init__(self, settings: Settings, data: Prepared, loss: Loss) -> None:
+    def __init__(self, settings: Settings, data: PreparedData, loss: Loss) -> None:
         self.data, self.loss = data, loss
         self.model = build_model(settings, len(data.source), len(data.target))
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.0, fused=True)
@@ -91,8 +91,8 @@ def plain(length: int) -> Loss:
     """Every sentence padded to ``length``, scores for every place."""
 
     def loss(model: EncoderTranslator, batch: Batch) -> Tensor:
-        scores = model(padded(batch.source, length), length)
-        return F.cross_entropy(scores.flatten(0, 1), padded(batch.target, length).flatten(), ignore_index=PAD)
+        scores = model(pad_to_length(batch.source, length), length)
+        return F.cross_entropy(scores.flatten(0, 1), pad_to_length(batch.target, length).flatten(), ignore_index=PAD)
 
     return loss
 
@@ -101,7 +101,7 @@ def real_places(model: EncoderTranslator, batch: Batch) -> Tensor:
     return F.cross_entropy(model.output(model.states(batch)), batch.labels)
 
 
-def check_equal(arms: dict[str, Arm], data: Prepared) -> None:
+def check_equal(arms: dict[str, Arm], data: PreparedData) -> None:
     """One batch, the same weights in every arm (positions past 20 are never looked at): the same loss."""
     batch = data.train.batch(next(iter(arms.values())).plan[0])
     shared = arms["plain 20"].model.state_dict()

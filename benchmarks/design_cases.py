@@ -14,9 +14,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from design_cases import case  # noqa: E402
-from design_oracle import judged  # noqa: E402
-from regard.errors import CouldNotFindOut  # noqa: E402
+from design_cases import case
+from design_oracle import judged
+from regard.errors import CouldNotFindOut
 
 COUNT = 2400
 

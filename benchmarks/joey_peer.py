@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.translator.runs.settings import Settings, load_settings
-from regard.translator.studies.comparison import held_out
-from regard.translator.training.preparation import Prepared
+from regard.translator.studies.comparison import evaluation_pairs
+from regard.translator.training.preparation import PreparedData
 
 INSTALLED = Path(sys.prefix) / "peers" / "joeynmt"  # where `make bench` puts it, away from our own packages
 TURN = 3.0  # CPU-seconds
@@ -33,9 +33,9 @@ def missing() -> str:
     return "" if INSTALLED.is_dir() else "Joey NMT is not installed; `make bench` installs benchmarks/joeynmt.txt"
 
 
-def write_data(folder: Path, data: Prepared) -> None:
+def write_data(folder: Path, data: PreparedData) -> None:
     """The corpus in pieces with blanks between, and the vocabulary without the markers, which Joey puts there."""
-    splits = {"train": data.corpus.train, "dev": data.corpus.validation, "test": held_out(data.corpus)[0]}
+    splits = {"train": data.corpus.train, "dev": data.corpus.validation, "test": evaluation_pairs(data.corpus)[0]}
     for name, pairs in splits.items():
         for side, sentences, words in [("src", pairs.source, data.source), ("trg", pairs.target, data.target)]:
             lines = [" ".join(words.tokens(sentence)) + "\n" for sentence in sentences]

@@ -24,9 +24,9 @@ from benchmarks.bench_training import JOEYS, Ours, prepared
 from regard.translator.models.run import load_run
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import bleu
-from regard.translator.studies.comparison import held_out
+from regard.translator.studies.comparison import evaluation_pairs
 from regard.translator.training.loop import Epoch, Step, train
-from regard.translator.training.preparation import Prepared
+from regard.translator.training.preparation import PreparedData
 
 
 @dataclass
@@ -38,14 +38,14 @@ class Trained:
     translations: list[str]
 
 
-class BudgetUsedUp(Exception):  # noqa: N818
+class BudgetUsedUp(Exception):
     """Raised when our run has had its time."""
 
 
 def compare(seconds: float) -> None:
     torch.set_num_threads(1)
     settings, data = prepared()
-    references, name = held_out(data.corpus)
+    references, name = evaluation_pairs(data.corpus)
     print(f"{name}; greedy, at most {seconds:,.0f} CPU-seconds of training")
     metric = bleu(settings.vocabulary.lowercase)
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def compare(seconds: float) -> None:
     print(metric.get_signature())
 
 
-def train_ours(settings: Settings, data: Prepared, folder: Path, seconds: float) -> Trained:
+def train_ours(settings: Settings, data: PreparedData, folder: Path, seconds: float) -> Trained:
     settings = settings.with_changes([f"epochs={epochs_that_fit(settings, data, seconds)}", "save_every=50"])
     start, steps = time.process_time(), [0, 1]
 
@@ -71,10 +71,10 @@ def train_ours(settings: Settings, data: Prepared, folder: Path, seconds: float)
     with contextlib.suppress(BudgetUsedUp):
         train(settings, folder / "ours", prepared=data, watch=watch)
     spent, run = time.process_time() - start, load_run(folder / "ours", weights="last")
-    return Trained(spent, steps[0] / steps[1], run.translate(held_out(data.corpus)[0].source, cut=True).target)
+    return Trained(spent, steps[0] / steps[1], run.translate(evaluation_pairs(data.corpus)[0].source, cut=True).target)
 
 
-def epochs_that_fit(settings: Settings, data: Prepared, seconds: float) -> int:
+def epochs_that_fit(settings: Settings, data: PreparedData, seconds: float) -> int:
     """Whole epochs, with a twentieth of the time left for validation and checkpoints."""
     arm = Ours(settings, data)
     for _ in range(4):
@@ -82,7 +82,7 @@ def epochs_that_fit(settings: Settings, data: Prepared, seconds: float) -> int:
     return max(1, int(0.95 * seconds * arm.rate / (data.train.target_tokens - len(data.train))))
 
 
-def train_joey(settings: Settings, data: Prepared, folder: Path, seconds: float) -> Trained | None:
+def train_joey(settings: Settings, data: PreparedData, folder: Path, seconds: float) -> Trained | None:
     if reason := joey_peer.missing():
         print(f"left out: {reason}")
         return None

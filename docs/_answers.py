@@ -18,7 +18,7 @@ from typing import Any
 
 import regard
 from regard.coursework import checklists
-from regard.coursework.verdict import Checked, Judged, Status
+from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
 from regard.lab.notation import typeset
 from regard.notation import MEANINGS
 
@@ -128,16 +128,16 @@ def verdicts(name: str) -> str:
     return readings + (_by_set(checked) if checked.premises_differ else "")
 
 
-def _by_set(checked: Checked) -> str:
+def _by_set(checked: ClaimReport) -> str:
     rows = ""
     for source in checked.sources:
-        judged = checked.by_source(source)
+        judged = checked.reading_for_source(source)
         said = f"{html.escape(source.name)}, {html.escape(source.where)}</td><td>{pretty(judged.statement)}"
         rows += f"<tr><td>{said}</td><td><strong>{judged.verdict.status}</strong></td></tr>"
     return f"<table><tr><th>Set</th><th>Its premise</th><th>Verdict for it</th></tr>{rows}</table>\n"
 
 
-def _row(judged: Judged) -> str:
+def _row(judged: ReadingVerdict) -> str:
     verdict = judged.verdict
     if verdict.status is Status.REFUTED:
         why = f"{verdict.counterexample.rstrip('.')}. It holds {verdict.region.rstrip('.')}."

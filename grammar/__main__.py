@@ -23,7 +23,7 @@ SHIPPED = Path(builtin.__file__).parent / builtin.FILE
 
 def shipped_text() -> str:
     """The text inside the shipped file: the corpus, then sentences of which neither side is in it."""
-    pairs = generate(builtin.SIZE + 2 * builtin.held_out(builtin.SIZE), seed=builtin.SEED)
+    pairs = generate(builtin.SIZE + 2 * builtin.validation_size(builtin.SIZE), seed=builtin.SEED)
     known = {text for pair in pairs for text in (pair.german, pair.english)}
     others = [pair for pair in generate(2 * FRESH, seed=FRESH_SEED) if known.isdisjoint((pair.german, pair.english))]
     return _table(builtin.COLUMNS, [*(("corpus", p) for p in pairs), *(("fresh", p) for p in others[:FRESH])])
@@ -31,7 +31,7 @@ def shipped_text() -> str:
 
 def corpus_text(size: int, *, seed: int) -> str:
     """A corpus as a table with the columns split, de, en and phenomena; ``data.size`` of old settings made the same."""
-    held = builtin.held_out(size)
+    held = builtin.validation_size(size)
     splits = ["train"] * size + ["validation"] * held + ["test"] * held
     return _table(("split", *builtin.COLUMNS[1:]), zip(splits, generate(len(splits), seed=seed), strict=True))
 
@@ -72,7 +72,9 @@ def main() -> None:
         if size < 1:
             parser.error(f"--size is the number of training pairs, 1 or more, not {size}.")
         write(options.out, corpus_text(size, seed=options.seed or 0).encode())
-        print(f"{options.out}: {size:,} training pairs and {builtin.held_out(size):,} each for validation and test")
+        print(
+            f"{options.out}: {size:,} training pairs and {builtin.validation_size(size):,} each for validation and test"
+        )
     except (InputError, OSError) as error:
         parser.error(str(error))
 

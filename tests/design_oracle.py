@@ -90,7 +90,7 @@ class _Judge:
 
     def value(self, query):
         """F(q); for matching the divergence."""
-        dot = lambda row: self.scale * sum((a * b for a, b in zip(row, query, strict=True)), ZERO)  # noqa: E731
+        dot = lambda row: self.scale * sum((a * b for a, b in zip(row, query, strict=True)), ZERO)
         scores = [dot(p) for p in self.points]
         if not scores:
             return flint.arb("-inf")

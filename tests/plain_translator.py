@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.translator.data.vocabulary import PAD
 from regard.translator.models.ctc_loss import Labels

@@ -50,7 +50,7 @@ def ball(x: Fraction):
     return flint.arb(flint.fmpq(x.numerator, x.denominator))
 
 
-class flint_bits:  # noqa: N801
+class flint_bits:
     def __init__(self, bits: int) -> None:
         self.bits = bits
 

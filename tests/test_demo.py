@@ -58,12 +58,12 @@ def test_two_variants_are_compared_by_phenomenon_the_largest_difference_first(tm
             {"name": word, "pairs": 1234, "exact": share} for word, share in zip(("gern", "<x>"), exact, strict=True)
         ]
         (tmp_path / f"{name}.json").write_text(json.dumps({"run": f"runs/{name}", "by_phenomenon": rows}))
-    table = demo.by_phenomenon(tmp_path)
+    table = demo.phenomenon_table(tmp_path)
     assert "<th>learned</th><th>positions=none</th>" in table
     assert table.index("<td>&lt;x&gt;</td><td>1,234</td><td>25%</td><td>12%</td>") < table.index("<td>gern</td>")
-    assert "gern" not in demo.by_phenomenon(tmp_path, shown=1)
+    assert "gern" not in demo.phenomenon_table(tmp_path, shown=1)
     (tmp_path / "learned-seed0.json").unlink()
-    assert demo.by_phenomenon(tmp_path) == ""  # nothing was compared
+    assert demo.phenomenon_table(tmp_path) == ""  # nothing was compared
 
 
 def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkeypatch):

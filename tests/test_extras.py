@@ -11,7 +11,7 @@ from places import ROOT
 from regard.cli import main
 from regard.demo import demo
 from regard.errors import InputError
-from regard.extras import EXTRAS, missing, require
+from regard.extras import EXTRAS, missing_package_error, require
 from regard.translator.data.corpus import load_corpus
 from regard.translator.data.vectors import train_word2vec
 from regard.translator.data.vocabulary import BPEVocabulary
@@ -42,7 +42,7 @@ def test_two_missing_packages_are_both_named(monkeypatch):
 
 
 def test_packages_of_two_extras_are_installed_by_one_line():
-    assert str(missing("This", "torch", "matplotlib")).endswith("pip install 'regard[plots,torch]'.")
+    assert str(missing_package_error("This", "torch", "matplotlib")).endswith("pip install 'regard[plots,torch]'.")
 
 
 @pytest.mark.parametrize(

@@ -168,12 +168,12 @@ def points(marks):
 
 def test_a_link_to_the_lab_opens_what_it_showed(place):
     pytest.importorskip("uplot")
-    from regard.lab.copy_state import START, read
+    from regard.lab.copy_state import START, read_setup
     from regard.lab.state import State
 
     address = urlsplit((place / "lab-link.txt").read_text().strip())
     assert address.path == "/copy"
-    bench = read(State(dict(parse_qsl(address.query)), start=START))
+    bench = read_setup(State(dict(parse_qsl(address.query)), start=START))
     np.testing.assert_array_equal(bench.keys, [[1, 0], [0, 1], [1, 1]])
     assert (bench.space, bench.eps, list(bench.vector)) == ("plane", 0.1, [2.0, 1.0])
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from regard.torch_arithmetic import arithmetic  # noqa: E402
+from regard.torch_arithmetic import arithmetic
 
 
 def drawn(*shape: int, dtype=torch.float64):

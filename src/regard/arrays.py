@@ -38,9 +38,15 @@ from regard import formats
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import write_file
-from regard.written_numbers import held_exactly, rounded_integers
+from regard.written_numbers import is_exact_float, rounded_integer_error
 
-__all__ = ["Loaded", "check_array", "check_target", "load_array", "save_array"]  # and, for the rooms, what they import
+__all__ = [
+    "LoadedArray",
+    "check_array",
+    "check_target",
+    "load_array",
+    "save_array",
+]  # and, for the rooms, what they import
 
 Dimensions = int | tuple[int, ...] | None
 
@@ -51,7 +57,7 @@ FORMATS = ".npy, .npz, .safetensors, .csv, .tsv or .txt"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedArray:
     """An array that passed every check, and what a person should be told about how it was read."""
 
     array: npt.NDArray[Any]
@@ -64,7 +70,7 @@ def load_array(
     what: str = "keys",
     ndim: Dimensions = 2,
     dtype: type[np.float64] | None = np.float64,
-) -> Loaded:
+) -> LoadedArray:
     """Read the array that ``spec`` names (see the table above), as finite real numbers.
 
     ``what`` is the word for it in messages. ``ndim`` is the number of dimensions it must have, or a tuple of
@@ -83,13 +89,13 @@ def load_array(
     """
     notes: list[str] = []
     array, thing = _read(os.fspath(spec), what, notes)
-    array = _shaped(array, thing, ndim)
+    array = _check_shape(array, thing, ndim)
     _refuse_types(array.dtype, thing)
     _refuse_nonfinite(array, thing)
     refuse_rounded(array, thing)
     if dtype is None or array.dtype == np.float64:
-        return Loaded(array, tuple(notes))
-    return Loaded(array.astype(np.float64), (*notes, f"{what}: {_conversion(array)}"))
+        return LoadedArray(array, tuple(notes))
+    return LoadedArray(array.astype(np.float64), (*notes, f"{what}: {_conversion(array)}"))
 
 
 def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
@@ -112,7 +118,7 @@ def check_array(array: object, *, what: str, ndim: Dimensions = 2) -> Float:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"{what} must be an array of numbers with rows of one length: {reason}.") from None
     _refuse_types(given.dtype, what)
-    given = _shaped(given, what, ndim)
+    given = _check_shape(given, what, ndim)
     _refuse_nonfinite(given, what)
     # ascontiguousarray makes one dimension out of none: a single number gets its shape back
     return np.ascontiguousarray(given, dtype=np.float64).reshape(given.shape)
@@ -139,10 +145,10 @@ def refuse_rounded(array: npt.NDArray[Any], thing: str) -> None:
     for _, block in _row_blocks(array):
         large = block if array.dtype.kind == "O" else block[(block > 2**53) | (block < -(2**53))]
         wholes = (int(one) for one in large.flat if isinstance(one, (int, np.integer)))
-        rounded = next((one for one in wholes if not held_exactly(one)), None)
+        rounded = next((one for one in wholes if not is_exact_float(one)), None)
         if rounded is not None:
             shown = rounded if rounded.bit_length() < 128 else f"one of {rounded.bit_length()} binary digits"
-            raise rounded_integers(shown, thing)
+            raise rounded_integer_error(shown, thing)
 
 
 def check_target(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
@@ -176,7 +182,7 @@ def save_array(path: str | os.PathLike[str], array: npt.ArrayLike) -> None:
 # what every array must satisfy
 
 
-def _shaped(array: npt.NDArray[Any], thing: str, ndim: Dimensions) -> npt.NDArray[Any]:
+def _check_shape(array: npt.NDArray[Any], thing: str, ndim: Dimensions) -> npt.NDArray[Any]:
     wanted = (ndim,) if isinstance(ndim, int) else ndim
     if array.size == 0:
         raise InputError(f"{thing} has shape {array.shape}: it needs at least one number along every axis.")
@@ -236,7 +242,7 @@ def _conversion(array: npt.NDArray[Any]) -> str:
 
 def _read(spec: str, what: str, notes: list[str]) -> tuple[npt.NDArray[Any], str]:
     """The array as stored, and the name it has in messages; appends to ``notes``."""
-    thing = f"{what} ({_short(spec)})"
+    thing = f"{what} ({_shorten(spec)})"
     if spec == "-":
         return _read_standard_input(f"{what} (standard input)", notes), f"{what} (standard input)"
     if spec.startswith("example:"):
@@ -279,7 +285,9 @@ def _refuse_path(path: str, thing: str) -> None:
         # What looks like mistyped inline numbers is far more likely that than a file.
         if re.search("[,;]", path):
             raise InputError(f"{thing} is neither a file nor numbers like '1,0; 0,1'; check for a stray character.")
-        raise InputError(f"{thing}: there is no such file{_similar(file)}; check the path, {_instead(file, thing)}.")
+        raise InputError(
+            f"{thing}: there is no such file{_similar_name(file)}; check the path, {_example_hint(file, thing)}."
+        )
     if file.is_dir():
         raise InputError(f"{thing} is a directory; name a file in it ({FORMATS}).")
     if not file.is_file():
@@ -290,7 +298,7 @@ def _refuse_path(path: str, thing: str) -> None:
         raise InputError(f"{thing} is an empty file; it needs at least one row of numbers.")
 
 
-def _similar(file: Path) -> str:
+def _similar_name(file: Path) -> str:
     with contextlib.suppress(OSError, ValueError):
         close = difflib.get_close_matches(file.name, os.listdir(file.parent), n=1, cutoff=0.75)
         return f" (did you mean {str(file.with_name(close[0]))!r}?)" if close else ""
@@ -300,7 +308,7 @@ def _similar(file: Path) -> str:
 FITTING = {"matrix": "weights", "target": "target", "queries": "queries"}  # examples, by what is asked for
 
 
-def _instead(file: Path, thing: str) -> str:
+def _example_hint(file: Path, thing: str) -> str:
     """What to type where one only wants to try: a built-in example, which any array may be replaced by."""
     from regard.examples import EXAMPLES
 
@@ -308,7 +316,7 @@ def _instead(file: Path, thing: str) -> str:
     return f"or try example:{name} in its place (regard example lists them)"
 
 
-def _short(spec: str) -> str:
+def _shorten(spec: str) -> str:
     return spec if len(spec) <= 80 else f"{spec[:50]}...{spec[-25:]}"
 
 

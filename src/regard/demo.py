@@ -16,7 +16,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.extras import require
 from regard.files import write_file
-from regard.progress import Say
+from regard.progress import Notify
 from regard.strict_json import parse_json
 
 
@@ -123,7 +123,7 @@ TOUR = (
 )
 
 
-def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
+def demo(out: str | os.PathLike[str], *, say: Notify = print) -> Path:
     """Run the tour, write everything into the folder `out`, and return the page that links it all."""
     require("The tour", "matplotlib")
     folder = Path(out)
@@ -142,12 +142,14 @@ def demo(out: str | os.PathLike[str], *, say: Say = print) -> Path:
             say(f"[{number}/{len(TOUR)}] {stop.command}  ({time.monotonic() - begun:.1f} s)")
         parts.append(_section(stop, output, folder))
     page = folder / "index.html"
-    filled = PAGE.replace("CONTENTS", _contents()).replace("NEXT", _next(folder)).replace("SECTIONS", "\n".join(parts))
+    filled = (
+        PAGE.replace("CONTENTS", _contents()).replace("NEXT", _next_steps(folder)).replace("SECTIONS", "\n".join(parts))
+    )
     write_file(page, filled.encode())
     return page
 
 
-def _run(command: str, folder: Path, say: Say) -> str:
+def _run(command: str, folder: Path, say: Notify) -> str:
     """The command's output; an answer of "no" (exit code 1) is an answer like any other."""
     words = [sys.executable, "-m", "regard", *shlex.split(command)[1:]]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
@@ -159,7 +161,7 @@ def _run(command: str, folder: Path, say: Say) -> str:
         return output.read().rstrip()
 
 
-def _relay(running: subprocess.Popen[str], say: Say, *, every: float = 5.0) -> str:
+def _relay(running: subprocess.Popen[str], say: Notify, *, every: float = 5.0) -> str:
     """Pass on how far a long command is, a line every few seconds; returns its last line."""
     last, shown = "", time.monotonic()
     for line in running.stderr or ():
@@ -192,7 +194,7 @@ def _section(stop: Stop, output: str, folder: Path) -> str:
         drawing = (folder / stop.picture).read_text(encoding="utf-8")
         parts.append(f"<figure>{drawing[drawing.index('<svg') :]}</figure>")
     if stop.scores is not None:
-        parts.append(by_phenomenon(folder / stop.scores))
+        parts.append(phenomenon_table(folder / stop.scores))
     written = [name for name in (stop.picture, *stop.files) if name is not None and (folder / name).exists()]
     if written:
         links = ", ".join(f'<a href="{name}">{name}</a>' for name in written)
@@ -209,7 +211,7 @@ def _terminal(command: str, output: str) -> str:
     return f"<pre>{asked}\n...\n{html.escape(lines[-1])}</pre>{whole}"
 
 
-def by_phenomenon(scores: Path, *, shown: int = 8) -> str:
+def phenomenon_table(scores: Path, *, shown: int = 8) -> str:
     """A table of how many sentences two variants translate exactly, for the phenomena that they differ most in."""
     read = [parse_json(file.read_bytes()) for file in sorted(scores.glob("*.json"))]
     if len(read) != 2:
@@ -226,7 +228,7 @@ def by_phenomenon(scores: Path, *, shown: int = 8) -> str:
     return f"<table><caption>Translated exactly as in the test set</caption><tr>{head}</tr>{rows}</table>"
 
 
-def _next(folder: Path) -> str:
+def _next_steps(folder: Path) -> str:
     """What one can do now: a list of wishes, and the commands that grant them."""
     here = shlex.quote(str(folder))
     run = f"{here}/translator/runs/learned-seed0"

@@ -18,7 +18,7 @@ class InputError(RegardError, ValueError):
     exit_code = 2
 
 
-class CouldNotFindOut(RegardError):  # noqa: N818 - it is an outcome, not a mistake
+class CouldNotFindOut(RegardError):
     """The question is fine, but no answer could be certified; says what was tried and what is known."""
 
     exit_code = 3

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from regard.array_types import Float
 from regard.errors import InputError
-from regard.formats import nearest
+from regard.formats import suggest_name
 
 EXAMPLES = {
     "orthonormal": "10 orthonormal keys in 10 dimensions, the coursework's setting",
@@ -43,7 +43,7 @@ def example(name: str) -> Float:
     regard.errors.InputError: There is no example 'sqare'; did you mean 'square'? ...
     """
     if name not in EXAMPLES:
-        raise InputError(f"There is no example {name!r}; {nearest(name, list(EXAMPLES))}")
+        raise InputError(f"There is no example {name!r}; {suggest_name(name, list(EXAMPLES))}")
     return np.ascontiguousarray(_build(name), dtype=np.float64)
 
 
@@ -65,10 +65,10 @@ def _build(name: str) -> npt.ArrayLike:
         return small[name]
     if name in (made := {"hexagon": _hexagon, "simplex": _simplex, "weights": _halving}):
         return made[name]()
-    return _drawn(name)
+    return _draw_example(name)
 
 
-def _drawn(name: str) -> Float:
+def _draw_example(name: str) -> Float:
     seed, shape = {
         "gaussian": (1, (200, 16)),
         "unit": (2, (200, 16)),

@@ -42,10 +42,10 @@ def require(what: str, *packages: str, extra: str | None = None) -> None:
     """
     absent = [name for name in packages if find_spec(name) is None]
     if absent:
-        raise missing(what, *absent, extra=extra)
+        raise missing_package_error(what, *absent, extra=extra)
 
 
-def missing(what: str, *packages: str, extra: str | None = None) -> InputError:
+def missing_package_error(what: str, *packages: str, extra: str | None = None) -> InputError:
     """The error that says which extra brings the packages.
 
     >>> print(missing("A picture", "matplotlib"))

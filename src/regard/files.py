@@ -32,7 +32,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     path = Path(path)
     partial = partial_path(path)
     try:
-        with _said(path):
+        with _explain_refusal(path):
             with open_partial(partial) as stream:
                 stream.write(data)
                 stream.flush()
@@ -56,7 +56,7 @@ def open_partial(partial: Path) -> BinaryIO:
 
 def append_file(path: Path, data: bytes, *, at: int) -> None:
     """Write ``data`` at the offset ``at`` of a file, in place of what was after it; on disk, or not at all."""
-    with _said(path), open(path, "r+b" if path.exists() else "w+b", buffering=0) as stream:
+    with _explain_refusal(path), open(path, "r+b" if path.exists() else "w+b", buffering=0) as stream:
         stream.truncate(at)
         stream.seek(at)
         try:
@@ -240,7 +240,7 @@ def end_with_parent(parent: int) -> None:
 
 
 @contextlib.contextmanager
-def _said(path: Path) -> Iterator[None]:
+def _explain_refusal(path: Path) -> Iterator[None]:
     """The system's refusal to write, as one sentence."""
     try:
         yield

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from regard.array_types import Float
 from regard.errors import InputError
 from regard.strict_json import parse_json, unique_names
-from regard.written_numbers import rounded_integers, writes_another_whole
+from regard.written_numbers import rounded_integer_error, writes_another_whole
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -50,7 +50,7 @@ TEXT = 1 << 31  # bytes of numbers as text: beyond, a .npy is read in a tenth of
 NUMBERS = "write numbers with a point, and commas (or tabs) between them"
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
+def suggest_name(name: str, names: Sequence[str]) -> str:
     """The name probably meant and the names there are, as the end of an error message.
 
     >>> nearest("kyes", ["keys", "values"])
@@ -70,7 +70,7 @@ def from_npy(data: Bytes, thing: str, notes: list[str]) -> npt.NDArray[Any]:
 def from_npz(path: str, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
     """One array of a .npz archive."""
     with _open_npz(path, thing) as (archive, members):
-        info = members[_chosen(name, list(members), thing)]
+        info = members[_choose_name(name, list(members), thing)]
         with archive.open(info) as stream:
             return _from_member(stream, thing, notes)
 
@@ -123,7 +123,7 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], packed: int, thing: str) -> Non
 def from_safetensors(data: Bytes, name: str | None, thing: str, notes: list[str]) -> npt.NDArray[Any]:
     """One tensor of a .safetensors file, as a view of its bytes where NumPy has the type."""
     tensors, start = safetensors_entries(data, thing)
-    kind, shape, begin, end = tensors[_chosen(name, list(tensors), thing)]
+    kind, shape, begin, end = tensors[_choose_name(name, list(tensors), thing)]
     if kind not in _SAFETENSORS:
         raise InputError(f"{thing} is stored as {kind[:20]}; convert it to one of {', '.join(_SAFETENSORS)}.")
     dtype = np.dtype(_SAFETENSORS[kind])
@@ -253,13 +253,13 @@ def _safetensors_header(data: Bytes, thing: str) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def _chosen(name: str | None, names: list[str], thing: str) -> str:
+def _choose_name(name: str | None, names: list[str], thing: str) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if not name:
-        raise InputError(f"{thing} holds {len(names)} arrays; say which with ':NAME'. {nearest('', names)}")
+        raise InputError(f"{thing} holds {len(names)} arrays; say which with ':NAME'. {suggest_name('', names)}")
     if name not in names:
-        raise InputError(f"{thing} has no array {name!r}; {nearest(name, names)}")
+        raise InputError(f"{thing} has no array {name!r}; {suggest_name(name, names)}")
     return name
 
 
@@ -297,7 +297,7 @@ def from_text(data: bytes, suffix: str, thing: str, notes: list[str]) -> Float:
         second = next(lines, None)
         if second is None or not _is_number(second[1][0]):
             raise InputError(
-                f"{thing}: {first[0]}, field 1 is {_quoted(first[1][0])}, which is not a number; {NUMBERS}."
+                f"{thing}: {first[0]}, field 1 is {_quote(first[1][0])}, which is not a number; {NUMBERS}."
             )
         notes.append(f"{thing}: the header on {first[0]} was skipped")
         first = second
@@ -332,13 +332,13 @@ def _numbers(fields: list[str], where: str, thing: str) -> Float:
             rounded = [fields[i].strip() for i in np.flatnonzero(np.abs(row) >= 2.0**53)
                        if math.isfinite(row[i]) and writes_another_whole(fields[i], row[i])]  # fmt: skip
             if rounded:
-                raise rounded_integers(rounded[0], thing)
+                raise rounded_integer_error(rounded[0], thing)
             return row
     except ValueError as error:
         if isinstance(error, InputError):
             raise
     wrong = next(i for i, field in enumerate(fields) if not _is_number(field))
-    came = _quoted(fields[wrong])
+    came = _quote(fields[wrong])
     raise InputError(f"{thing}: {where}, field {wrong + 1} is {came}, which is not a number; {NUMBERS}.")
 
 
@@ -351,7 +351,7 @@ def _is_number(field: str) -> bool:
     return field.isascii() and "_" not in field
 
 
-def _quoted(field: str) -> str:
+def _quote(field: str) -> str:
     field = field.strip()
     return repr(field if len(field) <= 24 else field[:24] + "...") if field else "empty"
 

@@ -51,7 +51,7 @@ def latex(text: str) -> str:
     >>> latex("e^(-ln(n-2)) k_i.q")
     'e^{-\\\\ln (n-2)} k_{i}\\\\cdot q'
     """
-    return "".join(_joined([_token(match) for match in TOKEN.finditer(" ".join(text.split()))]))
+    return "".join(_join_words([_token(match) for match in TOKEN.finditer(" ".join(text.split()))]))
 
 
 def formulas(text: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _word(word: str) -> tuple[str, bool]:
     return word, len(word) > 1 and not word[1].isupper() and "'" not in word
 
 
-def _joined(pieces: list[tuple[str, bool]]) -> list[str]:
+def _join_words(pieces: list[tuple[str, bool]]) -> list[str]:
     """Runs of words, with the spaces around them, put into one text."""
     said: list[str] = []
     words: list[str] = []

@@ -151,12 +151,12 @@ def readable(text: str) -> str:
     """
     said, end = [], 0
     for kept in _KEPT.finditer(text):
-        said += [_changed(text[end : kept.start()]), kept[0]]
+        said += [_to_unicode(text[end : kept.start()]), kept[0]]
         end = kept.end()
-    return "".join([*said, _changed(text[end:])])
+    return "".join([*said, _to_unicode(text[end:])])
 
 
-def _changed(text: str) -> str:
+def _to_unicode(text: str) -> str:
     # signs before letters and indices, which are told by the signs beside them
     text = _SIGN.sub(lambda match: SIGNS[match[0]], text)
     text = _ROOT.sub(lambda match: f"√{match[1] or match[2] or ''}", text)
@@ -198,12 +198,12 @@ def pieces(text: str) -> list[Piece]:
     parts: list[Piece] = []
     end = 0
     for kept in _KEPT.finditer(text):
-        parts += [*_parted(text[end : kept.start()]), Piece(kept[0], False)]
+        parts += [*_split_formulas(text[end : kept.start()]), Piece(kept[0], False)]
         end = kept.end()
-    return _joined([*parts, *_parted(text[end:])])
+    return _join_prose([*parts, *_split_formulas(text[end:])])
 
 
-def _parted(text: str) -> list[Piece]:
+def _split_formulas(text: str) -> list[Piece]:
     """Formulas and prose of a text in which nothing is typed by somebody."""
     words = re.findall(r"\S+\s*", text)
     parts = [Piece(text[: len(text) - len(text.lstrip())], False)]
@@ -215,16 +215,16 @@ def _parted(text: str) -> list[Piece]:
             is_formula |= kind != "number"
         ends = _ENDING.search(word.rstrip())
         # inside an open bracket a comma parts arguments; elsewhere it ends the formula
-        goes_on = kind and (ends is None or (ends[0] == "," and _opened(run) > 0))
+        goes_on = kind and (ends is None or (ends[0] == "," and _count_open_brackets(run) > 0))
         if run and not goes_on:
-            parts += _closed(run) if is_formula else [Piece(run, False)]
+            parts += _trim_formula(run) if is_formula else [Piece(run, False)]
             run, is_formula = "", False
         if not kind:
             parts.append(Piece(word, False))
-    return [piece if piece.formula else Piece(_changed(piece.text), False) for piece in _joined(parts)]
+    return [piece if piece.formula else Piece(_to_unicode(piece.text), False) for piece in _join_prose(parts)]
 
 
-def _opened(text: str) -> int:
+def _count_open_brackets(text: str) -> int:
     """How many brackets are open at the end."""
     return sum((char in "([") - (char in ")]") for char in text)
 
@@ -282,7 +282,7 @@ def _is_of_a_formula(letters: str) -> bool:
     return len(letters) == 1 or (len(letters) == 2 and letters[1].isupper()) or letters in NAMES | NAMES_AND_WORDS
 
 
-def _closed(text: str) -> list[Piece]:
+def _trim_formula(text: str) -> list[Piece]:
     """A formula without what belongs to the sentence: punctuation, spaces, brackets that do not close in it."""
     text, after = (text.rstrip(), text[len(text.rstrip()) :])
     if ends := _ENDING.search(text):
@@ -304,7 +304,7 @@ def _closed(text: str) -> list[Piece]:
     return [*parts, Piece(text[start:], True), Piece(after, False)]
 
 
-def _joined(parts: list[Piece]) -> list[Piece]:
+def _join_prose(parts: list[Piece]) -> list[Piece]:
     """Prose beside prose put together, nothing left out."""
     joined: list[Piece] = []
     for piece in parts:

@@ -13,13 +13,13 @@ class Progress(Protocol):
     def __call__(self, done: int, total: int, /) -> None: ...
 
 
-class Say(Protocol):
+class Notify(Protocol):
     """Told one line for a person, as soon as it is known."""
 
     def __call__(self, line: str, /) -> None: ...
 
 
-def unheard(line: str, /) -> None:
+def ignore(line: str, /) -> None:
     """Where nobody listens."""
 
 

@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 _FORMULA = re.compile(r"(^|[;\t\r\n])(?=[\s\x22]*[=+@\-\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20])")
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
     """Rows of text in columns, two blanks apart.
 
     >>> print(aligned([["a", "b"], ["long", "c"]]))

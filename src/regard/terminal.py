@@ -21,9 +21,9 @@ def printable(text: str, *, lines: bool = True) -> str:
     >>> print(printable("red\\x1b[31m \\u202eyp.a"))
     red\\x1b[31m \\u202eyp.a
     """
-    shown = _UNPRINTABLE.sub(lambda found: _written_out(found[0]), text)
+    shown = _UNPRINTABLE.sub(lambda found: _escape(found[0]), text)
     return shown if lines else shown.replace("\n", r"\n").replace("\t", r"\t")
 
 
-def _written_out(character: str) -> str:
+def _escape(character: str) -> str:
     return repr(character)[1:-1] if character < " " else json.dumps(character)[1:-1]

@@ -59,7 +59,7 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if self.widen:
-            args, kwargs = _widened(func, args, kwargs)
+            args, kwargs = _widen_arguments(func, args, kwargs)
         out = _run(func, args, kwargs) if self.widen else func(*args, **kwargs)
         if self.generator is not None and rounds(func):
             tree_map(self._disturb, out)
@@ -70,10 +70,10 @@ class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return value
         # Counts, which some models keep in floats, carry no rounding: 5 must not become 4.999 and then 4.
         if value.numel() > _COUNTS or not bool((value == value.round()).all()):
-            value.addcmul_(value, self._some(value).view(value.shape))
+            value.addcmul_(value, self._disturbances(value).view(value.shape))
         return value
 
-    def _some(self, value: Tensor) -> Tensor:
+    def _disturbances(self, value: Tensor) -> Tensor:
         """As many disturbances as the value has numbers, 0 or -eps each: a window, put at random, of a long row."""
         count = value.numel()
         row = self.noise.get(value.dtype)
@@ -112,16 +112,16 @@ def rounds(func: Any) -> bool:
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is torch.ops.aten._grouped_mm.default:  # no float64 kernel
-        return _grouped(*args, **kwargs)
+        return _grouped_matmul(*args, **kwargs)
     return func(*args, **kwargs)
 
 
-def _widened(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _widen_arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The arguments with narrower floats turned into float64 where float64 is among them, or where one is made."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return args, kwargs
-    tensors = [t for t in _flat(args) + _flat(kwargs) if t.is_floating_point()]
+    tensors = [t for t in _flat_tensors(args) + _flat_tensors(kwargs) if t.is_floating_point()]
     wide = any(t.dtype is torch.float64 for t in tensors)
     if kwargs.get("dtype") in _NARROW and (wide or not tensors):
         kwargs["dtype"] = torch.float64
@@ -137,7 +137,7 @@ def _to_float64(value: Any) -> Any:
     return value.to(torch.float64) if isinstance(value, Tensor) and value.dtype in _NARROW else value
 
 
-def _flat(values: Any) -> list[Tensor]:
+def _flat_tensors(values: Any) -> list[Tensor]:
     """The tensors among arguments, in lists too; quicker than a general walk, and it runs at every operation."""
     tensors = []
     for value in values.values() if isinstance(values, dict) else values:
@@ -148,7 +148,9 @@ def _flat(values: Any) -> list[Tensor]:
     return tensors
 
 
-def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **rest: Any) -> Tensor:
+def _grouped_matmul(
+    a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **rest: Any
+) -> Tensor:
     """A matrix product for every group, as torch._grouped_mm has it: ``offs`` are the ends of the groups of rows of
     ``a`` (by 3-D ``b``), of columns of ``b`` (by 3-D ``a``), or of what is summed over (2-D both)."""
     if offs is None:

@@ -87,7 +87,7 @@ def is_finite_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
-def rounded_integers(one: object, thing: str) -> InputError:
+def rounded_integer_error(one: object, thing: str) -> InputError:
     """The refusal of integers that float64 would round, with one of them: an answer would be about other numbers."""
     return InputError(
         f"{thing}: there are integers beyond 2^53 that float64 rounds, such as {str(one)[:40]}, and the answer would "
@@ -104,7 +104,7 @@ def is_count(text: str, *, digits: int = 8) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= digits
 
 
-def held_exactly(whole: int) -> bool:
+def is_exact_float(whole: int) -> bool:
     """Is this whole number a float64? All are up to 2^53, beyond it ever fewer.
 
     >>> held_exactly(2**60), held_exactly(2**53 + 1), held_exactly(10**400)
@@ -131,7 +131,7 @@ def at_most(x: float | Fraction, digits: int = DIGITS, *, percent: bool = False)
     >>> at_most(1 / 3), at_most(0.25), at_most(Fraction(49999, 100000), 4, percent=True)
     ('0.333333334', '0.25', '50 %')
     """
-    return _rounded(x, ROUND_CEILING, digits, percent)
+    return _round_toward(x, ROUND_CEILING, digits, percent)
 
 
 def at_least(x: float | Fraction, digits: int = DIGITS, *, percent: bool = False) -> str:
@@ -140,7 +140,7 @@ def at_least(x: float | Fraction, digits: int = DIGITS, *, percent: bool = False
     >>> at_least(0.4999999999), at_least(1 / 1.01), at_least(0.49999, 4, percent=True)
     ('0.499999999', '0.990099009', '49.99 %')
     """
-    return _rounded(x, ROUND_FLOOR, digits, percent)
+    return _round_toward(x, ROUND_FLOOR, digits, percent)
 
 
 def between(low: float, high: float, digits: int = DIGITS, *, percent: bool = False) -> str:
@@ -153,7 +153,7 @@ def between(low: float, high: float, digits: int = DIGITS, *, percent: bool = Fa
     return f"exactly {ends[0]}" if ends[0] == ends[1] else f"between {ends[0]} and {ends[1]}"
 
 
-def _rounded(x: float | Fraction, way: str, digits: int, percent: bool) -> str:
+def _round_toward(x: float | Fraction, way: str, digits: int, percent: bool) -> str:
     if not math.isfinite(x):
         return str(float(x))
     exact = Fraction(x) * (100 if percent else 1)

@@ -55,7 +55,7 @@ def test_what_is_refused(place, monkeypatch) -> None:
     (place / "empty").mkdir()
     refused = run("grade", "empty", "--assignment", "a.toml", "--secret", "secret.txt", "--no-sandbox")
     assert "There is nothing to grade in empty" in refused
-    monkeypatch.setattr(jails, "why_not", lambda tier: "not here")
+    monkeypatch.setattr(jails, "tier_obstacle", lambda tier: "not here")
     assert "give --no-sandbox there" in run(*GRADE, "--secret", "secret.txt")
     assert not (place / "grades").exists()
 

@@ -86,7 +86,7 @@ LINES = [
 def test_plain_values_are_read_as_typer_reads_them(line, monkeypatch):
     """The same value of the same type, or the same refusal, with and without the short way."""
     quick = CliRunner().invoke(app, ["said", *line])
-    monkeypatch.setattr("regard.cli.output.read_plainly", list)
+    monkeypatch.setattr("regard.cli.output.read_plain_values", list)
     slow = CliRunner().invoke(app, ["said", *line])
     assert (quick.exit_code, quick.output) == (slow.exit_code, slow.output)
     assert quick.output
@@ -120,10 +120,10 @@ def test_what_is_not_plain_is_left_to_typer():
     class Odd:
         multiple, nargs = False, 1
 
-        class type_descriptor:  # noqa: N801 - as typer calls it
+        class type_descriptor:
             annotation = bool
 
-            class parameter_info:  # noqa: N801
+            class parameter_info:
                 parser = min = max = None
 
     with pytest.raises(NotPlainError):
@@ -162,9 +162,9 @@ def test_help_is_the_same_in_the_part_and_in_the_whole(path):
 
 
 def test_the_stored_list_of_claims_is_the_claims():
-    stored = contents.entries()
+    stored = contents.stored_entries()
     assert stored is not None, "claims/ has changed: run python -m regard.coursework.contents"
-    assert contents.listed(stored) == str(claims.listing())
+    assert contents.format_contents(stored) == str(claims.listing())
 
 
 @pytest.mark.parametrize("change", ["new", "gone", "changed", "no list", "no JSON", "other JSON"])
@@ -173,10 +173,10 @@ def test_a_list_that_is_not_of_these_claims_is_not_used(change, tmp_path, monkey
     for name in ("one", "two"):
         (tmp_path / "claims" / f"{name}.py").write_text(name)
     monkeypatch.setattr(contents, "HERE", tmp_path)
-    contents.write()
-    assert len(contents.entries()) == len(claims)
+    contents.write_contents()
+    assert len(contents.stored_entries()) == len(claims)
     (tmp_path / "claims" / "one.py").write_bytes(b"one")  # the same again
-    assert contents.entries() is not None
+    assert contents.stored_entries() is not None
     if change == "new":
         (tmp_path / "claims" / "three.py").write_text("")
     elif change == "gone":
@@ -187,4 +187,4 @@ def test_a_list_that_is_not_of_these_claims_is_not_used(change, tmp_path, monkey
         (tmp_path / "contents.json").unlink()
     else:
         (tmp_path / "contents.json").write_text("{" if change == "no JSON" else "[1]")
-    assert contents.entries() is None
+    assert contents.stored_entries() is None

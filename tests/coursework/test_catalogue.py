@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard.coursework.catalogue import claims
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Status, not_refuted
+from regard.coursework.verdict import Status, not_refuted_verdict
 from regard.errors import InputError
 
 
@@ -44,8 +44,8 @@ def test_unknown_names() -> None:
 
 
 def test_trials_are_counted_in_words() -> None:
-    assert not_refuted(1, "x").by == "1 trial"
-    assert not_refuted(2000, "x").by == "2,000 trials"
+    assert not_refuted_verdict(1, "x").by == "1 trial"
+    assert not_refuted_verdict(2000, "x").by == "2,000 trials"
 
 
 NEW = """

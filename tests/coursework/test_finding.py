@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.coursework.catalogue import claims
-from regard.coursework.sources import SETS, Source, find_set, parts
+from regard.coursework.sources import SETS, Source, find_set, label_parts
 from regard.coursework.verdict import Status
 from regard.errors import InputError
 
@@ -56,7 +56,7 @@ def test_a_question_as_people_write_it(name: str, written: str, labels: tuple[st
 
 @pytest.mark.parametrize("written", ["", "()", "1C", "3", "1B.iii", "question", "a" * 10_000, "1B.i\n", "²"])
 def test_a_question_that_is_not_there_gets_a_short_sentence(written: str) -> None:
-    if parts(written) == parts("1B.i"):
+    if label_parts(written) == label_parts("1B.i"):
         assert SETS["cse151b-hw4"].find(written) == ("1B.i",)
         return
     with pytest.raises(
@@ -78,12 +78,12 @@ def test_near_misses_are_suggested() -> None:
     ):
         claims["cs224n"]
     with pytest.raises(InputError, match="There is no claim 'cse151-hw4'; did you mean cse151b-hw4"):
-        claims.named("cse151-hw4")
+        claims.find("cse151-hw4")
     with pytest.raises(
         InputError, match=r"'two' begins the names of two-heads-average, two-heads-steady, .*: write more"
     ):
-        claims.named("two")
-    assert claims.named("average-w") is claims["average-within-budget"]
+        claims.find("two")
+    assert claims.find("average-w") is claims["average-within-budget"]
 
 
 def test_a_source_names_a_question_of_its_set() -> None:
@@ -128,7 +128,10 @@ def test_the_claims_whose_premises_differ_are_these() -> None:
     for name, expected in DIFFERENT.items():
         found = claims[name].check()
         assert {one.name: found.for_set(one.name).status.value for one in found.sources} == expected
-    assert claims["positions-are-distinct"].check(length=50).for_set("cs224n").deciding.reading == "under a condition"
+    assert (
+        claims["positions-are-distinct"].check(length=50).for_set("cs224n").deciding_reading.reading
+        == "under a condition"
+    )
 
 
 def test_one_question_can_be_answered_no_and_a_list_is_a_report() -> None:
@@ -154,16 +157,16 @@ def test_what_a_question_shows() -> None:
 
 def test_options_are_about_one_claim() -> None:
     found = claims.of("cse151b-hw4", "1B.i")
-    assert found.the_claim("--plot").name == "small-noise-keeps-the-average"  # the hint is beside the question
+    assert found.only_claim("--plot").name == "small-noise-keeps-the-average"  # the hint is beside the question
     with pytest.raises(
         InputError, match=r"--plot is about one claim, and cse151b-hw4, 1A\.i, .* has weights-are-a-dist"
     ):
-        claims.of("cse", "1A").the_claim("--plot")
+        claims.of("cse", "1A").only_claim("--plot")
     with pytest.raises(
         InputError, match=r"cs224n-w25-a4, 1-5 asks for words; regard claims cs224n-w25-a4 1-5 has what"
     ):
-        claims.of("cs224n", "1-5").the_claim("--template", checkable=True)
-    assert claims.of("sequence", "4a").the_claim("--answer", checkable=True).name == "order-blindness"
+        claims.of("cs224n", "1-5").only_claim("--template", checkable=True)
+    assert claims.of("sequence", "4a").only_claim("--answer", checkable=True).name == "order-blindness"
     assert claims.of("cse", "1B.ii").check(scale=1.0).rows[0][1][0].status is Status.REFUTED
     with pytest.raises(InputError, match="A parameter is about one claim"):
         claims.of("cse").check(n=3)

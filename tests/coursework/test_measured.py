@@ -97,11 +97,11 @@ def test_counting_sos_is_a_power() -> None:
 
 def test_differences_are_told_from_noise() -> None:
     sure = a_comparison(a_variant("learned", 14.0, 14.1, 13.9), a_variant("glove", 12.0, 12.1, 11.9))
-    said = translator.compared(a_record(comparison=sure).comparison)
+    said = translator.describe_comparison(a_record(comparison=sure).comparison)
     assert "learned 14.00 (13.75 to 14.25), glove 12.00 (11.75 to 12.25)" in said
     assert "Beyond chance: glove is better than learned by 2.00." in said
     noisy = a_comparison(a_variant("learned", 14.0, 15.0, 13.0), a_variant("glove", 13.9, 14.0, 14.2))
-    assert "Beyond chance: no difference." in translator.compared(a_record(comparison=noisy).comparison)
+    assert "Beyond chance: no difference." in translator.describe_comparison(a_record(comparison=noisy).comparison)
 
 
 # the format
@@ -111,7 +111,7 @@ def test_differences_are_told_from_noise() -> None:
 def test_shipped_records_are_whole(path: Path) -> None:
     found = measured.record(path.stem)
     assert found.name == path.stem
-    assert record.text(found) == path.read_text(encoding="utf-8")
+    assert record.checked_json(found) == path.read_text(encoding="utf-8")
     assert (ROOT / found.log).is_file()
     for command in _commands(found):
         assert command.startswith("regard translator ")
@@ -133,7 +133,7 @@ def test_defaults_come_with_the_package() -> None:
 def test_a_record_reads_back_as_itself() -> None:
     comparison = a_comparison(a_variant("learned", 2.0, 3.0, 4.0))
     whole = content(comparison=comparison, study=a_study(confirmation=comparison))
-    assert json.loads(record.text(measured.read(json.dumps(whole), "x"))) == whole
+    assert json.loads(record.checked_json(measured.read(json.dumps(whole), "x"))) == whole
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_from_a_run(folders: Path) -> None:
     assert "torch" in made.versions
     assert "toy, de to en: 60 training and 11 validation pairs" in made.data
     assert f"{run.perplexity:.2f}" in log
-    assert str(folders) not in record.text(made) + log
+    assert str(folders) not in record.checked_json(made) + log
 
 
 def test_from_a_comparison(folders: Path) -> None:
@@ -203,7 +203,7 @@ def test_from_a_comparison(folders: Path) -> None:
     assert made.comparison.seeds == [0, 1]
     assert len(made.comparison.entries[0].measures["BLEU"].values) == 2
     assert "positions=none" in log
-    assert str(folders) not in record.text(made) + log
+    assert str(folders) not in record.checked_json(made) + log
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_from_a_study(folders: Path, tmp_path: Path) -> None:
     assert len(study.trials) == 3
     assert study.default.changes == {"training.learning_rate": 0.001}
     assert [entry.name for entry in study.confirmation.entries] == ["default", "best"]
-    assert str(tmp_path) not in record.text(made) + log
+    assert str(tmp_path) not in record.checked_json(made) + log
     assert "3 trials" in log
 
 
@@ -249,8 +249,8 @@ def test_the_command_writes_both_files(folders: Path, tmp_path: Path, monkeypatc
 
 
 def test_portable_commands() -> None:
-    assert record.portable("regard x --data ../d --out /tmp/r/a") == "regard x --data DIR --out runs/a"
-    assert record.portable("regard x --with learned,glove:/a/b/g.txt,bert:m --out r") == (
+    assert record.portable_command("regard x --data ../d --out /tmp/r/a") == "regard x --data DIR --out runs/a"
+    assert record.portable_command("regard x --with learned,glove:/a/b/g.txt,bert:m --out r") == (
         "regard x --with learned,glove:g.txt,bert:m --out runs/r"
     )
 
@@ -320,7 +320,7 @@ def test_as_described_says_what_each_correction_brings(monkeypatch: pytest.Monke
     ]
     given = a_record(name="described", runs=[dataclasses.asdict(run) for run in runs])
     having(monkeypatch, described=given, defaults=a_record())
-    said = translator_trained.as_described().because
+    said = translator_trained.check_as_described().because
     for part in (
         "as described: 4.50, the mean of 2 seeds (4.00 after epoch 2, 5.00 after epoch 3)",
         "word vectors started short: 3.50 after epoch 2 (seed 0)",
@@ -328,15 +328,15 @@ def test_as_described_says_what_each_correction_brings(monkeypatch: pytest.Monke
         "both corrected, our defaults: 2.00 after epoch 2 (seed 3)",
     ):
         assert part in said
-    assert translator_trained.corrected(a_run(changes=[])) == "both corrected"
+    assert translator_trained.describe_corrections(a_run(changes=[])) == "both corrected"
 
 
 def test_more_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     having(monkeypatch, defaults=a_record())
-    assert "do not help: each run was at its best before its end" in translator_trained.more_epochs().because
+    assert "do not help: each run was at its best before its end" in translator_trained.check_more_epochs().because
     still = a_run(curve=[5.0, 3.0, 2.0])
     having(monkeypatch, defaults=a_record(runs=[dataclasses.asdict(still)]))
-    assert "may help (a run was still improving)" in translator_trained.more_epochs().because
+    assert "may help (a run was still improving)" in translator_trained.check_more_epochs().because
 
 
 def test_the_parts_of_the_model() -> None:
@@ -348,11 +348,11 @@ def test_parts_that_are_wrong_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.translator.models import embeddings, encoder
 
     monkeypatch.setattr(embeddings.LearnedPositions, "forward", lambda self, x, first: x)
-    assert translator.embedding(seed=0).status is Status.REFUTED
+    assert translator.check_embedding(seed=0).status is Status.REFUTED
     monkeypatch.setattr(encoder.Attention, "weights", lambda self, slots, words: torch.full((1, 3, 13, 7), 1 / 7))
-    assert translator.attention(seed=0).status is Status.REFUTED
+    assert translator.check_attention(seed=0).status is Status.REFUTED
     monkeypatch.setattr(torch, "softmax", lambda scores, dim: torch.sigmoid(scores))
-    assert translator.probabilities(seed=0).status is Status.REFUTED
+    assert translator.check_probabilities(seed=0).status is Status.REFUTED
 
 
 def test_without_torch_the_verdict_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from regard.coursework.catalogue import claims
-from regard.coursework.verdict import Status, Verdict, Witness, refuted, settings
+from regard.coursework.verdict import Status, Verdict, Witness, format_parameters, refuted_verdict
 from regard.rigor import balls
 from regard.written_numbers import in_full
 
@@ -30,17 +30,17 @@ def test_a_witness_has_no_floats_and_nothing_that_was_made_of_them(side) -> None
 def test_a_witness_in_balls_is_confirmed_only_if_every_number_in_them_agrees() -> None:
     with balls.precise():
         third = 1 / balls.ball(3)
-    assert not Witness(third, "!=", Fraction(1, 3)).confirmed
-    assert not Witness(third, ">", Fraction(1, 3)).confirmed
-    assert Witness(third, "<", Fraction(1, 3) + Fraction(1, 2**200)).confirmed
-    assert not Witness(third, "<", Fraction(1, 3) + Fraction(1, 2**300)).confirmed
+    assert not Witness(third, "!=", Fraction(1, 3)).is_confirmed
+    assert not Witness(third, ">", Fraction(1, 3)).is_confirmed
+    assert Witness(third, "<", Fraction(1, 3) + Fraction(1, 2**200)).is_confirmed
+    assert not Witness(third, "<", Fraction(1, 3) + Fraction(1, 2**300)).is_confirmed
 
 
 def test_refuted_cannot_be_made_without_a_confirmed_witness() -> None:
     for witness in ((), (Witness(1, ">", 2),), (Witness(2, ">", 1), Witness(1, ">", 2))):
         with pytest.raises(ValueError, match=r"REFUTED needs a counterexample that rigorous arithmetic confirms"):
             Verdict(status=Status.REFUTED, by="x", because="x", witness=witness)
-    made = refuted("x", witness=Witness(Fraction(2), ">", 1), **WORDS)
+    made = refuted_verdict("x", witness=Witness(Fraction(2), ">", 1), **WORDS)
     assert made.status is Status.REFUTED
     assert made.by == "counterexample, rechecked in exact arithmetic"
     with pytest.raises(ValueError, match=r"REFUTED needs"):
@@ -48,13 +48,13 @@ def test_refuted_cannot_be_made_without_a_confirmed_witness() -> None:
 
 
 def test_what_is_not_confirmed_is_not_refuted() -> None:
-    made = refuted("x", witness=(Witness(2, ">", 1), Witness(1, ">", 2)), **WORDS)
+    made = refuted_verdict("x", witness=(Witness(2, ">", 1), Witness(1, ">", 2)), **WORDS)
     assert made.status is Status.NOT_REFUTED
     assert made.because == "Arithmetic with error bounds does not confirm what looked like one: n = 1."
 
 
 def test_a_parameter_is_shown_with_the_digits_that_name_it() -> None:
-    assert settings({"power": 2.0000000000000004, "n": 10}) == "power = 2.0000000000000004, n = 10"
+    assert format_parameters({"power": 2.0000000000000004, "n": 10}) == "power = 2.0000000000000004, n = 10"
     for value in (0.1, 1e-300, 5e-324, 0.9999999999999999, 2.8284271247461903, 7, 10**9):
         assert float(in_full(value)) == value
     assert "power = 2.0000000000000004" in str(claims["singular-energy"].check(power=2.0000000000000004))

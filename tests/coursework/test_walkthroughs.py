@@ -107,7 +107,7 @@ def test_the_raw_page_says_how_to_check_every_answer(name: str, hook: ModuleType
     for heading, text, names in sections(name, hook):
         for claim in names:
             before = text.partition(f"[Our answer](answers/{claim}.md)")[0]
-            if not claims[claim].checkable:
+            if not claims[claim].is_checkable:
                 assert f"regard claims {claim} " not in before, heading
                 continue
             asked = f"`regard claims {claim} --template my.py`, then `regard claims {claim} --answer my.py:{{}}`"

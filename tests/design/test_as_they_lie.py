@@ -10,8 +10,8 @@ import pytest
 
 from regard import design
 from regard.design import certified, question
-from regard.design.question import Question, Verb, as_they_lie
-from regard.design.shifted import Shifted
+from regard.design.question import Question, Verb, uncopied_geometry
+from regard.design.shifted import ShiftedKeys
 from regard.design.shortest import shortest
 
 RNG = np.random.default_rng(11)
@@ -39,7 +39,7 @@ def test_the_copy_is_not_missed(asked, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(certified, "geometry", None)  # whoever asks for the copy fails
         lying = QUESTIONS[asked]()
-    monkeypatch.setattr(certified, "as_they_lie", lambda _: None)
+    monkeypatch.setattr(certified, "uncopied_geometry", lambda _: None)
     moved = QUESTIONS[asked]()
     assert lying.reachable
     assert lying.norm == pytest.approx(moved.norm, rel=2e-9)  # both are certified to 1e-9
@@ -77,20 +77,20 @@ def asked_about(keys, **wanted):
 
 @pytest.mark.parametrize("keys", [KEYS * 1e-5, KEYS * 1e5, KEYS + 1e3, np.ones_like(KEYS), KEYS[:1300]])
 def test_a_copy_is_made_where_it_saves_digits_or_costs_nothing(keys):
-    assert as_they_lie(asked_about(KEYS)) is not None
-    assert as_they_lie(asked_about(keys)) is None
+    assert uncopied_geometry(asked_about(KEYS)) is not None
+    assert uncopied_geometry(asked_about(keys)) is None
 
 
 def test_a_mask_or_more_dimensions_than_keys_need_a_copy():
-    assert as_they_lie(asked_about(KEYS, rows=np.arange(1, len(KEYS)))) is None
-    assert as_they_lie(asked_about(RNG.standard_normal((1300, 1300)))) is None
+    assert uncopied_geometry(asked_about(KEYS, rows=np.arange(1, len(KEYS)))) is None
+    assert uncopied_geometry(asked_about(RNG.standard_normal((1300, 1300)))) is None
 
 
 @pytest.mark.parametrize("asked", ["copy", "match"])
 def test_where_that_search_fails_the_copy_answers(asked, monkeypatch):
     def solver(rows, limit, *, gap):
         found = shortest(rows, limit, gap=gap)
-        return replace(found, upper=math.inf) if isinstance(rows, Shifted) else found
+        return replace(found, upper=math.inf) if isinstance(rows, ShiftedKeys) else found
 
     expected = QUESTIONS[asked]()
     monkeypatch.setattr(certified, "shortest", solver)
@@ -113,7 +113,7 @@ def test_products_with_shifted_keys(left_out, dimensions):
     rows = np.delete(keys, left_out, axis=0) - anchor
     if across is not None:
         rows = rows @ (np.eye(4) - across @ across.T)
-    shifted = Shifted(keys, anchor, left_out, across)
+    shifted = ShiftedKeys(keys, anchor, left_out, across)
     vector, weights, some = RNG.standard_normal(4), RNG.random(len(rows)), np.array([0, 4, 5, len(rows) - 1])
     assert shifted.shape == rows.shape
     assert len(shifted) == len(rows)
@@ -127,7 +127,7 @@ def test_the_solver_finds_the_same_on_shifted_keys(count):
     keys = RNG.standard_normal((count, 7))
     keys[3] *= 3
     rows, limit = np.delete(keys, 3, axis=0) - keys[3], math.log(1e-4)
-    plain, shifted = shortest(rows, limit), shortest(Shifted(keys, keys[3], [3]), limit)
+    plain, shifted = shortest(rows, limit), shortest(ShiftedKeys(keys, keys[3], [3]), limit)
     assert plain.gap <= 2e-10
     assert shifted.gap <= 2e-10
     assert shifted.lower == pytest.approx(plain.lower, rel=1e-9)

@@ -19,7 +19,7 @@ import oracles
 from regard import design
 from regard.design import evaluate, verification
 from regard.design.certificate import Certificate, read_answers, write_certificate
-from regard.design.combination_check import balanced
+from regard.design.combination_check import enclose_weights
 from regard.errors import InputError
 
 RNG = np.random.default_rng(7)
@@ -309,13 +309,13 @@ def test_copies_in_a_combination_are_counted_once():
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_balanced_weights_exist_next_to_the_stored_ones(seed, d, far):
-    """`_balanced` against fractions: a basis solution in exact arithmetic lies in the enclosure."""
+    """`_balance_exactly` against fractions: a basis solution in exact arithmetic lies in the enclosure."""
     rng = np.random.default_rng(seed)
     n = d + 3
     rows = rng.integers(-20, 20, (n, d)).astype(float) * (0.1 if seed % 2 else 1.0) + (1e6 if far else 0)
     weights = rng.dirichlet(np.ones(n))
     anchor = (weights @ rows)[None, :]
-    found = balanced(rows, weights, np.arange(d + 1), anchor, np.ones(1))
+    found = enclose_weights(rows, weights, np.arange(d + 1), anchor, np.ones(1))
     if found is None:
         return
     mid, rad = found

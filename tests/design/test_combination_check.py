@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from regard import rigor
-from regard.design.certificate import Asked, Balance, Certificate, Claim, Verb, fingerprint
-from regard.design.combination_check import _independent_columns, balanced, combination_value
-from regard.design.problem import Problem
+from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
+from regard.design.combination_check import _independent_columns, combination_value, enclose_weights
+from regard.design.problem import CertificateProblem
 
 
 def fractions(array):
@@ -37,7 +37,7 @@ def solved(rows, weights, basis, anchors, mixture):
 def check(rows, weights, basis, anchors, mixture, *, width=1e-14):
     """The exact solution is in the enclosure, which is no wider than that; the other weights stay as they are."""
     rows, weights, anchors = np.array(rows, dtype=float), np.array(weights, dtype=float), np.array(anchors, dtype=float)
-    found = balanced(rows, weights, np.array(basis), anchors, np.array(mixture, dtype=float))
+    found = enclose_weights(rows, weights, np.array(basis), anchors, np.array(mixture, dtype=float))
     assert found is not None
     mid, rad = found
     for i, exact in zip(basis, solved(rows, weights, basis, anchors, mixture), strict=True):
@@ -126,13 +126,13 @@ def test_small_and_large_coordinates():
 )
 def test_what_does_not_balance(rows, weights, basis, anchor):
     given = np.array(rows), np.array(weights), np.array(basis), np.array([anchor]), np.ones(1)
-    assert balanced(*given) is None
+    assert enclose_weights(*given) is None
 
 
 @pytest.mark.parametrize(("rad", "positive"), [([0.5, 0.0], False), ([0.25, 0.25], True)])
 def test_a_weight_that_may_be_nothing_is_not_called_positive(rad, positive, monkeypatch):
     monkeypatch.setattr(rigor, "solve_enclosure", lambda *_: (np.array([0.5, 0.5]), np.array(rad)))
-    found = balanced(np.array([[1.0], [-1.0]]), np.ones(2), np.arange(2), np.zeros((1, 1)), np.ones(1))
+    found = enclose_weights(np.array([[1.0], [-1.0]]), np.ones(2), np.arange(2), np.zeros((1, 1)), np.ones(1))
     assert (found is not None) is positive
 
 
@@ -151,10 +151,10 @@ def test_columns_that_follow_from_others_are_left_out():
 def problem(rows, verb, **about):
     demand = {"kl": 0.1} if verb is Verb.MATCH else {"eps": 0.5}
     given = Certificate(
-        question=Asked(verb=verb, **about, **demand), claim=Claim.UNREACHABLE, scale=1.0, allowed=None,
+        question=Request(verb=verb, **about, **demand), claim=Claim.UNREACHABLE, scale=1.0, allowed=None,
         shape=rows.shape, sha256=fingerprint(rows),
     )  # fmt: skip
-    return Problem(given, rows, True)
+    return CertificateProblem(given, rows, True)
 
 
 def just_below(value, number):

@@ -369,7 +369,7 @@ def test_keys_are_read_again_only_where_their_rounding_counts(
     keys: list, anchor: list, passes: list, distance: float, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A single anchor is taken away from the product with the keys; several have a product of their own."""
-    calls = spied("dot_enclosure" if count == 1 else "_plainly_added", monkeypatch)
+    calls = spied("dot_enclosure" if count == 1 else "_plain_sums", monkeypatch)
     bound = evaluate.slack_above(np.array(keys), np.ones(2), np.array([anchor] * count), np.ones(count), refine=False)
     assert [named["enough"] for _, named in calls] == passes
     assert bound == pytest.approx(distance, rel=1e-2)
@@ -424,7 +424,7 @@ def test_adding_the_parts_up_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPa
             evaluate, "dot_enclosure", lambda *_, e=error, g=given, **__: (np.array([sign * next(g)]), np.array([e]))
         )
         rows = np.ones((1, 1))
-        mid, rad = evaluate._plainly_added([(rows, np.ones(1))] * 3, {id(rows): 1.0}, enough=0.0)
+        mid, rad = evaluate._plain_sums([(rows, np.ones(1))] * 3, {id(rows): 1.0}, enough=0.0)
         assert abs(mid[0]) == 2.0
         rounding = (1 + 1 + 2) * 2.0**-53
         assert rounding <= rad[0] - 3 * error <= 1.01 * rounding + 16 * error * 2.0**-53

@@ -4,9 +4,9 @@ import flint
 import numpy as np
 import pytest
 
-from regard.design.certificate import Asked, Balance, Certificate, Claim, Verb, fingerprint
+from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
 from regard.design.exact_level import BITS, ExactLevel
-from regard.design.problem import FloatLevel, Problem
+from regard.design.problem import CertificateProblem, FloatLevel
 
 HUGE = 1e8  # entries of this size cancel in a score, which leaves its rounding error far above that of the others
 SEEDS = range(24)  # in each the error has either sign: none of 24 the right one has a chance of 2^-24
@@ -14,12 +14,12 @@ SEEDS = range(24)  # in each the error has either sign: none of 24 the right one
 
 def asked(keys, verb, *, chosen=(0,), target=None, scale=1.0, allowed=None, strict=True):
     demand = {"kl": 0.1} if verb is Verb.MATCH else {"eps": 0.5}
-    question = Asked(verb=verb, keys=() if verb is Verb.MATCH else chosen, target=target, **demand)
+    question = Request(verb=verb, keys=() if verb is Verb.MATCH else chosen, target=target, **demand)
     certificate = Certificate(
         question=question, claim=Claim.SHORTEST, scale=scale, allowed=allowed, shape=keys.shape,
         sha256=fingerprint(keys),
     )  # fmt: skip
-    return Problem(certificate, keys, strict)
+    return CertificateProblem(certificate, keys, strict)
 
 
 def cancelling(seed, huge, lead):

@@ -15,7 +15,7 @@ import oracles
 from regard import design
 from regard.design import minimax
 from regard.design.many_targets import shortest_together
-from regard.design.shortest import onto_constraint, shortest
+from regard.design.shortest import factor_to_constraint, shortest
 from regard.errors import CouldNotFindOut
 
 GAP = 1e-9
@@ -287,7 +287,7 @@ def test_the_bounds_of_the_solver_are_on_the_right_sides():
 
 
 def test_a_ray_that_never_gets_there_is_infinitely_long():
-    assert onto_constraint(np.array([-1.0, 1.0]), -3.0, 1.0) == math.inf
+    assert factor_to_constraint(np.array([-1.0, 1.0]), -3.0, 1.0) == math.inf
 
 
 @pytest.mark.parametrize("seed", range(8))

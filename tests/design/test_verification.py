@@ -16,9 +16,9 @@ import pytest
 
 from regard import design
 from regard.design import verification
-from regard.design.certificate import Asked, Balance, Certificate, Claim, Verb, fingerprint
+from regard.design.certificate import Balance, Certificate, Claim, Request, Verb, fingerprint
 from regard.design.exact_level import ExactLevel
-from regard.design.problem import Problem
+from regard.design.problem import CertificateProblem
 from regard.design.verification import _above, _below, _Checker, _gap_in_nats, _present, recheck, verify
 from regard.errors import InputError
 from regard.written_numbers import at_most
@@ -55,7 +55,7 @@ def certificate(claim, verb=Verb.MATCH, *, keys=KEYS, **fields: Any) -> Certific
     if claim in (Claim.SHORTEST, Claim.STRONGEST):
         fields = {"query": np.ones(1), "dual": ONES, "gap": 1e-9, **fields}
     return Certificate(
-        question=Asked(verb=verb, **about, **({} if claim is Claim.CEILING else demand)),
+        question=Request(verb=verb, **about, **({} if claim is Claim.CEILING else demand)),
         claim=claim, scale=1.0, allowed=None, shape=keys.shape, sha256=fingerprint(keys), **fields,
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def certificate(claim, verb=Verb.MATCH, *, keys=KEYS, **fields: Any) -> Certific
 def checker(claim, verb=Verb.MATCH, *levels, keys=KEYS, **fields: Any) -> _Checker:
     """With scripted levels, if any are given; `asked` then counts how many of them were."""
     given = certificate(claim, verb, keys=keys, **fields)
-    made = _Checker(given, Problem(given, keys, True), quick=False)
+    made = _Checker(given, CertificateProblem(given, keys, True), quick=False)
     if levels:
         made.asked = 0
 
@@ -166,7 +166,7 @@ def test_one_in_so_many(eps, one_in):
 
 def levels(*vectors, strict=True, quick=False, keys=KEYS):
     given = certificate(Claim.SHORTEST, Verb.COPY, keys=keys)
-    made = _Checker(given, Problem(given, keys, strict), quick=quick)._levels(*vectors)
+    made = _Checker(given, CertificateProblem(given, keys, strict), quick=quick)._levels(*vectors)
     return [("exact" if isinstance(level, ExactLevel) else level.refine) for level in made]
 
 
@@ -405,7 +405,7 @@ def test_an_unbounded_value_reaches_nothing(verb):
 def test_gaps_are_in_nats():
     for verb, expected in ((Verb.COPY, math.log1p(math.exp(3)) - math.log1p(math.exp(1))), (Verb.SHARE, 2.0)):
         given = certificate(Claim.STRONGEST, verb)
-        assert _gap_in_nats(Problem(given, KEYS, True), 3.0, 1.0) == pytest.approx(expected, rel=1e-15)
+        assert _gap_in_nats(CertificateProblem(given, KEYS, True), 3.0, 1.0) == pytest.approx(expected, rel=1e-15)
 
 
 # what is stated -----------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def won(result):
 def test_planar_sets_are_decided_as_their_exact_hull_says(K):
     result = winnable(K, jobs=1)
     assert won(result) == strict_corners(K)
-    assert result.undecided == []
+    assert result.undecided_rows == []
     assert result.answer == (len(won(result)) == len(K))
     assert verify_winnable(K, json.loads(result.to_json())).answer
 
@@ -295,10 +295,10 @@ def test_undecided_rows_are_said_and_never_guessed(rows, monkeypatch):
 
     monkeypatch.setattr(hull, "decide", refuse)
     result = winnable(rows, jobs=1)
-    assert {5, 7, 11} <= set(result.undecided)
+    assert {5, 7, 11} <= set(result.undecided_rows)
     assert result.never == [3, 200]
     assert "could not be decided" in str(result)
-    assert verify_winnable(rows, result.to_dict()).undecided == len(result.undecided)
+    assert verify_winnable(rows, result.to_dict()).undecided == len(result.undecided_rows)
 
 
 @pytest.mark.parametrize(

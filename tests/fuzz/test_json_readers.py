@@ -22,7 +22,7 @@ from regard.formats import from_safetensors
 from regard.grading import audit_recheck, by_hand, notebooks, perplexity
 from regard.grading.examination import Outcome, Status
 from regard.grading.journal import NAME, Journal
-from regard.lab.server import words
+from regard.lab.server import parse_words
 from regard.models.auditing.reports import read_baseline
 from regard.translator.runs.files import read_json
 from regard.translator.runs.sealed import SealedLines
@@ -60,7 +60,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], Any, str]] = {
     "certificate": (from_file(read_answers), {"norm": 1}, "norm"),
     "winnable": (from_file(lambda path: design.verify_winnable(SQUARE, path)), WINS, "ways"),
     "marks by hand": (from_file(lambda path: by_hand._read(path, "a")), {"assignment": "a", "marks": []}, "marks"),
-    "hidden test set": (from_file(perplexity.read_hidden), {"words": 5, "pairs": [[[1], [2]]]}, "words"),
+    "hidden test set": (from_file(perplexity.read_hidden_sentences), {"words": 5, "pairs": [[[1], [2]]]}, "words"),
     "baseline": (from_file(lambda path: read_baseline(str(path))), {"known": []}, "known"),
     "file of a run": (from_file(read_json), {"seed": 1}, "seed"),
     "log": (from_file(lambda path: SealedLines(path).read()), {"event": "step"}, "event"),
@@ -72,9 +72,9 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], Any, str]] = {
     ),
     "safetensors": (from_header, TENSOR, "a"),
     "reply of an answer": (lambda data, _: checked_reply(data), {"none": True}, "none"),
-    "answers of a model": (lambda data, _: audit_recheck.read_answers(data), {"a": inside.packed(np.ones(1))}, "a"),
+    "answers of a model": (lambda data, _: audit_recheck.read_answers(data), {"a": inside.pack_array(np.ones(1))}, "a"),
     "notebook": (lambda data, _: notebooks._cells(data), BOOK, "cells"),
-    "question of the lab": (lambda data, _: words(data), {"eps": "1"}, "eps"),
+    "question of the lab": (lambda data, _: parse_words(data), {"eps": "1"}, "eps"),
 }
 
 

@@ -98,7 +98,7 @@ def test_options_that_nobody_should_give(verb: str, tmp_path: Path, monkeypatch:
     for seed, draw in cases(verb, 4 if verb == "noise compare" else 25):
         words = [*verb.split(), *drawn(VERBS[verb], draw)]
         found: list[tuple[object, str]] = []
-        error = outcome(lambda: found.append(run(words, monkeypatch)))  # noqa: B023 - called at once
+        error = outcome(lambda: found.append(run(words, monkeypatch)))
         short = [word if len(word) < 60 else f"{word[:20]}...({len(word)})" for word in words]
         assert error is None, f"FUZZ_SEED={seed}: regard {short}: {error!r}"
         code, said = found[0]

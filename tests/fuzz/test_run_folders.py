@@ -83,7 +83,7 @@ def test_the_page_lists_the_others_beside_damaged_files(run: Path, tmp_path: Pat
         name = draw.choice(FILES[:4])
         (folder / name).write_bytes(damaged(whole[name], draw))
         listed: list[tuple[list[str], str]] = []
-        error = outcome(lambda: listed.append(page(tmp_path)))  # noqa: B023 - called at once
+        error = outcome(lambda: listed.append(page(tmp_path)))
         assert error is None, f"{name}, FUZZ_SEED={seed}: {error!r}"
         names, said = listed[0]
         assert "good" in names, f"{name}, FUZZ_SEED={seed}"

@@ -16,11 +16,11 @@ from lab_browser import browser
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
-from regard.grading.by_hand import ByHand, gather_decisions, ledger_of, lines_on_absent, overrule
+from regard.grading.by_hand import Decision, gather_decisions, ledger_of, lines_on_absent, overrule
 from regard.grading.examination import Outcome, Status
 from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page
-from regard.grading.marks import marked, student_view
+from regard.grading.marks import mark_outcome, student_view
 from regard.grading.reading import read_assignment
 from regard.grading.students import read_students
 from regard.grading.submissions import read_submissions
@@ -67,7 +67,9 @@ def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(known) 
     )
     found = regraded(known)
     assert points(found)["carl"] == [7, 0]
-    assert found.overruled == ["carl, 1: 10 -> 7, almost (the mark was 2 when it was overruled, and would be 10 now)"]
+    assert found.overruled_lines == [
+        "carl, 1: 10 -> 7, almost (the mark was 2 when it was overruled, and would be 10 now)"
+    ]
     overrule(known / "grades", "carl", "1", points=None)
     assert points(regraded(known))["carl"] == [10, 0]
     with pytest.raises(InputError, match="nobody has overruled this mark"):
@@ -76,7 +78,7 @@ def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(known) 
 
 def test_a_doubted_mark_stands_once_a_person_has_looked(place, monkeypatch) -> None:
     doubted = Outcome(status=Status.DOUBTED, share=1.0, reason="its record is strange")
-    monkeypatch.setattr(grader, "_examined", lambda job: doubted)
+    monkeypatch.setattr(grader, "_examine_job", lambda job: doubted)
     assert all(one.open for row in regraded(place).rows for one in row.questions)
     overrule(place / "grades", "ada", "1", points=10, reason="I looked: it is right")
     found = regraded(place)
@@ -94,8 +96,8 @@ def test_what_was_ticked_can_be_overruled_too_and_the_ticks_stay(tmp_path) -> No
     (tmp_path / "a.toml").write_text(text)
     task = read_assignment(tmp_path / "a.toml").tasks[0]
     by_hand = Outcome(status=Status.BY_HAND)
-    assert marked(task, by_hand, by_hand=ByHand(ticks=(True, False))).points == 2
-    both = marked(task, by_hand, by_hand=ByHand(ticks=(True, False), points=3.0, reason="a nice one"))
+    assert mark_outcome(task, by_hand, by_hand=Decision(ticks=(True, False))).points == 2
+    both = mark_outcome(task, by_hand, by_hand=Decision(ticks=(True, False), points=3.0, reason="a nice one"))
     assert (both.points, both.automatic, both.open) == (3, 2, False)
     (tmp_path / "subs").mkdir()
     (tmp_path / "subs" / "ada.py").write_text('"""2: because"""')
@@ -107,7 +109,7 @@ def test_what_was_ticked_can_be_overruled_too_and_the_ticks_stay(tmp_path) -> No
     overrule(tmp_path / "grades", "ada", "2", points=4, reason="more")
     overrule(tmp_path / "grades", "ada", "2", points=None)
     decided, _ = gather_decisions(tmp_path / "grades", read_assignment(tmp_path / "a.toml"))
-    assert decided == {"ada": {"2": ByHand(ticks=(True, False))}}
+    assert decided == {"ada": {"2": Decision(ticks=(True, False))}}
 
 
 def test_a_groups_mark_is_that_of_who_handed_it_in(known) -> None:
@@ -326,7 +328,7 @@ def desk(place):
     return Desk(place)
 
 
-ONE, BOTH = ByHand(ticks=(True, False)), ByHand(ticks=(True, True))
+ONE, BOTH = Decision(ticks=(True, False)), Decision(ticks=(True, True))
 IDEA = {"points": 2, "reason": "idea"}
 
 
@@ -358,7 +360,7 @@ def test_what_a_page_says_again_of_another_mark_is_new(desk) -> None:
     desk.grade(desk.page("w1.json", "1", **IDEA))
     desk.command("1", 3)
     again = desk.page("w2.json", "1", **IDEA)  # this page began with 3
-    assert desk.grade(again) == {"1": ByHand(points=2, reason="idea")}
+    assert desk.grade(again) == {"1": Decision(points=2, reason="idea")}
     assert "ada, 1: 2 points (idea) by " in desk.said[1]
 
 
@@ -394,16 +396,16 @@ def test_a_ledger_of_an_earlier_version_still_knows_what_was_taken(desk) -> None
     old = {"assignment": "two", "marks": [{**row, "ticks": [True, True]}], "taken": [{**row, "ticks": [True, False]}]}
     (desk.folder / "by-hand.json").write_text(json.dumps(old))
     assert desk.grade(first) == {"3": BOTH}
-    assert desk.grade(desk.page("w2.json", ticks=[False, False])) == {"3": ByHand(ticks=(False, False))}
-    assert desk.grade(first) == {"3": ByHand(ticks=(False, False))}
+    assert desk.grade(desk.page("w2.json", ticks=[False, False])) == {"3": Decision(ticks=(False, False))}
+    assert desk.grade(first) == {"3": Decision(ticks=(False, False))}
 
 
 def test_ticks_and_points_are_judged_each_by_itself(desk) -> None:
     desk.grade(desk.page("w1.json", ticks=[True, False]))
     desk.command("3", 3)
-    assert desk.grade() == {"3": ByHand(ticks=(True, False), points=3, reason="more")}
+    assert desk.grade() == {"3": Decision(ticks=(True, False), points=3, reason="more")}
     desk.change('["a", "b"]', '["a"]')
-    assert desk.grade() == {"3": ByHand(points=3, reason="more")}
+    assert desk.grade() == {"3": Decision(points=3, reason="more")}
     assert len(desk.said) == 1
     assert "the ticks do not fit its checklist" in desk.said[0]
     desk.change('points = 4\nchecklist = ["a"]', 'points = 2\nchecklist = ["a", "b"]')
@@ -459,8 +461,8 @@ def form_of(place, decided):
 
 def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(known) -> None:
     hand_in(known, slow="x = 1")
-    gone = ByHand(points=1.0, reason="left the course")
-    _, data = form_of(known, {"ghost": {"1": gone}, "carl": {"1": ByHand(points=7.0, reason="r", was=2.0)}})
+    gone = Decision(points=1.0, reason="left the course")
+    _, data = form_of(known, {"ghost": {"1": gone}, "carl": {"1": Decision(points=7.0, reason="r", was=2.0)}})
     assert [(item["student"], item["question"]) for item in data["items"]] == [
         (student, question) for student in ("ada", "carl", "slow") for question in ("1", "2")
     ]
@@ -473,7 +475,7 @@ def test_the_form_has_every_mark_and_keeps_those_of_who_is_gone(known) -> None:
 
 @pytest.mark.slow
 def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
-    path, _ = form_of(known, {"ghost": {"1": ByHand(points=1.0, reason="left")}})
+    path, _ = form_of(known, {"ghost": {"1": Decision(points=1.0, reason="left")}})
     tab, wrong = browser.new_page(), []
     tab.on("pageerror", lambda error: wrong.append(str(error)))
     tab.on("console", lambda message: wrong.append(message.text))
@@ -507,8 +509,8 @@ def test_the_form_by_keys_alone(known, tmp_path, browser) -> None:
     (tmp_path / "saved.json").write_text(json.dumps(saved))  # as an earlier version saved it
     decided, _ = gather_decisions(tmp_path / "new", read_assignment(known / "a.toml"), tmp_path / "saved.json")
     assert decided == {
-        "carl": {"1": ByHand(points=7.0, reason="jkx is text here", was=2.0)},
-        "ghost": {"1": ByHand(points=1.0, reason="left")},
+        "carl": {"1": Decision(points=7.0, reason="jkx is text here", was=2.0)},
+        "ghost": {"1": Decision(points=1.0, reason="left")},
     }
 
 
@@ -521,7 +523,7 @@ def test_what_the_browser_keeps_gives_way_to_what_came_later(known, browser) -> 
     for student in ("ada", "carl"):
         for key in ("f", *f"{student}, 1", "Escape", "p", "3", "Tab", "r", "Enter"):
             tab.keyboard.press(key)
-    form_of(known, {"carl": {"1": ByHand(points=9.0, reason="by the command", was=2.0)}})
+    form_of(known, {"carl": {"1": Decision(points=9.0, reason="by the command", was=2.0)}})
     tab.reload()
     there = {}
     for student in ("ada", "carl"):

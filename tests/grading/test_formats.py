@@ -26,15 +26,15 @@ from regard.grading import autograder
 from regard.grading.cells import public_check
 from regard.grading.formats import (
     canvas_csv,
-    gradescope,
+    gradescope_results,
     moodle_csv,
     nbgrader_notebook,
     otter_tests,
-    prairielearn,
+    prairielearn_results,
     write_cells,
 )
 from regard.grading.grader import grade, pile_of
-from regard.grading.notebooks import defined
+from regard.grading.notebooks import defined_names
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
 from regard.grading.spreadsheet import as_csv
@@ -85,7 +85,7 @@ def marks(folder):
 
 def test_gradescope(marks) -> None:
     assignment, found = marks
-    said = gradescope(assignment, found.rows[0])
+    said = gradescope_results(assignment, found.rows[0])
     assert said["score"] == 10
     assert [(test["name"], test["score"], test["max_score"], test["status"]) for test in said["tests"]] == [
         ("1", 10, 10, "passed"),
@@ -98,7 +98,7 @@ def test_gradescope(marks) -> None:
 
 def test_prairielearn(marks) -> None:
     assignment, found = marks
-    said = prairielearn(assignment, found.rows[0])
+    said = prairielearn_results(assignment, found.rows[0])
     assert said["gradable"] is True
     assert said["score"] == pytest.approx(10 / 15, abs=1e-6)
     assert [(test["points"], test["max_points"]) for test in said["tests"]] == [(10, 10), (0, 5)]
@@ -168,7 +168,7 @@ def test_the_nbgrader_notebook(marks, tmp_path) -> None:
     by_hand = [one for one in about if one["grade"] and one["solution"]]
     assert [one["points"] for one in by_hand] == [5]
     solutions = [c for c in book["cells"] if "### BEGIN SOLUTION" in "".join(c["source"])]
-    assert [defined("".join(cell["source"])) for cell in solutions] == [["copying_condition"], ["copying_output"]]
+    assert [defined_names("".join(cell["source"])) for cell in solutions] == [["copying_condition"], ["copying_output"]]
     written = write_cells(marks[0], str(tmp_path / "cells"))
     assert len(written.files) == 3
     with pytest.raises(InputError, match="exists and is not overwritten"):
@@ -238,7 +238,7 @@ def ran(base, *, user=None, python=sys.executable):
     return json.loads((base / "results" / "results.json").read_text())
 
 
-@pytest.mark.skipif(bool(jails.why_not(Tier.LANDLOCK)), reason="no Landlock here")
+@pytest.mark.skipif(bool(jails.tier_obstacle(Tier.LANDLOCK)), reason="no Landlock here")
 def test_the_pack_grades_in_the_second_tier_and_keeps_its_secret(unpacked) -> None:
     (unpacked / "submission" / "hw.py").write_text(CODE)
     honest = ran(unpacked)
@@ -253,7 +253,7 @@ def test_the_pack_grades_in_the_second_tier_and_keeps_its_secret(unpacked) -> No
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/usr/bin/python3"), reason="needs root and a second Python")
-@pytest.mark.skipif(bool(jails.why_not(Tier.LANDLOCK)), reason="no Landlock here")
+@pytest.mark.skipif(bool(jails.tier_obstacle(Tier.LANDLOCK)), reason="no Landlock here")
 def test_the_pack_under_a_user_without_rights(unpacked, tmp_path) -> None:
     """Same user for grader and student, no namespaces: only Landlock and the filter stand between them."""
     program, packages = "/usr/bin/python3", Path(jails.this_interpreter().folders[0])
@@ -287,7 +287,7 @@ def test_the_pack_under_a_user_without_rights(unpacked, tmp_path) -> None:
 
 
 def test_without_any_jail_the_pack_refuses_and_says_so(unpacked, monkeypatch) -> None:
-    monkeypatch.setattr(jails, "why_not", lambda tier: "not here")
+    monkeypatch.setattr(jails, "tier_obstacle", lambda tier: "not here")
     autograder.main(["gradescope", str(unpacked)], source=unpacked / "source")
     said = json.loads((unpacked / "results" / "results.json").read_text())
     assert "could not be graded here, through no fault of the submission" in said["output"]
@@ -309,8 +309,8 @@ def test_what_cannot_be_packed(tmp_path) -> None:
 @pytest.mark.slow
 def test_a_model_is_graded_in_the_pack_from_a_file_of_its_own(unpacked, tmp_path) -> None:
     pytest.importorskip("torch")
-    if jails.why_not(Tier.LANDLOCK):
-        pytest.skip(f"landlock: {jails.why_not(Tier.LANDLOCK)}")
+    if jails.tier_obstacle(Tier.LANDLOCK):
+        pytest.skip(f"landlock: {jails.tier_obstacle(Tier.LANDLOCK)}")
     (tmp_path / "m.toml").write_text(TOML + '[[question]]\nid = "model"\nclaim = "translator"\npoints = 7\n')
     autograder.pack(
         read_assignment(tmp_path / "m.toml"), str(tmp_path / "secret.txt"), str(tmp_path / "m.zip"), system="gradescope"

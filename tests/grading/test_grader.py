@@ -14,16 +14,16 @@ import pytest
 
 from processes import running, wait_until
 from regard.coursework.answers import jail as jails
-from regard.coursework.answers.cgroup import below
+from regard.coursework.answers.cgroup import descendants
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading import grader
-from regard.grading.by_hand import ByHand
-from regard.grading.examination import Given, Outcome, Status, examined, pattern
-from regard.grading.grader import grade, pile_of, planned, safe_tier
+from regard.grading.by_hand import Decision
+from regard.grading.examination import Outcome, Status, StudentAnswer, examine, pattern
+from regard.grading.grader import grade, pile_of, plan_jobs, safe_tier
 from regard.grading.journal import Journal
-from regard.grading.marks import marked
-from regard.grading.public import public_checks
+from regard.grading.marks import mark_outcome
+from regard.grading.public import run_public_checks
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret, read_secret, write_secret
 from regard.grading.self_check import check_assignment
@@ -33,7 +33,7 @@ from regard.grading.submissions import read_submissions
 from regard.grading.writing import write_marks
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py.txt"))
-TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
+TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.tier_obstacle(tier)]
 SECRET = Secret(b"a secret of the tests")
 TOML = """
 name = "two"
@@ -152,7 +152,7 @@ def test_every_student_has_other_numbers_and_another_secret_other_ones(place) ->
     seeds = [
         job.given.seed
         for key in (SECRET, Secret(b"another secret.."))
-        for job in planned(pile_of(assignment, found, secret=key), Tier.NONE)[1]
+        for job in plan_jobs(pile_of(assignment, found, secret=key), Tier.NONE)[1]
     ]
     assert len(set(seeds)) == len(seeds) == 12
 
@@ -163,7 +163,7 @@ def test_nothing_is_run_twice(place, monkeypatch) -> None:
     def never(job):
         raise AssertionError(f"{job.about} was run again")
 
-    monkeypatch.setattr(grader, "_examined", never)
+    monkeypatch.setattr(grader, "_examine_job", never)
     again = graded(place)
     assert (again.graded, again.known, again.changed) == (0, 4, ())
     (place / "a.toml").write_text(TOML.replace("points = 10", "points = 20"))
@@ -191,7 +191,7 @@ def test_stopped_half_way(place, monkeypatch) -> None:
     whole = points(graded(place))
     for path in (place / "grades").glob("*.jso*"):
         path.unlink()
-    run, count = grader._examined, []
+    run, count = grader._examine_job, []
 
     def stopped(job):
         count.append(job.about)
@@ -199,10 +199,10 @@ def test_stopped_half_way(place, monkeypatch) -> None:
             raise KeyboardInterrupt
         return run(job)
 
-    monkeypatch.setattr(grader, "_examined", stopped)
+    monkeypatch.setattr(grader, "_examine_job", stopped)
     with pytest.raises(KeyboardInterrupt):
         graded(place)
-    monkeypatch.setattr(grader, "_examined", run)
+    monkeypatch.setattr(grader, "_examine_job", run)
     found = graded(place)
     assert (found.graded, found.known) == (2, 2)
     assert points(found) == whole
@@ -257,7 +257,7 @@ def test_killed_with_its_workers_at_work_it_goes_on_at_once(tier, place) -> None
             load.callback(load.enter_context(subprocess.Popen(BUSY)).kill)
         with another_grader(place, jail=tier, workers=2) as process:
             half_way(process, place / "grades" / "journal.jsonl", 2)
-            started = below(process.pid)
+            started = descendants(process.pid)
             process.kill()
             process.wait()
             found = graded(place, workers=2, jail=tier)
@@ -326,7 +326,7 @@ def test_what_time_cut_short_is_open_and_tried_again_with_more_time(place) -> No
 
 def test_what_this_machine_cannot_run_is_no_zero_and_is_not_kept(place, monkeypatch) -> None:
     monkeypatch.setattr(
-        grader, "_examined", lambda job: Outcome(status=Status.NOT_RUN, reason="no process can be started")
+        grader, "_examine_job", lambda job: Outcome(status=Status.NOT_RUN, reason="no process can be started")
     )
     found = graded(place)
     assert all(one.open for row in found.rows for one in row.questions)
@@ -335,7 +335,7 @@ def test_what_this_machine_cannot_run_is_no_zero_and_is_not_kept(place, monkeypa
 
 
 def test_no_jail_is_refused_unless_asked_for(monkeypatch) -> None:
-    monkeypatch.setattr(jails, "why_not", lambda tier: "not here")
+    monkeypatch.setattr(jails, "tier_obstacle", lambda tier: "not here")
     with pytest.raises(InputError, match=r"No jail can be built here.*bubblewrap: not here.*give --no-sandbox there"):
         safe_tier(sandbox=True)
     assert safe_tier(sandbox=False) is Tier.NONE
@@ -379,7 +379,7 @@ def test_a_group_has_its_own_numbers(place) -> None:
         secret=SECRET,
         students=read_students(place / "s.csv"),
     )
-    _, jobs = planned(pile, Tier.NONE)
+    _, jobs = plan_jobs(pile, Tier.NONE)
     seeds = {job.about: job.given.seed for job in jobs}
     assert "one, 1" in seeds or "other, 1" in seeds  # the same text and the same numbers: one examination
     assert len(jobs) == 6
@@ -549,11 +549,11 @@ def test_what_students_see_never_says_that_all_is_right(known) -> None:
     assert "Nothing was found against it." in page
     assert "no proof that it is right" in page
     one = read_submissions([str(known / "subs" / "ada.py")])[0]
-    found = public_checks(read_assignment(known / "a.toml"), one, jail=Tier.NONE)
+    found = run_public_checks(read_assignment(known / "a.toml"), one, jail=Tier.NONE)
     assert str(found).count("public checks passed") == 2
     assert "all passed" not in str(found).lower()
     assert found.answer
-    wrong = public_checks(
+    wrong = run_public_checks(
         read_assignment(known / "a.toml"), read_submissions([str(known / "subs" / "carl.py")])[0], jail=Tier.NONE
     )
     assert not wrong.answer
@@ -579,21 +579,21 @@ def test_points_by_the_rule(place) -> None:
     task = read_assignment(place / "a.toml").tasks[0]
     stages = ("plain", "random", "traps", "ends", "adversary")
     for count, expected in enumerate((0, 2, 5, 6, 8)):
-        assert marked(task, Outcome(status=Status.FAILED, passed=stages[:count])).points == expected
-    assert marked(task, Outcome(status=Status.PASSED, passed=stages)).points == 10
-    half = marked(task, Outcome(status=Status.CUT_SHORT, passed=stages[:2]))
-    assert (half.points, half.open, half.lost) == (5, True, False)
+        assert mark_outcome(task, Outcome(status=Status.FAILED, passed=stages[:count])).points == expected
+    assert mark_outcome(task, Outcome(status=Status.PASSED, passed=stages)).points == 10
+    half = mark_outcome(task, Outcome(status=Status.CUT_SHORT, passed=stages[:2]))
+    assert (half.points, half.open, half.has_lost_points) == (5, True, False)
     written = Outcome(status=Status.BY_HAND)
-    assert marked(task, written).open
-    assert marked(task, written, by_hand=ByHand(points=5.0, reason="half")).points == 5
+    assert mark_outcome(task, written).open
+    assert mark_outcome(task, written, by_hand=Decision(points=5.0, reason="half")).points == 5
 
 
 def test_an_answer_that_changes_is_noted(place) -> None:
     unsteady = RIGHT.replace("/ eps)", "/ eps) + random.random() / 100", 1)
     code = unsteady.replace("import math", "import math, random").encode()
     assignment = read_assignment(place / "a.toml")
-    found = examined(
-        assignment.tasks[0], Given(name="a.py", source=code, seed=1), limits=assignment.limits, jail=Tier.NONE
+    found = examine(
+        assignment.tasks[0], StudentAnswer(name="a.py", source=code, seed=1), limits=assignment.limits, jail=Tier.NONE
     )
     assert found.status is Status.PASSED
     assert found.notes == ("its answers change from call to call",)

@@ -14,10 +14,17 @@ from regard.coursework.answers import jail as jails
 from regard.coursework.answers.jail import Tier
 from regard.errors import InputError
 from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.audit_recheck import Differs, Questions, Stream, far, read_answers, read_streams
-from regard.grading.examination import Given, Outcome, Status, examined
+from regard.grading.audit_recheck import (
+    DifferentModelsError,
+    Questions,
+    Stream,
+    answers_differ,
+    read_answers,
+    read_streams,
+)
+from regard.grading.examination import Outcome, Status, StudentAnswer, examine
 from regard.grading.grader import grade, pile_of
-from regard.grading.marks import ClassMarks, marked, student_view
+from regard.grading.marks import ClassMarks, mark_outcome, student_view
 from regard.grading.model_answers import AUDIT
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
@@ -27,7 +34,7 @@ from regard.grading.writing import write_marks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow  # each starts torch several times, in a jail
-TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.why_not(tier)]
+TIERS = [tier for tier in (Tier.BUBBLEWRAP, Tier.LANDLOCK) if not jails.tier_obstacle(tier)]
 TRANSFORMER = Task(id="t", kind=Kind.TRANSFORMER, points=7, function="TransformerTranslator", claim="translator")
 AUDITED = Task(id="a", kind=Kind.AUDIT, points=2, function="build")
 MODELS = """
@@ -73,9 +80,9 @@ sys.modules["regard.grading.audit_inside"]._told = lambda found: [["batch", "all
 
 def run(task: Task, source: str, tier: Tier = Tier.NONE, seconds: float = 60.0) -> Outcome:
     if tier not in (Tier.NONE, *TIERS):
-        pytest.skip(f"{tier.value}: {jails.why_not(tier)}")
-    given = Given(name="a.py", source=source.encode(), seed=123456789012345)
-    return examined(task, given, limits=Limits(seconds=seconds), jail=tier)
+        pytest.skip(f"{tier.value}: {jails.tier_obstacle(tier)}")
+    given = StudentAnswer(name="a.py", source=source.encode(), seed=123456789012345)
+    return examine(task, given, limits=Limits(seconds=seconds), jail=tier)
 
 
 def test_a_pile_of_models_is_graded_in_the_jail_and_mistakes_are_counted(tmp_path: Path) -> None:
@@ -126,7 +133,7 @@ def test_an_audit_that_lies_is_found_out_by_its_answers(tier: Tier) -> None:
 def test_what_is_no_model_gets_a_mark_and_a_reason(task: Task, source: str, said: str) -> None:
     found = run(task, source)
     assert found.status is Status.FAILED
-    assert marked(task, found).points == 0
+    assert mark_outcome(task, found).points == 0
     assert said in found.reason
     assert said.partition(" ")[2].partition(";")[0] in found.mistakes[0] or "line 1" in said
 
@@ -136,7 +143,7 @@ def test_time_is_no_verdict() -> None:
     found = run(AUDITED, source, seconds=0.5)
     assert found.status is Status.CUT_SHORT
     assert re.search(r"auditing it took more than .* s; that is no verdict: a person has to look at it", found.reason)
-    assert marked(AUDITED, found).open
+    assert mark_outcome(AUDITED, found).open
 
 
 BY_THE_CALL = """
@@ -172,7 +179,7 @@ def test_matrices_that_were_not_drawn_wait_for_a_person() -> None:
     found = run(TRANSFORMER, text)
     assert found.status is Status.DOUBTED
     assert "a person has to look: these are not made of the numbers that were put into its parameters" in found.reason
-    mark = marked(TRANSFORMER, found)
+    mark = mark_outcome(TRANSFORMER, found)
     assert mark.open
     assert student_view(TRANSFORMER, mark) == ["A person will look at this before the mark stands."]
 
@@ -187,7 +194,7 @@ def _text() -> str:
 
 
 def test_no_answer_and_no_secret_goes_in_with_an_audit() -> None:
-    sent = AUDIT.sent()["texts"]
+    sent = AUDIT.payload()["texts"]
     assert "regard.models.auditing.batch" in sent
     strange = ("secret", "solutions", "design", "claims", "reference", "audit_recheck")
     assert not [name for name in sent if any(word in name for word in strange)]
@@ -267,7 +274,7 @@ def test_one_head_by_a_constructor_that_takes_none_waits_for_a_person() -> None:
     found = run(TRANSFORMER, text)
     assert found.status is Status.DOUBTED
     assert "did not take the number of heads that was asked for" in found.reason
-    assert marked(TRANSFORMER, found).open
+    assert mark_outcome(TRANSFORMER, found).open
 
 
 # the part that is done again, without any process
@@ -282,7 +289,7 @@ def honest(rows: list[np.ndarray]) -> dict[str, np.ndarray]:
 
 def broken(together, alone=None) -> tuple[str, ...]:
     asked = Questions((STREAM,), seed=3)
-    return asked.broken({**asked.together(together), **asked.alone(alone or together)})
+    return asked.violations({**asked.ask_together(together), **asked.ask_alone(alone or together)})
 
 
 def test_an_honest_model_has_all_of_it() -> None:
@@ -304,14 +311,14 @@ def test_a_model_that_remembers_is_asked_where_it_has_seen_nothing() -> None:
         return answer
 
     asked, one, other = Questions((STREAM,), seed=3), process(), process()
-    answers = {**asked.together(one), **asked.alone(one)}
-    assert "an example's answer hangs on its neighbours in the batch" not in asked.broken(answers)
-    with pytest.raises(Differs, match="two starts of it give two models"):  # and then a person looks
-        asked.broken({**asked.together(process()), **asked.alone(other)})
+    answers = {**asked.ask_together(one), **asked.ask_alone(one)}
+    assert "an example's answer hangs on its neighbours in the batch" not in asked.violations(answers)
+    with pytest.raises(DifferentModelsError, match="two starts of it give two models"):  # and then a person looks
+        asked.violations({**asked.ask_together(process()), **asked.ask_alone(other)})
 
 
 def test_two_models_cannot_be_compared() -> None:
-    with pytest.raises(Differs, match="two starts of it give two models"):
+    with pytest.raises(DifferentModelsError, match="two starts of it give two models"):
         broken(honest, lambda rows: {"output": np.cumsum(2 * TABLE[rows[0]], axis=1)})
 
 
@@ -357,11 +364,11 @@ def test_answers_that_are_none_are_refused() -> None:
 
 def test_far_sees_leaks_and_not_rounding() -> None:
     value = np.array([1.0, 2.0, np.nan])
-    assert not far(value, value * (1 + 1e-6))
-    assert far(value, value * 1.01)
-    assert far(value, np.array([1.0, np.nan, np.nan]))
-    assert far(value, None)
-    assert far(value, value[:2])
+    assert not answers_differ(value, value * (1 + 1e-6))
+    assert answers_differ(value, value * 1.01)
+    assert answers_differ(value, np.array([1.0, np.nan, np.nan]))
+    assert answers_differ(value, None)
+    assert answers_differ(value, value[:2])
 
 
 # perplexity, with weights that were handed in
@@ -419,7 +426,7 @@ def weighed(tmp_path: Path, code: str, data: bytes | None, tier: Tier) -> tuple[
 @pytest.mark.parametrize("tier", [Tier.BUBBLEWRAP, Tier.LANDLOCK])
 def test_a_model_with_weights_is_scored_in_the_jail(tmp_path: Path, tier: Tier) -> None:
     if tier not in TIERS:
-        pytest.skip(f"{tier.value}: {jails.why_not(tier)}")
+        pytest.skip(f"{tier.value}: {jails.tier_obstacle(tier)}")
     table = np.random.default_rng(4).standard_normal((6, 6))
     points, reason = weighed(tmp_path, SCORES, weights_of(table), tier)
     logs = table.astype(np.float32).astype(float)

@@ -16,17 +16,17 @@ from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.grading import statements
 from regard.grading.by_hand import gather_decisions
-from regard.grading.examination import Given, Status, examined
+from regard.grading.examination import Status, StudentAnswer, examine
 from regard.grading.grader import grade, pile_of
 from regard.grading.marking import marking_page, written_answer
-from regard.grading.marks import marked
-from regard.grading.notebooks import code_of, defined
+from regard.grading.marks import mark_outcome
+from regard.grading.notebooks import code_of, defined_names
 from regard.grading.pages import class_page
-from regard.grading.perplexity import perplexity_of, read_hidden, share
+from regard.grading.perplexity import perplexity_of, read_hidden_sentences, share
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret
 from regard.grading.self_check import Trial
-from regard.grading.statements import FAMILIES, decided, drawn, families
+from regard.grading.statements import FAMILIES, decide_statement, draw_statements, families
 from regard.grading.students import Student
 from regard.grading.submissions import read_submissions
 from regard.grading.template import file_name, write_template
@@ -53,10 +53,10 @@ def read(tmp_path, text, **files):
 
 
 def run(task, code, *, seed=3):
-    given = Given(name="a.py", source=code.encode(), seed=seed)
+    given = StudentAnswer(name="a.py", source=code.encode(), seed=seed)
     from regard.grading.assignment import Limits
 
-    return examined(task, given, limits=Limits(seconds=120), jail=Tier.NONE)
+    return examine(task, given, limits=Limits(seconds=120), jail=Tier.NONE)
 
 
 # the teacher's own
@@ -77,7 +77,7 @@ def test_a_judge_that_fails_is_nobodys_zero(tmp_path) -> None:
     found = run(task, "def twice(x): return 2 * x.sum()")
     assert found.status is Status.NOT_RUN
     assert "judge failed: KeyError: 3" in found.reason
-    assert marked(task, found).open
+    assert mark_outcome(task, found).open
 
 
 # statements
@@ -89,7 +89,7 @@ def test_every_statement_is_decided_by_its_claims_check() -> None:
     for family in FAMILIES:
         assert any(reading.name == family.reading for reading in claims[family.claim].readings)
         values = tuple((name, options[rng.integers(len(options))]) for name, options in family.options.items())
-        found = decided(family, values)
+        found = decide_statement(family, values)
         assert found is not None, family.sentence
         assert "{" not in found.text
 
@@ -108,19 +108,19 @@ def test_every_statement_is_decided_by_its_claims_check() -> None:
 )
 def test_a_changed_constant_is_a_false_neighbour(sentence, values, holds) -> None:
     family = next(family for family in FAMILIES if family.sentence.startswith(sentence))
-    assert decided(family, tuple(values.items())).holds is holds
+    assert decide_statement(family, tuple(values.items())).holds is holds
 
 
 def test_a_dropped_condition_is_a_false_neighbour() -> None:
-    both = [decided(family, ()) for family in families("extract-from-sum")]
+    both = [decide_statement(family, ()) for family in families("extract-from-sum")]
     assert [one.holds for one in both] == [True, False]
 
 
 def test_students_have_other_statements_and_marks_by_right_minus_wrong(tmp_path) -> None:
     text = '[[question]]\nid = "s"\nkind = "statements"\nclaim = "copying-condition"\ncount = 4\nfunction = "holds"'
     task = read(tmp_path, text).tasks[0]
-    mine, others = drawn(task, 1), drawn(task, 2)
-    assert mine == drawn(task, 1)
+    mine, others = draw_statements(task, 1), draw_statements(task, 2)
+    assert mine == draw_statements(task, 1)
     assert [one.text for one in mine] != [one.text for one in others]
     assert len({one.text for one in mine}) == 4
     truth = [int(one.holds) for one in mine]
@@ -142,19 +142,19 @@ def test_points_of_statements_are_plain_numbers(tmp_path, monkeypatch) -> None:
     text = '[[question]]\nkind = "statements"\nclaim = "copying-condition"\ncount = 4\nfunction = "holds"\npoints = 4'
     task = read(tmp_path, f'name = "s"\n{text}').tasks[0]
     one = SimpleNamespace(text="", holds=True)
-    monkeypatch.setattr(statements, "drawn", lambda task, seed: [one] * 4)
+    monkeypatch.setattr(statements, "draw_statements", lambda task, seed: [one] * 4)
     runner = SimpleNamespace(name="x.py:holds", call=lambda given, most: {"array": np.array([1.0, 1.0, 1.0, 0.0])})
-    points = marked(task, statements.judged_statements(task, runner, 7)).points
+    points = mark_outcome(task, statements.judge_statements(task, runner, 7)).points
     assert (points, type(points)) == (2.0, float)
-    assert Trial(question="1", given="", right=False, points=points, of=task.points).as_it_should
+    assert Trial(question="1", given="", right=False, points=points, of=task.points).is_as_expected
 
 
 def test_too_many_statements_are_refused(tmp_path) -> None:
     text = '[[question]]\nkind = "statements"\nclaim = "extract-from-sum"\ncount = 9\nfunction = "holds"'
     with pytest.raises(InputError, match="extract-from-sum has 2 statements, and question '1' asks for 9"):
-        drawn(read(tmp_path, text).tasks[0], 0)
+        draw_statements(read(tmp_path, text).tasks[0], 0)
     with pytest.raises(InputError, match="There are no statements about singular-energy"):
-        drawn(read(tmp_path, text.replace("extract-from-sum", "singular-energy")).tasks[0], 0)
+        draw_statements(read(tmp_path, text.replace("extract-from-sum", "singular-energy")).tasks[0], 0)
     assert statements.families("singular-energy") == []
 
 
@@ -182,7 +182,7 @@ def test_perplexity_is_computed_from_scores(tmp_path) -> None:
 
 def test_perplexity_against_the_definition(tmp_path) -> None:
     (tmp_path / "h.json").write_text(HIDDEN)
-    hidden = read_hidden(tmp_path / "h.json")
+    hidden = read_hidden_sentences(tmp_path / "h.json")
     table = np.random.default_rng(0).standard_normal((3, 4))
     found = perplexity_of(hidden, lambda source, prefix: table[len(prefix)])
     logs = [
@@ -200,7 +200,7 @@ def test_perplexity_against_the_definition(tmp_path) -> None:
 def test_what_is_no_hidden_set(text, tmp_path) -> None:
     (tmp_path / "h.json").write_text(text)
     with pytest.raises(InputError, match=r"h\.json"):
-        read_hidden(tmp_path / "h.json")
+        read_hidden_sentences(tmp_path / "h.json")
 
 
 # the students' files
@@ -222,7 +222,7 @@ def test_the_template_asks_and_does_not_answer(tmp_path) -> None:
     written = write_template(read(tmp_path, TWO), tmp_path / "out")
     assert [path.rpartition("/")[2] for path in written.files] == ["week_3.py", "week_3.ipynb"]
     text = (tmp_path / "out" / "week_3.py").read_text()
-    assert defined(text) == ["np", "average_of_two"]
+    assert defined_names(text) == ["np", "average_of_two"]
     assert "average_of_two(np.eye(2), 0, 1, 0.5)" in text
     assert "log" not in text
     assert "T (k_a + k_b)" not in text
@@ -242,7 +242,7 @@ def test_each_student_has_a_sheet_of_statements(tmp_path) -> None:
     ada, bob = ((tmp_path / "out" / name / "s.py").read_text() for name in ("ada", "bob"))
     assert ada != bob
     seed = SECRET.seed("s", "ada", "1")
-    for one in drawn(assignment.tasks[0], seed):
+    for one in draw_statements(assignment.tasks[0], seed):
         assert " ".join(one.text.split()) in " ".join(ada.replace("# ", "").split())
 
 

@@ -12,12 +12,12 @@ from regard.coursework.answers.jail import Tier
 from regard.coursework.catalogue import claims
 from regard.coursework.sources import SETS
 from regard.errors import InputError
-from regard.grading.assignment import Kind, Late, Limits, Reveal
+from regard.grading.assignment import Kind, LatePolicy, Limits, Reveal
 from regard.grading.grader import safe_tier
 from regard.grading.hints import HINTS
 from regard.grading.reading import read_assignment
 from regard.grading.self_check import check_assignment
-from regard.grading.shipped import new_assignment, of_the_set
+from regard.grading.shipped import claims_of_set, new_assignment
 
 OWN = """
 ARGUMENTS = {"x": "a number"}
@@ -38,7 +38,7 @@ def read(tmp_path, text, **files):
 def test_the_five_that_ship_can_be_solved_and_not_be_cheated(name, tmp_path) -> None:
     new_assignment(name, str(tmp_path / "a.toml"))
     assignment = read_assignment(tmp_path / "a.toml")
-    functions = tuple(task for task in assignment.tasks if task.by_function)
+    functions = tuple(task for task in assignment.tasks if task.asks_for_function)
     found = check_assignment(replace(assignment, tasks=functions), jail=safe_tier(sandbox=True))
     assert found.answer, str(found)
 
@@ -55,7 +55,7 @@ def test_a_true_bound_that_is_far_off_does_not_pass(tmp_path) -> None:
 def test_the_five_that_ship_can_be_read(name, tmp_path) -> None:
     said = new_assignment(name, str(tmp_path / "a.toml"))
     found = read_assignment(tmp_path / "a.toml")
-    assert said.questions == len(found.tasks) == len(of_the_set(name))
+    assert said.questions == len(found.tasks) == len(claims_of_set(name))
     assert {task.claim for task in found.tasks} == {
         claim.name for claim in claims.values() if any(source.name == name for source in claim.sources)
     }
@@ -228,12 +228,12 @@ def test_what_decides_has_a_digest_and_points_are_not_in_it(tmp_path) -> None:
 
 
 def test_lateness() -> None:
-    late = Late(per_day=0.2, most_days=3, grace=timedelta(minutes=10))
+    late = LatePolicy(per_day=0.2, most_days=3, grace=timedelta(minutes=10))
     hours = [0, 0.1, 1, 24, 24.1, 72, 72.1]
-    assert [late.kept(timedelta(hours=h)) for h in hours] == pytest.approx([1, 1, 0.8, 0.8, 0.6, 0.4, 0])
+    assert [late.kept_share(timedelta(hours=h)) for h in hours] == pytest.approx([1, 1, 0.8, 0.8, 0.6, 0.4, 0])
     assert str(late) == (
         "A late submission loses 20% of its points for each day begun, and after 3 days all of them; "
         "10 minutes are not counted."
     )
-    assert str(Late()) == "A late submission loses nothing."
-    assert Late(per_day=0.5).kept(timedelta(days=9)) == 0
+    assert str(LatePolicy()) == "A late submission loses nothing."
+    assert LatePolicy(per_day=0.5).kept_share(timedelta(days=9)) == 0

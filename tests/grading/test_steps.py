@@ -10,7 +10,7 @@ from regard.coursework.answers.checking import Check, Stage, caller
 from regard.coursework.catalogue import claims
 from regard.grading.assignment import LADDER, ORDER, Kind, Limits, Task
 from regard.grading.examination import Outcome, Stages, Status, WorkClock
-from regard.grading.marks import marked
+from regard.grading.marks import mark_outcome
 
 TEXT = (resources.files("regard.grading.solutions") / "wrong.py").read_text(encoding="utf-8")
 SECRETS = (1, 2, 3, 4, 5, 6)
@@ -28,11 +28,11 @@ def outcome(name: str, function: object, seed: int) -> Outcome:
     question, clock = claims[claim].question, WorkClock(600.0)
     assert question is not None
     sizes = question.chosen_sizes({}, claim)
-    return Stages(Check(claim, question, name, caller(function, clock), sizes, clock, seed), Limits()).examined()
+    return Stages(Check(claim, question, name, caller(function, clock), sizes, clock, seed), Limits()).examine()
 
 
 def points(found: Outcome) -> float:
-    return marked(Task(id="x", kind=Kind.CLAIM, points=1, function="x"), found).points
+    return mark_outcome(Task(id="x", kind=Kind.CLAIM, points=1, function="x"), found).points
 
 
 @pytest.mark.parametrize(

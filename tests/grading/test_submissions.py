@@ -13,9 +13,9 @@ import pytest
 
 from regard.errors import InputError
 from regard.grading import submissions
-from regard.grading.notebooks import code_of, defined
+from regard.grading.notebooks import code_of, defined_names
 from regard.grading.students import Student, read_students
-from regard.grading.submissions import known, read_submissions
+from regard.grading.submissions import match_students, read_submissions
 
 CODE = "def f(x):\n    return x\n"
 
@@ -136,7 +136,7 @@ def test_bombs_harm_only_their_student(tmp_path, monkeypatch) -> None:
     found = {one.student: one for one in read_submissions([path])}
     assert not found["eve"].files
     assert found["eve"].problems == ("hw.py: has 5,000,000 bytes, and at most 1,000,000 are read",)
-    assert "no notebook in it that can be read (hw.py: has 5,000,000 bytes" in found["eve"].no_code()
+    assert "no notebook in it that can be read (hw.py: has 5,000,000 bytes" in found["eve"].missing_code_reason()
     assert found["ada"].files
     bomb = packed_bytes({f"{n}.py": "" for n in range(300)})
     path = packed(tmp_path / "a.zip", {"eve/hw.zip": bomb, "mal/hw.zip": b"PK\x03\x04 no zip", "ada/hw.py": CODE})
@@ -161,7 +161,7 @@ def test_one_submission_that_is_too_large_costs_nobody_else_anything(tmp_path, m
     path = handed_in(tmp_path / "class.zip" if handed_in is packed else tmp_path / "c", {**files, "ada/hw.py": CODE})
     found = {one.student: one for one in read_submissions([path])}
     assert not found["eve"].files
-    assert "more than 150,000 bytes are too many for one submission" in found["eve"].no_code()
+    assert "more than 150,000 bytes are too many for one submission" in found["eve"].missing_code_reason()
     assert found["eve"].problems
     assert found["ada"].code("f")
 
@@ -247,7 +247,7 @@ def test_a_file_with_a_password_is_named(tmp_path) -> None:
     (tmp_path / "ada" / "hw.zip").write_bytes(data)
     (found,) = read_submissions([str(tmp_path)])
     assert found.problems == ("hw.py: locked with a password; hand it in without one",)
-    assert found.no_code().endswith("(hw.py: locked with a password; hand it in without one)")
+    assert found.missing_code_reason().endswith("(hw.py: locked with a password; hand it in without one)")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -287,7 +287,7 @@ def test_functions_are_found_by_name_whatever_happened_to_the_cells() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         names["f"](1)
     line = raised.traceback[-1].lineno + 1
-    assert book.told(f"line {line}: ZeroDivisionError") == "cell 5, line 3: ZeroDivisionError"
+    assert book.with_cell_numbers(f"line {line}: ZeroDivisionError") == "cell 5, line 3: ZeroDivisionError"
 
 
 def test_a_name_that_is_defined_twice_is_the_later_one() -> None:
@@ -310,9 +310,9 @@ def test_what_is_no_notebook(data) -> None:
 
 
 def test_names_at_the_top() -> None:
-    assert defined("import a.b as c\nfrom d import e\nx: int = 3\n(y, z) = 1, 2") == ["c", "e", "x"]
-    assert defined("not python (") == []
-    assert defined(b"\x00") == []
+    assert defined_names("import a.b as c\nfrom d import e\nx: int = 3\n(y, z) = 1, 2") == ["c", "e", "x"]
+    assert defined_names("not python (") == []
+    assert defined_names(b"\x00") == []
 
 
 def test_the_file_that_defines_a_function_is_taken(tmp_path) -> None:
@@ -360,7 +360,7 @@ def test_who_is_not_on_the_list_is_said(tmp_path) -> None:
     for name in ("ada.py", "eve.py"):
         (tmp_path / name).write_text(CODE)
     listed = {"ada": Student(id="Ada", name="Ada L")}
-    ada, eve = known(read_submissions([str(tmp_path)]), listed)
+    ada, eve = match_students(read_submissions([str(tmp_path)]), listed)
     assert (ada.student, ada.name, ada.problems) == ("Ada", "Ada L", ())
     assert eve.problems == ("not on the list of students",)
 
@@ -369,8 +369,8 @@ def test_an_email_that_two_have_tells_nobody(tmp_path) -> None:
     """Whoever puts another's address into a profile does not get what that one handed in."""
     (tmp_path / "ada@x.org.py").write_text(CODE)
     ada, eve = (Student(id=name, email="ada@x.org") for name in ("ada", "eve"))
-    assert known(read_submissions([str(tmp_path)]), {"ada": ada})[0].student == "ada"
-    (one,) = known(read_submissions([str(tmp_path)]), {"ada": ada, "eve": eve})
+    assert match_students(read_submissions([str(tmp_path)]), {"ada": ada})[0].student == "ada"
+    (one,) = match_students(read_submissions([str(tmp_path)]), {"ada": ada, "eve": eve})
     assert one.student == "ada@x.org"
     assert one.problems == ("not on the list of students",)
 
@@ -391,9 +391,11 @@ def test_a_text_that_keeps_pythons_parser_busy_is_not_parsed_outside(monkeypatch
 
     monkeypatch.setattr("ast.parse", never)
     slow = "x = f'" + "{a}" * 300_000 + "'\n"  # minutes, with Python 3.11
-    assert defined(slow + CODE) == ["x", "f"]
-    assert defined(("\ufeff" + CODE).encode()) == ["f"]
-    assert defined(CODE.replace("\n", "\r\n").encode()) == defined(CODE.replace("\n", "\r").encode()) == ["f"]
+    assert defined_names(slow + CODE) == ["x", "f"]
+    assert defined_names(("\ufeff" + CODE).encode()) == ["f"]
+    assert (
+        defined_names(CODE.replace("\n", "\r\n").encode()) == defined_names(CODE.replace("\n", "\r").encode()) == ["f"]
+    )
     long = notebook(("code", slow[:50_000] + "'\n" + CODE), ("markdown", CODE + "#" * 30_000))
     assert "f" in code_of(long, wanted=("f",)).names
     with pytest.raises(InputError, match="more than 1,000,000 characters of code"):
@@ -414,7 +416,7 @@ def test_each_notebook_and_file_is_read_once(tmp_path, monkeypatch) -> None:
     read = []
     parse = "regard.grading.notebooks.parse_json"
     monkeypatch.setattr(parse, lambda data, constants: read.append("json") or {"cells": []})
-    monkeypatch.setattr(submissions, "defined", lambda data: read.append("defined") or [])
+    monkeypatch.setattr(submissions, "defined_names", lambda data: read.append("defined") or [])
     for number in range(12):
         eve.code(f"f{number}")
     assert sorted(read) == ["defined", "json"]
@@ -431,7 +433,7 @@ def test_an_archive_that_python_would_unpack_at_once_is_not_read(tmp_path) -> No
     for one in read_submissions([in_a_folder(tmp_path / "c", files)]):
         assert not one.files
         assert one.problems == ("hw.py: packed in an unusual way, which is not read",)
-        assert "packed in an unusual way" in one.no_code()
+        assert "packed in an unusual way" in one.missing_code_reason()
 
 
 def test_what_a_students_archive_unpacks_to_is_bounded(tmp_path, monkeypatch) -> None:

@@ -13,8 +13,8 @@ from regard.cli import main
 from regard.errors import InputError
 from regard.lab import export
 from regard.lab.bundling import bundle
-from regard.lab.exporting import one_file
-from regard.lab.grids import Grid, around, grids, page_deeds
+from regard.lab.exporting import single_file_page
+from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.page import pages
 from regard.lab.pages import copy
 from regard.lab.state import State
@@ -161,7 +161,7 @@ def test_hidden_answers_are_in_no_file(small, tmp_path):
 
 
 def test_a_page_of_one_piece_needs_no_files(sheet, tmp_path):
-    page = one_file("copy", {"keys": "1,0; 0,1; 1,1", "q": "3,1", "to": "2"})
+    page = single_file_page("copy", {"keys": "1,0; 0,1; 1,1", "q": "3,1", "to": "2"})
     assert not re.search(r'(?:src|href)="files/', page)
     (tmp_path / "page.html").write_text(f'<iframe srcdoc="{page.replace("&", "&amp;").replace(chr(34), "&quot;")}"'
                                         ' width="1200" height="760"></iframe>', encoding="utf-8")  # fmt: skip
@@ -217,12 +217,12 @@ def test_the_first_state_of_a_page_is_its_start_and_every_state_can_be_read(name
 
 def test_a_start_of_the_page_on_copying_is_held():
     there = [next(grid.states()) for grid in grids("copy")]
-    for name, words in page_deeds("copy").items():
+    for name, words in page_actions("copy").items():
         assert words in there, name
 
 
 def test_a_few_states_around_one():
-    (line,) = around("rank", {"matrix": "1,0; 0,1", "rank": "2"}, frozenset())
+    (line,) = nearby_grids("rank", {"matrix": "1,0; 0,1", "rank": "2"}, frozenset())
     assert line == Grid(fixed={"matrix": "1,0; 0,1"}, axes={"rank": ("2", "1", "3", "4", "5", "6", "7", "8")})
 
 

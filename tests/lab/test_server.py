@@ -26,11 +26,11 @@ from lab_browser import lab
 from processes import PATIENCE, wait_until
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab import server
-from regard.lab.background import Errands
+from regard.lab.background import BackgroundTasks
 from regard.lab.page import Answer, mathml, pages, tex
 from regard.lab.projection import Plane, Sphere, hull_edges
 from regard.lab.server import LARGEST, WAITING, Lab
-from regard.lab.state import State, shortest_text, written
+from regard.lab.state import State, format_rows, shortest_text
 
 __all__ = ["lab"]  # a fixture
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -172,7 +172,7 @@ def test_a_right_token_sends_nobody_elsewhere(lab):
 def test_nothing_is_computed_for_another_site(lab, monkeypatch):
     """An image on a foreign page points here: no cookie comes with it, and even with one nothing is begun."""
     begun = []
-    monkeypatch.setattr(lab, "expect", lambda name, words: begun.append(name))
+    monkeypatch.setattr(lab, "begin_answer", lambda name, words: begun.append(name))
     for site in ("cross-site", "same-site"):
         assert request(lab, "GET", "/copy", Sec_Fetch_Site=site)[0] == 200
     assert begun == []
@@ -416,7 +416,7 @@ def test_whole_numbers_and_ranges(lab):
 
 
 def test_infinities_survive_json():
-    assert json.loads(server._json({"x": np.array([1.0, np.inf]), "y": np.bool_(True)})) == {
+    assert json.loads(server._json_bytes({"x": np.array([1.0, np.inf]), "y": np.bool_(True)})) == {
         "x": [1.0, "inf"],
         "y": True,
     }
@@ -434,7 +434,7 @@ def test_a_page_that_fails_says_so_and_the_lab_goes_on(lab, monkeypatch):
 
 
 def test_a_helper_that_died_is_told_on_the_page_and_the_next_question_is_answered(lab, monkeypatch):
-    errands = Errands("regard.lab.background")
+    errands = BackgroundTasks("regard.lab.background")
 
     def answering(state):
         return Answer(picture={"running": errands.ask("echo", eps=state.text("eps")) is None}, python="", shell="")
@@ -525,7 +525,7 @@ def test_one_key_and_nobody_chosen(lab):
 @patient
 @given(st.lists(st.lists(st.floats(-1e5, 1e5), min_size=2, max_size=2), min_size=1, max_size=7))
 def test_rows_come_back_from_the_address_as_they_went_in(rows):
-    state = State({"keys": written(rows)}, start={"keys": ""})
+    state = State({"keys": format_rows(rows)}, start={"keys": ""})
     assert state.rows("keys", width=2, most=7) == rows
 
 

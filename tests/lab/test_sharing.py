@@ -182,7 +182,7 @@ def test_the_page_has_no_buttons_for_what_is_hidden(browser):
         serving(lab)
         context = browser.new_context()
         page = context.new_page()
-        page.goto(lab.opening)
+        page.goto(lab.opening_address)
         page.wait_for_selector("body[data-busy=no] table.keys")
         assert not page.is_visible("#use-shortest")
         assert not page.is_visible("#code")

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from models.attention_zoo import by_hand, examine, torch_layers  # noqa: E402
+from models.attention_zoo import by_hand, examine, torch_layers
 
 ALL = [
     pytest.param(case, mode, id=f"{place}: {case.name} ({mode})")

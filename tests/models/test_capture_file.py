@@ -15,7 +15,7 @@ import pytest
 from regard import files
 from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
-from regard.models.records import AttentionRecord, Capture, Missed, span
+from regard.models.records import AttentionRecord, Capture, UnseenModule, format_ranges
 
 
 def raises(message):
@@ -42,7 +42,7 @@ def captured(weights):
     )  # fmt: skip
     return Capture(
         records=(first, second), tokens=[["a", "b"]], target_tokens=[["\u4e2d"]], notes=("n",), name="toy",
-        missed=(Missed(module="attn", why="linear"),),
+        missed=(UnseenModule(module="attn", why="linear"),),
     )  # fmt: skip
 
 
@@ -200,9 +200,9 @@ def test_labels_fit_lengths_and_sides(weights):
 
 
 def test_span():
-    assert span([]) == "none"
-    assert span([3]) == "3"
-    assert span([0, 1, 2, 5, 7, 8]) == "0 to 2, 5 and 7 to 8"
+    assert format_ranges([]) == "none"
+    assert format_ranges([3]) == "3"
+    assert format_ranges([0, 1, 2, 5, 7, 8]) == "0 to 2, 5 and 7 to 8"
 
 
 # arrays from elsewhere

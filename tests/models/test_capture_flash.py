@@ -12,10 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from regard.models.capture import capture  # noqa: E402
-from regard.models.edit import edit  # noqa: E402
+from regard.models.capture import capture
+from regard.models.edit import edit
 
 SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, float dropout_p, float softmax_scale, bool causal, int window_size_left, "
@@ -62,7 +62,7 @@ def one(q, k, v, scale, causal, left, right, softcap, slopes):
     return slow_output(weights, v)
 
 
-def forward(q, k, v, dropout_p, scale, causal, left, right, softcap, slopes, return_softmax):  # noqa: PLR0913 - theirs
+def forward(q, k, v, dropout_p, scale, causal, left, right, softcap, slopes, return_softmax):
     rows = [one(*t, scale, causal, left, right, softcap, slopes) for t in zip(q, k, v, strict=True)]
     return torch.stack(rows), *(torch.zeros(1) for _ in range(3))
 

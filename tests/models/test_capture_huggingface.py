@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="models need torch")
 pytest.importorskip("transformers", reason="these models are the transformers library's")
 
-from models.attention_zoo import Case, examine, families  # noqa: E402
-from regard.models.capture import capture  # noqa: E402
+from models.attention_zoo import Case, examine, families
+from regard.models.capture import capture
 
 CHOSEN = families.FAMILIES
 

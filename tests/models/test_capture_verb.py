@@ -9,17 +9,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch import nn
+from torch.nn import functional as F
 
-from models.attention_zoo import by_hand, softmax, torch_layers  # noqa: E402
-from regard.errors import CouldNotFindOut, InputError  # noqa: E402
-from regard.models import capture as verb  # noqa: E402
-from regard.models.capture import capture  # noqa: E402
-from regard.models.kernels.call import Part  # noqa: E402
-from regard.models.kernels.fused import FusedCall, Rule  # noqa: E402
-from regard.models.recording import blocks, probed  # noqa: E402
-from regard.models.records import Capture  # noqa: E402
+from models.attention_zoo import by_hand, softmax, torch_layers
+from regard.errors import CouldNotFindOut, InputError
+from regard.models import capture as verb
+from regard.models.capture import capture
+from regard.models.kernels.call import Part
+from regard.models.kernels.fused import FusedCall, Rule
+from regard.models.recording import blocks, passes_identity_probe
+from regard.models.records import Capture
 
 
 @pytest.fixture
@@ -181,10 +181,10 @@ def invisible(call):
 
 def test_w_v_does_not_prove_w_and_the_identity_probe_does():
     honest, liar = forged(lambda call: 0.0), forged(invisible)
-    assert probed(honest)
+    assert passes_identity_probe(honest)
     off = liar.error(liar.weights(liar.whole), liar.whole) / liar.size()
     assert off <= liar.tolerance()  # the forged rows pass W V = output ...
-    assert not probed(liar)  # ... and fail here
+    assert not passes_identity_probe(liar)  # ... and fail here
 
 
 def test_w_v_catches_weights_that_are_simply_wrong():

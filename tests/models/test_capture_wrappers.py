@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from models.attention_zoo import examine, wrappers  # noqa: E402
-from models.attention_zoo.by_hand import Plain  # noqa: E402
-from regard.models.capture import capture  # noqa: E402
+from models.attention_zoo import examine, wrappers
+from models.attention_zoo.by_hand import Plain
+from regard.models.capture import capture
 
 # torch.compile takes a C++ compiler many seconds: it is in the published table; below it is with its eager backend.
 QUICK = [case for case in wrappers.CASES if not case.name.startswith("compile")]

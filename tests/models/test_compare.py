@@ -9,15 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
-from typer.testing import CliRunner  # noqa: E402
+from torch import nn
+from torch.nn import functional as F
+from typer.testing import CliRunner
 
-from models.healthy import tiny  # noqa: E402
-from models.mutants import tiny as bugs  # noqa: E402
-from regard.cli import app  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models import compare  # noqa: E402
+from models.healthy import tiny
+from models.mutants import tiny as bugs
+from regard.cli import app
+from regard.errors import InputError
+from regard.models import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch.nn's own remark
 IDS = (tiny.ids(),)

@@ -11,9 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from regard.models import compare  # noqa: E402
+from regard.models import compare
 
 WIDTH, HEADS, VOCABULARY = 20, 4, 29
 IDS = (torch.randint(0, VOCABULARY, (3, 13), generator=torch.Generator().manual_seed(1)),)

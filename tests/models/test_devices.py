@@ -9,12 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from torch import nn
+from typer.testing import CliRunner
 
-from regard.cli import app  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models.devices import check_device, first_device, is_spread, placed  # noqa: E402
+from regard.cli import app
+from regard.errors import InputError
+from regard.models.devices import check_device, first_device, is_spread, place_module
 
 FILE = """
 import torch
@@ -66,10 +66,10 @@ def test_where_inputs_belong() -> None:
 
 
 def test_only_a_map_makes_it_spread() -> None:
-    module, first, note = placed(nn.Linear(2, 2), "cpu")
+    module, first, note = place_module(nn.Linear(2, 2), "cpu")
     assert (first, note, is_spread(module)) == (torch.device("cpu"), "", False)
     assert is_spread(Hooked("cpu"))
-    assert placed(Hooked("cpu"), "meta")[2] == "it is spread over 1 device and left there; inputs go to cpu"
+    assert place_module(Hooked("cpu"), "meta")[2] == "it is spread over 1 device and left there; inputs go to cpu"
 
 
 def test_a_device_that_is_not_there() -> None:

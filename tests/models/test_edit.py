@@ -10,13 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch import nn
+from torch.nn import functional as F
 
-from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, by_hand, torch_layers  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models.capture import capture  # noqa: E402
-from regard.models.edit import edit, uniform  # noqa: E402
+from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, by_hand, torch_layers
+from regard.errors import InputError
+from regard.models.capture import capture
+from regard.models.edit import edit, uniform
 
 D = WIDTH // HEADS
 STYLES = [
@@ -178,7 +178,7 @@ def test_the_whole_layer_in_one_operator(how, norm_first, words):
     with torch.no_grad():
         inside = layer.norm1(words) if norm_first else words
         states = words + layer.self_attn.out_proj(replayed(*parts(layer.self_attn, inside), 2, change))
-        think = lambda t: layer.linear2(F.gelu(layer.linear1(t)))  # noqa: E731
+        think = lambda t: layer.linear2(F.gelu(layer.linear1(t)))
         if norm_first:
             expected = states + think(layer.norm2(states))
         else:

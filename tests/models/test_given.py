@@ -11,14 +11,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from torch import nn
+from typer.testing import CliRunner
 
-from regard.cli import app  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models.containment import SHOWN, contained  # noqa: E402
-from regard.models.given import Given, give, load  # noqa: E402
-from regard.models.roles import Mask, Polarity  # noqa: E402
+from regard.cli import app
+from regard.errors import InputError
+from regard.models.containment import SHOWN, contain
+from regard.models.given import ModelInput, load, model_input
+from regard.models.roles import Mask, Polarity
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch.nn's own remark
 
@@ -146,7 +146,7 @@ def test_masks_are_known_by_name_or_declared(file: Path) -> None:
         InputError, match="forward has no parameter 'mask' that could be a mask; it has ids, padding_mask"
     ):
         load(f"{file}:build", masks={"mask": "keep"})
-    encoder = give(nn.TransformerEncoderLayer(12, 3, batch_first=True))
+    encoder = model_input(nn.TransformerEncoderLayer(12, 3, batch_first=True))
     assert [m.name for m in encoder.streams[0].masks] == ["src_key_padding_mask"]
     assert any("src_key_padding_mask True = must not be read" in words for words in encoder.assumed)
 
@@ -160,14 +160,14 @@ def test_what_a_mask_says() -> None:
 
 
 def test_torch_layers_need_no_example() -> None:
-    both = give(nn.Transformer(12, 3, 1, 1, 17, batch_first=True))
+    both = model_input(nn.Transformer(12, 3, 1, 1, 17, batch_first=True))
     assert [s.name for s in both.streams] == ["src", "tgt"]
-    same = give(nn.MultiheadAttention(12, 3))
+    same = model_input(nn.MultiheadAttention(12, 3))
     assert same.streams[0].also == ("key", "value")
     assert not same.batch_first
     assert tuple(same.inputs["query"].shape) == (17, 3, 12)
     x, mask = torch.zeros(3, 7, 12), nn.Transformer.generate_square_subsequent_mask(5)
-    decoder = give(
+    decoder = model_input(
         nn.TransformerDecoderLayer(12, 3, batch_first=True), {"tgt": x[:, :5], "memory": x, "tgt_mask": mask}
     )
     assert decoder.streams[-1].causal is True
@@ -176,27 +176,27 @@ def test_torch_layers_need_no_example() -> None:
 
 def test_a_claim_about_causality_wins() -> None:
     x = torch.zeros(3, 7, 12)
-    assert give(nn.TransformerEncoderLayer(12, 3), (x,), causal=True).streams[-1].causal is True
+    assert model_input(nn.TransformerEncoderLayer(12, 3), (x,), causal=True).streams[-1].causal is True
 
     class Gpt(nn.Linear): ...
 
-    guessed = give(Gpt(12, 12), (x,))
+    guessed = model_input(Gpt(12, 12), (x,))
     assert guessed.streams[-1].causal is True
     assert any("its class is called Gpt" in words for words in guessed.assumed)
-    denied = give(Gpt(12, 12), (x,), causal=False)
+    denied = model_input(Gpt(12, 12), (x,), causal=False)
     assert denied.streams[-1].causal is False
     assert not any("causal" in words for words in denied.assumed)
 
 
 def test_bad_examples() -> None:
     with pytest.raises(InputError, match="A model must be a torch module, not a int"):
-        give(5)
+        model_input(5)
     with pytest.raises(InputError, match="the example has 2 inputs, and forward takes 1"):
-        give(nn.Linear(3, 3), (torch.zeros(3), torch.zeros(3)))
+        model_input(nn.Linear(3, 3), (torch.zeros(3), torch.zeros(3)))
     with pytest.raises(InputError, match="the example has no tensor"):
-        give(nn.Linear(3, 3), (5,))
+        model_input(nn.Linear(3, 3), (5,))
     with pytest.raises(InputError, match="has no tokenizer that is known here"):
-        give(nn.Linear(3, 3), text="hello")
+        model_input(nn.Linear(3, 3), text="hello")
 
 
 def test_tokens_are_no_mask(file: Path) -> None:
@@ -220,7 +220,7 @@ class TwoStreams(nn.Module):
 def test_whose_tokens_a_declared_mask_is_about(hidden, of_source, of_target) -> None:
     rows = {"src": torch.zeros(3, 9, dtype=torch.long), "tgt": torch.zeros(3, 7, dtype=torch.long)}
     masks = dict.fromkeys(("src_mask", "tgt_mask", "hidden"), "keep")
-    given = give(TwoStreams(), rows if hidden is None else {**rows, "hidden": hidden}, masks=masks)
+    given = model_input(TwoStreams(), rows if hidden is None else {**rows, "hidden": hidden}, masks=masks)
     assert [[mask.name for mask in stream.masks] for stream in given.streams] == [of_source, of_target]
 
 
@@ -240,7 +240,7 @@ def test_our_translators(kind: str) -> None:
     from regard.models import audit
 
     model = our_translator(kind)
-    given = give(model)
+    given = model_input(model)
     assert [s.name for s in given.streams] == (["source"] if kind == "encoder" else ["source", "target"])
     assert all(s.padded_by_id for s in given.streams)
     found = audit(given, properties=["batch", "padding", "causality", "weights"])
@@ -262,13 +262,13 @@ def test_hugging_face_is_derived(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from models.healthy import families
 
-    bert, gpt, both = give(families.bert()), give(families.gpt2()), give(families.t5())
+    bert, gpt, both = model_input(families.bert()), model_input(families.gpt2()), model_input(families.t5())
     assert [(s.causal, s.positions) for s in bert.streams] == [(False, "position_ids")]
     assert [(s.causal, s.longest) for s in gpt.streams] == [(True, 64)]
     assert [(s.name, s.causal) for s in both.streams] == [("input_ids", False), ("decoder_input_ids", True)]
-    assert give(families.roberta()).streams[0].longest == 62  # it counts places from the padding's id on
+    assert model_input(families.roberta()).streams[0].longest == 62  # it counts places from the padding's id on
     families.bert().save_pretrained(tmp_path / "saved")
-    assert isinstance(load(str(tmp_path / "saved")), Given)
+    assert isinstance(load(str(tmp_path / "saved")), ModelInput)
     with pytest.raises(InputError, match="has no tokenizer that can be opened"):
         load(str(tmp_path / "saved"), text="hello")
     (tmp_path / "saved" / "model.safetensors").write_bytes(b"nonsense")
@@ -289,7 +289,7 @@ def test_the_real_mini_lm_reads_text() -> None:
 
 
 def test_what_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with contained("mine", limit=5.0):
+    with contain("mine", limit=5.0):
         print("hello")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "hello\n")
@@ -297,9 +297,9 @@ def test_what_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixture[st
 
 def test_leaving_the_process_is_no_way_out() -> None:
     refused = pytest.raises(InputError, match=r"mine was stopped: it called os\._exit\(0\)")
-    with refused, contained("mine", limit=None), contextlib.suppress(Exception):  # as a person's file may
+    with refused, contain("mine", limit=None), contextlib.suppress(Exception):  # as a person's file may
         os._exit(0)
-    with contained("mine", limit=None):
+    with contain("mine", limit=None):
         child = os.fork()
         if child == 0:
             os._exit(7)

@@ -13,14 +13,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch import nn
+from torch.nn import functional as F
 
-from models.attention_zoo import families, torch_layers  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models import Capture, capture, heads  # noqa: E402
-from regard.models.heads import ALSO, KEEP  # noqa: E402
-from tiers import sampled  # noqa: E402
+from models.attention_zoo import families, torch_layers
+from regard.errors import InputError
+from regard.models import Capture, capture, heads
+from regard.models.heads import ALSO, KEEP
+from tiers import sampled
 
 
 def family(name, implementation="sdpa"):
@@ -172,7 +172,7 @@ def test_a_low_rank_replacement_is_the_model_with_other_matrices(name, rank):
         assert found.ranks[head].turned is (name != "GPT-2")
 
 
-class exchanged:  # noqa: N801
+class exchanged:
     """A head's part of W_Q or W_O replaced while it lasts; of W_O the values' bias keeps its way."""
 
     def __init__(self, model, name, measure, columns, new):
@@ -387,11 +387,11 @@ def test_progress_counts_to_the_end(gpt2):
 
 def test_the_loss_of_a_writer_is_the_next_tokens():
     """The cross-entropy of every token given those before it, in nats."""
-    from regard.models.given import give
+    from regard.models.given import model_input
     from regard.models.measures.loss import loss_of
 
     model, inputs = family("Llama")
-    given = give(model, {"input_ids": inputs["input_ids"]})
+    given = model_input(model, {"input_ids": inputs["input_ids"]})
     out = run(model, given.inputs)
     logs = F.log_softmax(out.logits.double(), dim=2)
     by_hand = [-float(logs[b, t, given.inputs["input_ids"][b, t + 1]]) for b in range(2) for t in range(10)]
@@ -412,10 +412,10 @@ def test_dropout_is_off_and_modes_come_back():
 
 def test_what_weights_say_about_the_mask():
     """Nobody looks ahead: causal. A key that nobody reads: padding. Zeros elsewhere say nothing."""
-    from regard.models.head_bench import allowed_of
+    from regard.models.head_bench import allowed_keys
 
     def may(weights):
-        return allowed_of(Capture.from_arrays(np.asarray(weights, dtype=float)[None]).records[0], 0)[0].astype(int)
+        return allowed_keys(Capture.from_arrays(np.asarray(weights, dtype=float)[None]).records[0], 0)[0].astype(int)
 
     assert may([np.eye(3)]).tolist() == np.tril(np.ones((3, 3))).tolist()
     assert may([np.eye(3)[[1, 0, 1]]]).tolist() == [[1, 1, 0]] * 3

@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import audit_in_the_wild as wild  # noqa: E402
-from regard.models.auditing import PROPERTIES  # noqa: E402
+from benchmarks import audit_in_the_wild as wild
+from regard.models.auditing import PROPERTIES
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from models.attention_zoo import torch_layers  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models import ablate, patch  # noqa: E402
-from regard.models.edit import edit  # noqa: E402
-from regard.models.patching import Effects, read_heads  # noqa: E402
+from models.attention_zoo import torch_layers
+from regard.errors import InputError
+from regard.models import ablate, patch
+from regard.models.edit import edit
+from regard.models.patching import Effects, read_heads
 
 
 @pytest.fixture

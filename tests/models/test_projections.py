@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from models.attention_zoo import by_hand, families, torch_layers  # noqa: E402
-from regard.models import Capture, capture  # noqa: E402
-from regard.models.projections import columns_of  # noqa: E402
+from models.attention_zoo import by_hand, families, torch_layers
+from regard.models import Capture, capture
+from regard.models.projections import columns_of
 
 MAPS = ("w_q", "w_k", "w_v", "w_o")
 

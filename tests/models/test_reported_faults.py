@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models.healthy import tiny  # noqa: E402
-from models.mutants.reported import FAULTS  # noqa: E402
-from regard.models import audit, compare  # noqa: E402
-from tiers import TABLE  # noqa: E402
+from models.healthy import tiny
+from models.mutants.reported import FAULTS
+from regard.models import audit, compare
+from tiers import TABLE
 
 pytestmark = [*TABLE, pytest.mark.filterwarnings("ignore")]  # warnings of the models' own code
 IDS = (tiny.ids(),)

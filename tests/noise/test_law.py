@@ -25,8 +25,8 @@ from regard.noise import (
 )
 from regard.noise.law_narrow import NarrowLaw
 from regard.noise.law_sampled import PivotLaw, pivot_law
-from regard.noise.law_transform import _smoothed, transform_law
-from regard.noise.scores import KeyLaw, grouped
+from regard.noise.law_transform import _convolve_columns, transform_law
+from regard.noise.scores import KeyLaw, merge_equal_laws
 from regard.noise.values import logit
 
 SHARES = (0.02, 0.3, 0.5, 0.97)
@@ -70,7 +70,7 @@ def test_two_gaussian_scores_have_a_logit_normal_weight() -> None:
 )
 def test_the_transform_against_a_grid(laws: list[tuple[float, float]]) -> None:
     own, *others = (law(*each) for each in laws)
-    found = transform_law(own, grouped(others))
+    found = transform_law(own, merge_equal_laws(others))
     for share in SHARES:
         value = found.above(share)
         assert abs(value.value - above_by_grid(laws, share)) <= value.accuracy < 1e-6
@@ -93,7 +93,7 @@ def test_tiny_noise_far_from_and_at_the_weight(iso: float) -> None:
 def test_nearly_fixed_scores_by_the_characteristic_function() -> None:
     laws = [(0.2, 0.09), (0.0, 0.3), (-0.5, 0.6)]
     own, *others = (law(*each) for each in laws)
-    found = NarrowLaw(own, grouped(others))
+    found = NarrowLaw(own, merge_equal_laws(others))
     for share in (0.2, 0.35):
         value, rate = found.above(share), found.density(share)
         assert abs(value.value - above_by_grid(laws, share)) <= value.accuracy < 1e-6
@@ -104,7 +104,10 @@ def test_nearly_fixed_scores_by_the_characteristic_function() -> None:
 
 
 def test_two_methods_for_a_hundred_keys_agree() -> None:
-    own, others = law(1.0, 0.3), grouped([law(0.0, 0.5) for _ in range(60)] + [law(0.3, 0.1) for _ in range(39)])
+    own, others = (
+        law(1.0, 0.3),
+        merge_equal_laws([law(0.0, 0.5) for _ in range(60)] + [law(0.3, 0.1) for _ in range(39)]),
+    )
     a, b = transform_law(own, others), NarrowLaw(own, others)
     for share in (0.01, 0.02, 0.03):
         x, y = a.above(share), b.above(share)
@@ -114,7 +117,7 @@ def test_two_methods_for_a_hundred_keys_agree() -> None:
 
 def test_the_pivot_keeps_its_interval() -> None:
     laws = [(1.0, 0.9), (0.0, 2.0), (0.5, 0.4)]
-    scores = grouped([law(*each) for each in laws])
+    scores = merge_equal_laws([law(*each) for each in laws])
     truth, inside = above_by_grid(laws, 0.5), 0
     for seed in range(30):
         found = pivot_law(scores, 0, 6, 8, seed)
@@ -270,4 +273,4 @@ def test_smoothing_is_scipys_convolution(long: int, short: int) -> None:
     rng = np.random.default_rng(long)
     rows, weights = rng.random((long, 3)), rng.random(short)
     expected = fftconvolve(rows, weights[:, None], mode="valid", axes=0)
-    np.testing.assert_allclose(_smoothed(rows, weights), expected, rtol=0, atol=1e-14 * short)
+    np.testing.assert_allclose(_convolve_columns(rows, weights), expected, rtol=0, atol=1e-14 * short)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.positions import Table, first_collision, positions, round_to
-from regard.positions.collisions import _repeated
+from regard.positions.collisions import _repeated_indices
 from regard.positions.machine import implementation
 
 SHAPES = {"float64": (53, -1074), "float32": (24, -149), "bfloat16": (8, -133), "float16": (11, -24)}
@@ -92,7 +92,7 @@ def test_reference_sine_of_a_float_is_correctly_rounded() -> None:
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=40))
 def test_repeated_keeps_every_member(values: list[int]) -> None:
     prints = np.array(values, dtype=np.uint64) << np.uint64(40)
-    assert _repeated(prints).tolist() == [i for i, v in enumerate(values) if values.count(v) > 1]
+    assert _repeated_indices(prints).tolist() == [i for i, v in enumerate(values) if values.count(v) > 1]
 
 
 @pytest.mark.parametrize("form", ["bfloat16", "float16"])

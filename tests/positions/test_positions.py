@@ -88,7 +88,7 @@ def test_any_base_against_the_slow_minimum(pairs: int, base: float, last: int) -
     [(4, 1146053, 8.7e-10), (8, 5730265, 2.2e-8), (16, 7590025, 0.406), (6, 6413153, 9.065e-5)],
 )
 def test_figures_up_to_ten_million(dim: int, offset: int, squared: float) -> None:
-    found = nearest_module._by_search(dim, 10**7, 10000, 10**9, None)
+    found = nearest_module._nearest_by_search(dim, 10**7, 10000, 10**9, None)
     assert found.offset == offset
     assert found.low**2 == pytest.approx(squared, rel=1e-2)
     assert found.high - found.low <= 4 * math.ulp(found.high)
@@ -96,7 +96,7 @@ def test_figures_up_to_ten_million(dim: int, offset: int, squared: float) -> Non
 
 def test_continued_fraction_and_search_agree() -> None:
     for dim, last in ((2, 10**6), (4, 10**6), (8, 10**7)):
-        quick, slow = nearest_offset(dim, last), nearest_module._by_search(dim, last, 10000, 10**9, None)
+        quick, slow = nearest_offset(dim, last), nearest_module._nearest_by_search(dim, last, 10000, 10**9, None)
         assert quick.method == "continued fraction"
         assert (quick.offset, quick.low, quick.records) == (slow.offset, slow.low, slow.records)
 

@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from regard.errors import CouldNotFindOut, InputError
 from regard.rigor import exact as exact_module
 from regard.subspace import Extraction, check, extract
-from regard.subspace.recheck import _counted_rank
+from regard.subspace.recheck import _exact_rank
 
 D, P, Q = 7, 3, 2  # dimension and the two numbers of columns
 
@@ -331,7 +331,7 @@ def test_perturbed_witnesses_are_rejected() -> None:
 @settings(max_examples=100, deadline=None)
 @given(bases(4))
 def test_the_checkers_own_rank_equals_the_oracle(matrix: np.ndarray) -> None:
-    assert _counted_rank(matrix / 3) == slow_rank(matrix / 3)
+    assert _exact_rank(matrix / 3) == slow_rank(matrix / 3)
     assert exact_module.rank(matrix / 3) == slow_rank(matrix / 3)
 
 

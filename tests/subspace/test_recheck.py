@@ -12,9 +12,9 @@ from regard.subspace import extract
 from regard.subspace.extraction import Extraction
 from regard.subspace.recheck import (
     COUNTED,
-    _counted,
-    _counted_rank,
+    _exact_rank,
     _norm,
+    _ranks_add_up,
     _reach,
     _unit,
     _vanishes_off,
@@ -96,13 +96,13 @@ def test_the_parts_of_the_check() -> None:
 
 def test_counting_ranks_exactly() -> None:
     e = np.eye(5)
-    assert _counted((2, 2), e[:, :2], e[:, 2:4])
-    assert not _counted((2, 2), e[:, :2], e[:, 1:3]), "they share a direction"
-    assert not _counted((2, 1), e[:, :2], e[:, 2:4])
-    assert not _counted((1, 2), e[:, :2], e[:, 2:4])
+    assert _ranks_add_up((2, 2), e[:, :2], e[:, 2:4])
+    assert not _ranks_add_up((2, 2), e[:, :2], e[:, 1:3]), "they share a direction"
+    assert not _ranks_add_up((2, 1), e[:, :2], e[:, 2:4])
+    assert not _ranks_add_up((1, 2), e[:, :2], e[:, 2:4])
     wide = np.eye(2 * COUNTED)
-    assert _counted((COUNTED - 1, 1), wide[:, 1:COUNTED], wide[:, :1])
-    assert not _counted((COUNTED, 1), wide[:, 1 : COUNTED + 1], wide[:, :1]), "too many columns to count"
+    assert _ranks_add_up((COUNTED - 1, 1), wide[:, 1:COUNTED], wide[:, :1])
+    assert not _ranks_add_up((COUNTED, 1), wide[:, 1 : COUNTED + 1], wide[:, :1]), "too many columns to count"
 
 
 def test_exact_witnesses_have_one_coefficient_per_column() -> None:
@@ -190,5 +190,5 @@ def test_ranks_by_elimination_are_flints(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, columns, inner = rng.integers(1, 7, 3)
     matrix = (rng.integers(-3, 4, (rows, inner)) @ rng.integers(-3, 4, (inner, columns))).astype(float)
-    assert _counted_rank(matrix) == flint.fmpz_mat(matrix.astype(int).tolist()).rank()
-    assert _counted_rank(np.ldexp(matrix, rng.integers(-60, 60, (rows, 1)))) == _counted_rank(matrix)
+    assert _exact_rank(matrix) == flint.fmpz_mat(matrix.astype(int).tolist()).rank()
+    assert _exact_rank(np.ldexp(matrix, rng.integers(-60, 60, (rows, 1)))) == _exact_rank(matrix)

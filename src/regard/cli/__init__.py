@@ -31,7 +31,7 @@ from regard.cli import (
 from regard.cli.branches import named_part
 from regard.cli.output import Group
 from regard.errors import InputError, RegardError, was_stopped
-from regard.extras import EXTRAS, missing
+from regard.extras import EXTRAS, missing_package_error
 from regard.terminal import printable
 
 INTERRUPTED = 130
@@ -132,7 +132,7 @@ def _not_installed(error: Exception) -> InputError | None:
         return None
     # A translator needs more than torch: the smallest extra would only lead to the next refusal.
     extra = "translator" if "translator" in sys.argv[1:3] and EXTRAS[package] == "torch" else EXTRAS[package]
-    return missing("This command", package, extra=extra)
+    return missing_package_error("This command", package, extra=extra)
 
 
 def _leave(message: str, code: int) -> None:

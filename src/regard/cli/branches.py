@@ -23,11 +23,11 @@ def named_part(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     # a shallow copy: the app itself stays whole for whoever asks for help
     part = copy.copy(app)
     part.registered_commands = commands
-    part.registered_groups = [_narrowed(group, words[1:]) for group in groups]
+    part.registered_groups = [_narrow_group(group, words[1:]) for group in groups]
     return part
 
 
-def _narrowed(group: typer.models.TyperInfo, words: Sequence[str]) -> typer.models.TyperInfo:
+def _narrow_group(group: typer.models.TyperInfo, words: Sequence[str]) -> typer.models.TyperInfo:
     below = group.typer_instance
     if below is None or named_part(below, words) is below:
         return group

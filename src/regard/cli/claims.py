@@ -14,7 +14,7 @@ from regard.terminal import printable
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
-    from regard.coursework.finding import Found
+    from regard.coursework.finding import QuestionSelection
 
 
 def claims(
@@ -72,34 +72,34 @@ def claims(
     """
     given, words = _parameters(set_ or []), list(words or [])
     if not words:
-        _all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
+        _show_all(check, alone=not (proof or plot or given or template or answer), as_json=as_json, details=details)
     _refuse_mixtures(template, answer, others=check or proof or plot is not None, jail=jail)
-    asked_for, file = _found(words, template=template)
+    asked_for, file = _find_claim(words, template=template)
     # show() leaves the program: of what follows, the first that was asked for is the last that runs
     if template:
-        show(_one(asked_for, "--template").template(file), as_json=as_json)
+        show(_single_claim(asked_for, "--template").template(file), as_json=as_json)
     if answer is not None:
-        claim = _one(asked_for, "--answer")
+        claim = _single_claim(asked_for, "--answer")
         if hint and not claim.asks_for_code:
             raise InputError(f"--hint is for a model of your own (regard claims translator); {claim.name} has none.")
-        progress = _started(answer, jail=jail)
+        progress = _answer_progress(answer, jail=jail)
         checked = claim.check_answer(
             answer, seed=seed, limit=limit, jail=jail, hints=hint, progress=progress, sizes=given
         )
         show(checked, as_json=as_json)
     if plot is not None or given:  # bad parameters are refused before anything is written
-        claim = _one(asked_for, "--plot" if plot is not None else "--set")
-        claim.chosen(**given)
+        claim = _single_claim(asked_for, "--plot" if plot is not None else "--set")
+        claim.resolve_parameters(**given)
         if plot is not None:
             claim.plot(plot, **given)
     if check and proof:
-        show(asked_for.answered(**given), as_json=as_json, formulas=True)
+        show(asked_for.solution(**given), as_json=as_json, formulas=True)
     if check:
         show(asked_for.check(**given), as_json=as_json, formulas=True)
     show(asked_for.proof(**given) if proof else asked_for, as_json=as_json, formulas=True)
 
 
-def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | None]:
+def _find_claim(words: list[str], *, template: bool) -> tuple[Claim | QuestionSelection, str | None]:
     """What the words name, a claim or questions of a set, and with --template the file that they end with."""
     from regard.coursework.catalogue import claims as catalogue
     from regard.coursework.sources import find_set, sets_beginning
@@ -109,7 +109,7 @@ def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | No
         file = rest.pop() if template and rest and rest[-1].endswith(".py") else None
         return catalogue.of(find_set(first).name, " ".join(rest) if rest else None), file
     file = rest.pop(0) if template and rest else None
-    claim = catalogue.named(first)
+    claim = catalogue.find(first)
     if rest:
         raise InputError(
             f"{rest[0][:40]!r} is one word too many; after a claim comes only the file that --template writes, and "
@@ -118,38 +118,38 @@ def _found(words: list[str], *, template: bool) -> tuple[Claim | Found, str | No
     return claim, file
 
 
-def _one(asked_for: Claim | Found, option: str) -> Claim:
+def _single_claim(asked_for: Claim | QuestionSelection, option: str) -> Claim:
     """The one claim that an option is about."""
-    from regard.coursework.finding import Found
+    from regard.coursework.finding import QuestionSelection
 
     checkable = option in ("--template", "--answer")
-    return asked_for.the_claim(option, checkable=checkable) if isinstance(asked_for, Found) else asked_for
+    return asked_for.only_claim(option, checkable=checkable) if isinstance(asked_for, QuestionSelection) else asked_for
 
 
-def _all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
+def _show_all(check: bool, *, alone: bool, as_json: bool, details: bool) -> None:
     if not alone:
         raise InputError(
             "--proof, --plot and --set are about one claim, as are --template and --answer: name it, as in "
             "regard claims average-of-two."
         )
     if not (check or as_json):
-        _list_quickly()
+        _show_stored_list()
     from regard.coursework.catalogue import claims as catalogue
 
     listing = catalogue.check(progress=Progress("claims")) if check else catalogue.listing()
     show(listing, as_json=as_json, details=details, formulas=True)
 
 
-def _list_quickly() -> None:
+def _show_stored_list() -> None:
     """Print the stored list of claims and leave, where it is of the claims that are there."""
-    from regard.coursework.contents import entries, listed
+    from regard.coursework.contents import format_contents, stored_entries
 
-    if (stored := entries()) is not None:
-        echo(in_unicode(listed(stored)))
+    if (stored := stored_entries()) is not None:
+        echo(in_unicode(format_contents(stored)))
         raise typer.Exit(0)
 
 
-def _started(answer: str, *, jail: bool) -> Callable[[int, int], None]:
+def _answer_progress(answer: str, *, jail: bool) -> Callable[[int, int], None]:
     """Progress that says first, once it is so, that a person's own code is run."""
     progress = Progress("instances")
 

@@ -51,7 +51,7 @@ def _text(name: str) -> str:
     from regard.errors import InputError
     from regard.examples import EXAMPLES
     from regard.examples import example as numbers
-    from regard.formats import nearest
+    from regard.formats import suggest_name
 
     if name == "noise":
         from regard.noise import EXAMPLE
@@ -64,7 +64,7 @@ def _text(name: str) -> str:
     if name == "model":
         return MODEL
     if name not in EXAMPLES:
-        raise InputError(f"There is no example {name!r}; {nearest(name, [*EXAMPLES, *PROGRAMS])}")
+        raise InputError(f"There is no example {name!r}; {suggest_name(name, [*EXAMPLES, *PROGRAMS])}")
     return "".join(",".join(map(repr, row)) + "\n" for row in numbers(name).tolist())
 
 

@@ -40,7 +40,7 @@ def grade(
 
     asked = read_assignment(assignment)
     if public:
-        _public(asked, submissions, as_json=as_json)
+        _show_public_checks(asked, submissions, as_json=as_json)
     if secret is None:
         raise InputError(
             "--secret FILE is needed: it decides every student's numbers; regard assignment secret makes one."
@@ -55,7 +55,7 @@ def grade(
     from regard.grading.submissions import read_submissions
     from regard.grading.writing import write_marks
 
-    _apart(secret, submissions)
+    _refuse_misplaced_secret(secret, submissions)
     key, tier = read_secret(secret), safe_tier(sandbox=not no_sandbox)
     listed = read_students(students) if students is not None else None
     handed_in = read_submissions(submissions, times_of_files=times_of_files, students=listed)
@@ -71,7 +71,7 @@ def grade(
     show(write_marks(Path(out), pile, marks), as_json=as_json)
 
 
-def _apart(secret: str, submissions: list[str]) -> None:
+def _refuse_misplaced_secret(secret: str, submissions: list[str]) -> None:
     """A secret among the submissions would sooner or later be handed back with them."""
     place = Path(secret).resolve()
     for one in map(Path, submissions):
@@ -79,10 +79,10 @@ def _apart(secret: str, submissions: list[str]) -> None:
             raise InputError(f"The secret {secret} lies in {one}, among the submissions; move it elsewhere.")
 
 
-def _public(asked: object, files: list[str], *, as_json: bool) -> None:
-    from regard.coursework.answers.jail import Tier, chosen
+def _show_public_checks(asked: object, files: list[str], *, as_json: bool) -> None:
+    from regard.coursework.answers.jail import Tier, best_tier
     from regard.grading.assignment import Assignment
-    from regard.grading.public import public_checks
+    from regard.grading.public import run_public_checks
     from regard.grading.submissions import read_submissions
 
     handed_in = read_submissions(files)
@@ -91,8 +91,8 @@ def _public(asked: object, files: list[str], *, as_json: bool) -> None:
     if handed_in[0].refused:
         raise InputError(f"{files[0]}: {handed_in[0].refused}")
     try:
-        tier = chosen(True)
+        tier = best_tier(True)
     except InputError:
         tier = Tier.NONE
         note("no jail can be built here: your code runs with your rights.")
-    show(public_checks(asked, handed_in[0], jail=tier, progress=Progress("questions")), as_json=as_json)
+    show(run_public_checks(asked, handed_in[0], jail=tier, progress=Progress("questions")), as_json=as_json)

@@ -105,11 +105,11 @@ def _serve(server: Lab, *, no_browser: bool) -> None:
 
     from regard.lab.access import private_link
 
-    with private_link(server.opening) as link:
+    with private_link(server.opening_address) as link:
         for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
             if hasattr(signal, ending):
                 signal.signal(getattr(signal, ending), signal.default_int_handler)
-        echo(f"The lab is at {server.opening} (Ctrl-C stops it).")
+        echo(f"The lab is at {server.opening_address} (Ctrl-C stops it).")
         if server.embed:
             echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
         # while the browser opens: what the first page needs is then loaded

@@ -99,24 +99,24 @@ def lowrank(
         _refuse_with_all(error, inputs, out, plot, product, tolerance, randomised, check)
         show(_table(str(matrix), rank), as_json=as_json)
     if randomised:
-        answer, source = _sketched(
+        answer, source = _sketch_matrix(
             matrix, inputs, plot,
             rank=rank, error=error, norm=norm or "spectral", relative=relative, seed=seed or 0,
             passes=2 if passes is None else passes,
         )  # fmt: skip
     else:
-        answer, source = _studied(
+        answer, source = _study_matrix(
             matrix, product, transposed, inputs,
             rank=rank, error=error, norm=norm or "spectral", relative=relative, scale=scale,
             tolerance=1e-8 if tolerance is None else tolerance,
         )  # fmt: skip
     _save(answer, out, plot)
     if check:
-        answer = _checked(answer, source)
+        answer = _check_bounds(answer, source)
     show(answer, as_json=as_json, formulas=True)
 
 
-def _studied(
+def _study_matrix(
     matrix: str | None, product: tuple[str, str] | None, transposed: bool, inputs: str | None, **options: Any
 ) -> tuple[Study, tuple[Any, ...]]:
     from regard.lowrank import study, study_product
@@ -133,7 +133,7 @@ def _studied(
     return study(loaded, name=_name(str(matrix)), **options), (loaded,)
 
 
-def _sketched(
+def _sketch_matrix(
     matrix: str | None, inputs: str | None, plot: str | None, *, rank: int | None, **options: Any
 ) -> tuple[Study, tuple[Any, ...]]:
     from regard.errors import InputError
@@ -213,7 +213,7 @@ def _save(answer: Study, out: str | None, plot: str | None) -> None:
         answer.plot(plot)
 
 
-def _checked(answer: Study, source: tuple[Any, ...]) -> Study:
+def _check_bounds(answer: Study, source: tuple[Any, ...]) -> Study:
     from dataclasses import replace
 
     from regard.lowrank import Sketch

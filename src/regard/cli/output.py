@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from regard.cli.plain_values import read_plainly
+from regard.cli.plain_values import read_plain_values
 from regard.terminal import printable
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class Group(typer.core.TyperGroup):
     """A group whose list of commands shows each one's first sentence whole, wrapped and not cut."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return read_plainly(super().get_params(ctx))
+        return read_plain_values(super().get_params(ctx))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         if command is not None and not isinstance(command, Group):
             parameters = type(command).get_params
-            command.get_params = lambda ctx: read_plainly(parameters(command, ctx))
+            command.get_params = lambda ctx: read_plain_values(parameters(command, ctx))
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -56,7 +56,7 @@ def opened_model(spec: str, settings: Settings, split: str) -> tuple[Run, Pairs]
 def judged_file(path: Path, run: Path | None, settings: Settings | None, split: str, *, literature: bool) -> FileScore:
     """The score of a file of log-probabilities, of a run's tokens or of the settings'."""
     from regard.translator.scoring.token_files import score_file
-    from regard.translator.training.own_runs import fitting, tokens_of, tokens_of_run
+    from regard.translator.training.own_runs import encode_fitting, tokens_of, tokens_of_run
 
     if run is not None:
         settings, words, pairs, scored_on = tokens_of_run(run, split)
@@ -64,7 +64,7 @@ def judged_file(path: Path, run: Path | None, settings: Settings | None, split: 
         words, pairs, scored_on = tokens_of(settings, split)
     else:
         raise InputError("Give the data that the log-probabilities are of: --data DIR.")
-    encoded = fitting(pairs, words, settings)
+    encoded = encode_fitting(pairs, words, settings)
     return score_file(
         path,
         encoded,
@@ -78,7 +78,7 @@ def judged_file(path: Path, run: Path | None, settings: Settings | None, split: 
 def written_tokens(path: Path, settings: Settings, split: str) -> TokensWritten:
     """The tokens of a split, in a new file."""
     from regard.translator.scoring.token_files import write_tokens
-    from regard.translator.training.own_runs import fitting, tokens_of
+    from regard.translator.training.own_runs import encode_fitting, tokens_of
 
     words, pairs, _ = tokens_of(settings, split)
-    return write_tokens(path, fitting(pairs, words, settings), pairs, words=words, split=split)
+    return write_tokens(path, encode_fitting(pairs, words, settings), pairs, words=words, split=split)

@@ -25,7 +25,7 @@ class NotPlainError(Exception):
     """Typer's own machinery has to look at this value."""
 
 
-def read_plainly(parameters: Iterable[Any]) -> list[Any]:
+def read_plain_values(parameters: Iterable[Any]) -> list[Any]:
     """The same options and arguments, read here where what they get is plain."""
     made = list(parameters)
     for parameter in made:

@@ -66,7 +66,7 @@ def extract(
     bases = [array.T if by_rows else array for array in bases]
     result = find(bases[0], bases[1], tolerance=tolerance)
     if rows is None and (by_rows or not result.exists):  # a "no" may come from reading them the wrong way round
-        note(_how_read(bases, by_rows=by_rows))
+        note(_reading_note(bases, by_rows=by_rows))
     if result.matrix is None and (out or plot):
         note("the answer is no, so there is nothing to write or draw")
     if result.matrix is not None and plot:
@@ -81,7 +81,7 @@ def _stand_in_rows(bases: list[NDArray[np.float64]]) -> bool:
     return all(array.shape[1] > array.shape[0] for array in bases)
 
 
-def _how_read(bases: list[NDArray[np.float64]], *, by_rows: bool) -> str:
+def _reading_note(bases: list[NDArray[np.float64]], *, by_rows: bool) -> str:
     counted = " and ".join(
         f"{name} as {array.shape[1]} vector{'s' * (array.shape[1] != 1)} of {array.shape[0]} "
         f"number{'s' * (array.shape[0] != 1)}"

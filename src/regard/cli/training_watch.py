@@ -30,7 +30,7 @@ class TrainingWatch:
         if isinstance(event, Step):
             self._step(event)
         else:
-            self._say(
+            self._print_line(
                 f"epoch {event.epoch}: validation perplexity {event.perplexity:.2f} counting <sos>, "
                 f"{event.perplexity_without_sos:.2f} without; training loss {event.training_loss:.3f}; "
                 f"{event.cpu_seconds:.0f} CPU-seconds so far",
@@ -41,16 +41,16 @@ class TrainingWatch:
         now = time.monotonic()
         self.steps += 1
         if self.steps == min(MEASURED, event.steps):
-            self._say(f"about {duration(event.seconds_left)} to go here; {STOPPING}", "\n")
+            self._print_line(f"about {duration(event.seconds_left)} to go here; {STOPPING}", "\n")
         if now - self.shown < (0.5 if self.terminal else 20):
             return
         self.shown = now
-        self._say(
+        self._print_line(
             f"epoch {event.epoch} of {event.epochs}, step {event.step:,} of {event.steps:,}, loss {event.loss:.3f}, "
             f"{event.rate:,.0f} target tokens per CPU-second, about {duration(event.seconds_left)} left",
             "\r" if self.terminal else "\n",
         )
 
-    def _say(self, line: str, end: str) -> None:
+    def _print_line(self, line: str, end: str) -> None:
         # padded, so that a shorter line leaves nothing of the one that it is written over
         print(f"{printable(line):<118}" if self.terminal else printable(line), end=end, file=sys.stderr, flush=True)

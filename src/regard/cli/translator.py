@@ -78,14 +78,14 @@ def train(
         settings = _settings(config, [*(changes or []), *kind], data=data, source=source, target=target)
         code = own_code(model)
     except InputError:
-        _said_by_the_first()
+        _raise_once()
         raise
     folder = out if out is not None else Path("runs") / Path(config).stem
     from regard.translator.training.loop import train as run
-    from regard.translator.training.parallel import joined
+    from regard.translator.training.parallel import join_team
 
     command = shlex.join(["regard", *sys.argv[1:]])
-    with joined() as team:
+    with join_team() as team:
         watch, say = (TrainingWatch(), note) if team.leads else (None, None)
         try:
             trained = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
@@ -149,7 +149,7 @@ def score(
             raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
         show(judged_file(log_probabilities, run, settings, split, literature=as_in_papers), as_json=as_json)
     if run is not None:
-        opened = _opened(run, weights, model)
+        opened = _open_run(run, weights, model)
         pairs = _pairs(test, opened.settings, split)
     else:
         opened, pairs = opened_model(str(model), settings, split)
@@ -210,7 +210,7 @@ def translate(
     With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
     """
     sentences = _sentences(text)
-    opened = _opened(run, weights, model)
+    opened = _open_run(run, weights, model)
     translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
     if translation.cut:
         note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
@@ -243,7 +243,7 @@ def export(
     show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
 
 
-def _opened(folder: Path, weights: str, model: str | None = None) -> Run:
+def _open_run(folder: Path, weights: str, model: str | None = None) -> Run:
     from regard.translator.models.run import load_run
 
     run = load_run(folder, weights=weights, own=own_code(model))
@@ -252,12 +252,12 @@ def _opened(folder: Path, weights: str, model: str | None = None) -> Run:
     return run
 
 
-def _said_by_the_first() -> None:
+def _raise_once() -> None:
     """Raise the error at hand again; of several processes that found it, the first one speaks."""
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
-        from regard.translator.training.parallel import joined
+        from regard.translator.training.parallel import join_team
 
-        with joined():
+        with join_team():
             raise
 
 
@@ -266,7 +266,7 @@ def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
     from regard.translator.runs.settings import load_settings
 
     keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
-    quoted = [f"{keys[name]}={_quoted(value)}" for name, value in named.items() if value is not None]
+    quoted = [f"{keys[name]}={_quote(value)}" for name, value in named.items() if value is not None]
     notes: list[str] = []
     settings = load_settings(config, changes=[*changes, *quoted], notes=notes)
     for line in notes:
@@ -274,7 +274,7 @@ def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
     return settings
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text

@@ -58,7 +58,7 @@ def winnable(
     result = decide(loaded.array, jobs=jobs, seconds=seconds, checkpoint=resume, progress=Progress("Rows"))
     if out is not None:
         result.save(out)
-    if result.undecided:
+    if result.undecided_rows:
         echo(result.to_json() if as_json else as_typed(str(result)))
         raise typer.Exit(3)
     show(result, as_json=as_json)

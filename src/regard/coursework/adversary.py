@@ -89,7 +89,7 @@ def worst_keys_for_copying(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tried:
+class Attempt:
     """An instance, what the function returned for it, and the ruling."""
 
     instance: Instance
@@ -97,10 +97,12 @@ class Tried:
     ruling: Ruling
 
 
-Trial = Callable[[Float, Setting], Tried | None]  # None where the numbers do not fit together
+Trial = Callable[[Float, Setting], Attempt | None]  # None where the numbers do not fit together
 
 
-def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random.Generator, moves: int) -> Tried:
+def walk_to_failure(
+    tried: Attempt, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random.Generator, moves: int
+) -> Attempt:
     """Move an instance to where the answer has less room: a random walk that keeps what is worse for the answer.
 
     Stops at the first instance at which the answer fails, or after so many moves.
@@ -109,7 +111,7 @@ def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random
     for _ in range(moves):
         if best.ruling.fails or best.instance.latent is None:
             break
-        setting = {size.name: size.moved(best.instance.setting[size.name], rng, step) for size in sizes}
+        setting = {size.name: size.draw_nearby(best.instance.setting[size.name], rng, step) for size in sizes}
         latent = best.instance.latent + step * rng.standard_normal(best.instance.latent.shape)
         outcome = trial(latent, setting)
         if outcome is None:
@@ -121,7 +123,9 @@ def press(tried: Tried, trial: Trial, *, sizes: tuple[Size, ...], rng: np.random
     return best
 
 
-def smallest(failed: Tried, candidates: Iterable[Instance], judge: Callable[[Instance], Tried]) -> Tried:
+def smallest_failing_attempt(
+    failed: Attempt, candidates: Iterable[Instance], judge: Callable[[Instance], Attempt]
+) -> Attempt:
     """The first of the candidates, which come smallest first, at which the answer fails too; else what had failed."""
     for candidate in candidates:
         outcome = judge(candidate)

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.array_types import Real
 from regard.coursework.queries import N
-from regard.coursework.question import Ruling, bounded, told_apart
+from regard.coursework.question import Ruling, bound_ruling, format_distinctly
 from regard.errors import InputError
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
@@ -82,7 +82,7 @@ def enclosed_error(n: int, *, iso: float, scale: float, heads: int, spread: floa
         return error, squares - mean[0] ** 2 - mean[1] ** 2 - (n - 2) * mean[2] ** 2
 
 
-def figure(value: Any, *, digits: int = 4) -> str:
+def format_ball(value: Any, *, digits: int = 4) -> str:
     """A positive number in a ball, in so many digits, or what it is at most where the ball does not hold as many.
 
     >>> figure(balls.ball(0.25)), figure(balls.ball(0).union(balls.ball(0.55)), digits=1)
@@ -111,7 +111,7 @@ BY_INTEGRALS = (
 )
 
 
-def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
+def error_ruling(model: NoiseModel, queries: Real, error: float) -> Ruling:
     """Is E||c - (v_0+v_1)/2||^2 at most ``error``, beyond the accuracy of the integral?"""
     lengths = np.linalg.norm(queries, axis=1)
     if lengths.max() > LONGEST:
@@ -120,11 +120,11 @@ def small_enough(model: NoiseModel, queries: Real, error: float) -> Ruling:
         )
     # a query too short for float64 to square is as good as none
     value, accuracy = mean_error(model, np.where(lengths[:, None] > 1 / LONGEST, queries, 0.0))
-    has, most = told_apart(value, error, digits=4)
-    return bounded(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {has} is above {most}")
+    has, most = format_distinctly(value, error, digits=4)
+    return bound_ruling(value - accuracy, error, f"E||c - (v_0+v_1)/2||^2 = {has} is above {most}")
 
 
-def best_scale(n: int, *, iso: float, heads: int, spread: float = 0.0) -> float:
+def least_error(n: int, *, iso: float, heads: int, spread: float = 0.0) -> float:
     """The least error of T (mu_0 + mu_1), or of T mu_0 and T mu_1, over all T."""
     from scipy.optimize import minimize_scalar
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from regard.coursework import checklists
 from regard.coursework.claim import TOPICS, Claim
-from regard.coursework.contents import Entry, listed
-from regard.coursework.finding import Asked, Found
+from regard.coursework.contents import Entry, format_contents
+from regard.coursework.finding import QuestionSelection, SetQuestion
 from regard.coursework.sources import SETS, find_set, sets_beginning
 from regard.coursework.verdict import Table
 from regard.errors import InputError
@@ -29,7 +29,7 @@ class Listing(Result):
     claims: tuple[Claim, ...]
 
     def __str__(self) -> str:
-        return listed(Entry(claim.topic, claim.name, claim.statement) for claim in self.claims)
+        return format_contents(Entry(claim.topic, claim.name, claim.statement) for claim in self.claims)
 
     def to_dict(self) -> dict[str, Any]:
         return {"claims": [claim.to_dict() for claim in self.claims]}
@@ -50,7 +50,7 @@ class Claims(Mapping[str, Claim]):
         return claim
 
     def __iter__(self) -> Iterator[str]:
-        return iter([claim.name for claim in self._sorted()])
+        return iter([claim.name for claim in self._sorted_claims()])
 
     def __len__(self) -> int:
         return len(self._modules())
@@ -63,9 +63,9 @@ class Claims(Mapping[str, Claim]):
 
     def listing(self) -> Listing:
         """Every claim with its statement."""
-        return Listing(claims=self._sorted())
+        return Listing(claims=self._sorted_claims())
 
-    def named(self, name: str) -> Claim:
+    def find(self, name: str) -> Claim:
         """The claim with this name, or the only one whose name begins so.
 
         >>> claims.named("average-w").name
@@ -78,7 +78,7 @@ class Claims(Mapping[str, Claim]):
             )
         return self[fitting[0] if fitting else name]
 
-    def of(self, set: str, question: str | None = None) -> Found:
+    def of(self, set: str, question: str | None = None) -> QuestionSelection:
         """The questions of a set, or those whose label is or begins with ``question``, with the claims behind them.
 
         >>> print(claims.of("cse151b-hw4", "1b ii").questions[0].claims[0].name)
@@ -87,28 +87,30 @@ class Claims(Mapping[str, Claim]):
         chosen = find_set(set)
         labels = chosen.labels if question is None else chosen.find(question)
         asked = [
-            Asked(
+            SetQuestion(
                 set=chosen.name,
                 label=label,
-                claims=self._answering(chosen.name, label),
+                claims=self._claims_for(chosen.name, label),
                 checklist=checklists.of(chosen.name, label),
             )
             for label in labels
         ]
-        return Found(set=chosen, questions=tuple(asked))
+        return QuestionSelection(set=chosen, questions=tuple(asked))
 
     def check(self, *, progress: Progress | None = None) -> Table:
         """Check all of them, each with its default parameters."""
         rows = []
-        for done, claim in enumerate(self._sorted()):
+        for done, claim in enumerate(self._sorted_claims()):
             if progress is not None:
                 progress(done, len(self))
             rows.append(claim.check())
         return Table(rows=tuple(rows))
 
-    def _answering(self, name: str, label: str) -> tuple[Claim, ...]:
+    def _claims_for(self, name: str, label: str) -> tuple[Claim, ...]:
         """The claims of one question; what the set says in passing (a hint) comes last."""
-        of_the_set = [(claim, source) for claim in self._sorted() for source in claim.sources if source.name == name]
+        of_the_set = [
+            (claim, source) for claim in self._sorted_claims() for source in claim.sources if source.name == name
+        ]
         here = [(source.aside, claim) for claim, source in of_the_set if label in source.labels]
         return tuple(claim for _, claim in sorted(here, key=lambda pair: pair[0]))
 
@@ -125,7 +127,7 @@ class Claims(Mapping[str, Claim]):
         modules = iter_modules(import_module(PACKAGE).__path__)
         return {module.name.replace("_", "-"): module.name for module in modules}
 
-    def _sorted(self) -> tuple[Claim, ...]:
+    def _sorted_claims(self) -> tuple[Claim, ...]:
         everything = [self[name] for name in self._modules()]
         return tuple(sorted(everything, key=lambda claim: (TOPICS.index(claim.topic), claim.name)))
 

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any
 
 from regard.coursework.sources import find_set
-from regard.coursework.verdict import wrapped
+from regard.coursework.verdict import wrap_text
 from regard.results import Result
 from regard.toml import parse_toml
 
@@ -56,9 +56,9 @@ class Checklist(Result):
         """The list to tick; with ``keys``, what each item should come to under it."""
         lines = [f"A complete answer to {self.set}, {self.question} contains ({self.points} points):"]
         for item in self.items:
-            lines.append(wrapped(f"[ ] {item.text} ({item.worth})", indent=2, hang=4))
+            lines.append(wrap_text(f"[ ] {item.text} ({item.worth})", indent=2, hang=4))
             if keys:
-                lines.append(wrapped(item.key, indent=6))
+                lines.append(wrap_text(item.key, indent=6))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

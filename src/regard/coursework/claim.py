@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard.coursework.parameters import Parameter, checked_parameters
 from regard.coursework.question import Question
 from regard.coursework.sources import SETS, Source
-from regard.coursework.verdict import Checked, Judged, Reading, settings, wrapped
+from regard.coursework.verdict import ClaimReport, Reading, ReadingVerdict, format_parameters, wrap_text
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.coursework.answers.jail import Tier
-    from regard.coursework.answers.report import AnswerChecked
+    from regard.coursework.answers.report import AnswerReport
     from regard.coursework.answers.template import Template
-    from regard.coursework.transformer.check import TransformerChecked
+    from regard.coursework.transformer.check import TransformerReport
 
 _VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
 TOPICS = ("attention", "noise", "order", "rank", "translator")
@@ -51,13 +51,13 @@ class Claim(Result):
     question: Question | None = None
     asks_for_code: bool = False  # a whole model, checked by regard.coursework.transformer
 
-    def check(self, /, **parameters: float) -> Checked:
+    def check(self, /, **parameters: float) -> ClaimReport:
         """Decide every reading for these parameters; the others keep their defaults."""
         check_arithmetic()
-        chosen = self.chosen(**parameters)
+        chosen = self.resolve_parameters(**parameters)
         other = [p.name for p in self.parameters if chosen[p.name] != p.default]
         judged = [
-            Judged(
+            ReadingVerdict(
                 reading=one.name,
                 statement=_with_values(one.statement, chosen),
                 verdict=one.check(**chosen),
@@ -69,11 +69,11 @@ class Claim(Result):
         def draw(figure: Any) -> None:
             self.draw_into(figure, **chosen)
 
-        return Checked(claim=self.name, parameters=chosen, judged=tuple(judged), sources=self.sources, _draw=draw)
+        return ClaimReport(claim=self.name, parameters=chosen, judged=tuple(judged), sources=self.sources, _draw=draw)
 
     def proof(self, /, **parameters: float) -> Proof:
         """The proof, with the numbers of this instance."""
-        chosen = self.chosen(**parameters)
+        chosen = self.resolve_parameters(**parameters)
         return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
 
     def source_in(self, name: str) -> Source | None:
@@ -81,7 +81,7 @@ class Claim(Result):
         return next((source for source in self.sources if source.name == name), None)
 
     @property
-    def checkable(self) -> bool:
+    def is_checkable(self) -> bool:
         """Whether a reader can have an answer of their own checked."""
         return self.question is not None or self.asks_for_code
 
@@ -92,16 +92,16 @@ class Claim(Result):
             return "TransformerTranslator"
         return self.question.function if self.question is not None else ""
 
-    def answered(self, /, **parameters: float) -> Answered:
+    def solution(self, /, **parameters: float) -> ClaimSolution:
         """The verdicts and the proof together."""
-        return Answered(checked=self.check(**parameters), proof=self.proof(**parameters))
+        return ClaimSolution(checked=self.check(**parameters), proof=self.proof(**parameters))
 
     def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
         """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
         from regard.arrays import check_target
         from regard.pictures import ENDINGS, figure, save
 
-        chosen, made = self.chosen(**parameters), figure()
+        chosen, made = self.resolve_parameters(**parameters), figure()
         target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
         self.draw_into(made, **chosen)
         save(made, target)
@@ -125,7 +125,7 @@ class Claim(Result):
         progress: Progress | None = None,
         sizes: Mapping[str, object] | None = None,
         **parameters: float,
-    ) -> AnswerChecked | TransformerChecked:
+    ) -> AnswerReport | TransformerReport:
         """Check your own answer on fresh instances and against the adversary.
 
         ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, in a jail if
@@ -136,7 +136,7 @@ class Claim(Result):
             from regard.coursework.transformer.check import check_transformer
 
             # for its refusals only: a model in code has no sizes to choose
-            self.chosen(**{**(sizes or {}), **parameters})
+            self.resolve_parameters(**{**(sizes or {}), **parameters})
             return check_transformer(
                 function, claim=self.name, seed=seed, limit=limit, hints=hints, jail=jail, progress=progress
             )
@@ -144,20 +144,27 @@ class Claim(Result):
 
         given = {**(sizes or {}), **parameters}
         return check_answer(
-            self.name, self._asked(), function, seed=seed, limit=limit, jail=jail, given=given, progress=progress
+            self.name,
+            self._require_question(),
+            function,
+            seed=seed,
+            limit=limit,
+            jail=jail,
+            given=given,
+            progress=progress,
         )
 
     def template(self, path: str | os.PathLike[str] | None = None) -> Template:
         """Write the function to fill in to a new file, by default named after the claim."""
         if self.asks_for_code:
-            from regard.coursework.transformer.template import written as written_class
+            from regard.coursework.transformer.template import write_class_template as written_class
 
             return written_class(self.name, path)
-        from regard.coursework.answers.template import written
+        from regard.coursework.answers.template import write_function_template
 
-        return written(self.name, self.statement, self._asked(), path)
+        return write_function_template(self.name, self.statement, self._require_question(), path)
 
-    def _asked(self) -> Question:
+    def _require_question(self) -> Question:
         if self.question is None:
             raise InputError(
                 f"{self.name} asks for words, not for something to construct; "
@@ -165,18 +172,22 @@ class Claim(Result):
             )
         return self.question
 
-    def chosen(self, /, **parameters: object) -> dict[str, float]:
+    def resolve_parameters(self, /, **parameters: object) -> dict[str, float]:
         """The defaults with these replaced, checked against their ranges."""
         return checked_parameters(self.parameters, parameters, self.name)
 
     def __str__(self) -> str:
-        lines = [self.name, wrapped(self.statement, indent=2), wrapped(self.formula, indent=6)]
-        lines += ["  Where:", *(wrapped(f"{source}: {SETS[source.name]}", indent=4, hang=2) for source in self.sources)]
-        lines += ["  Read as:", *(wrapped(f"{r.name}: {r.statement}", indent=4, hang=2) for r in self.readings)]
+        lines = [self.name, wrap_text(self.statement, indent=2), wrap_text(self.formula, indent=6)]
+        lines += [
+            "  Where:",
+            *(wrap_text(f"{source}: {SETS[source.name]}", indent=4, hang=2) for source in self.sources),
+        ]
+        lines += ["  Read as:", *(wrap_text(f"{r.name}: {r.statement}", indent=4, hang=2) for r in self.readings)]
         if self.parameters:
             lines += ["  Parameters:"]
             lines += [
-                wrapped(f"{p.name} = {p.default:g}: {p.meaning}, {p.rule()}", indent=4, hang=2) for p in self.parameters
+                wrap_text(f"{p.name} = {p.default:g}: {p.meaning}, {p.rule()}", indent=4, hang=2)
+                for p in self.parameters
             ]
         if self.question is not None:
             lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
@@ -210,21 +221,21 @@ class Proof(Result):
     text: str
 
     def __str__(self) -> str:
-        where = f" (with {settings(self.parameters)})" if self.parameters else ""
+        where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
         steps = [" ".join(step.split()) for step in self.text.split("\n\n")]
-        return "\n".join([f"{self.claim}, proof{where}", *(wrapped(step, indent=2) for step in steps)])
+        return "\n".join([f"{self.claim}, proof{where}", *(wrap_text(step, indent=2) for step in steps)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answered(Result):
+class ClaimSolution(Result):
     """Verdicts and proof of a claim."""
 
-    checked: Checked
+    checked: ClaimReport
     proof: Proof
 
-    def for_set(self, name: str) -> Answered:
+    def for_set(self, name: str) -> ClaimSolution:
         """The same, decided by the premise of this set."""
-        return Answered(checked=self.checked.for_set(name), proof=self.proof)
+        return ClaimSolution(checked=self.checked.for_set(name), proof=self.proof)
 
     @property
     def answer(self) -> bool:

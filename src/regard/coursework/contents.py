@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.coursework.sources import SETS
-from regard.coursework.verdict import WIDTH, wrapped
+from regard.coursework.verdict import WIDTH, wrap_text
 from regard.strict_json import parse_json
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ class Entry:
     statement: str
 
 
-def entries() -> tuple[Entry, ...] | None:
+def stored_entries() -> tuple[Entry, ...] | None:
     """What the stored list holds; None where it is not of the claims that are there."""
     try:
         stored = parse_json((HERE / "contents.json").read_bytes())
@@ -41,18 +41,18 @@ def entries() -> tuple[Entry, ...] | None:
     return None
 
 
-def listed(claims: Iterable[Entry]) -> str:
+def format_contents(claims: Iterable[Entry]) -> str:
     """Every claim with its statement, by topic, as text."""
     topics: dict[str, list[str]] = {}
     for claim in claims:
         line = f"  {claim.name:<30}" + textwrap.shorten(claim.statement, WIDTH - 32, placeholder=" ...")
         topics.setdefault(claim.topic, []).append(line)
     lines = [line for topic, under in topics.items() for line in (f"{topic}:", *under)]
-    by_set = wrapped(f"By problem set: regard claims SET, with SET one of {', '.join(SETS)}.")
+    by_set = wrap_text(f"By problem set: regard claims SET, with SET one of {', '.join(SETS)}.")
     return "\n".join([*lines, "", "Next: regard claims NAME, or regard claims --check for all verdicts.", by_set])
 
 
-def write() -> None:
+def write_contents() -> None:
     """Write the list anew from the claims themselves."""
     from regard.coursework.catalogue import claims
     from regard.files import write_file
@@ -69,4 +69,4 @@ def _checksums() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    write()
+    write_contents()

@@ -15,14 +15,14 @@ from typing import Any
 from regard.coursework.checklists import Checklist
 from regard.coursework.claim import Claim, Proof
 from regard.coursework.sources import ProblemSet
-from regard.coursework.verdict import WIDTH, Checked, wrapped
+from regard.coursework.verdict import WIDTH, ClaimReport, wrap_text
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Asked(Result):
+class SetQuestion(Result):
     """One question of a set: the claims that answer it and what a complete written answer contains."""
 
     set: str
@@ -35,14 +35,14 @@ class Asked(Result):
         source = claim.source_in(self.set)
         return source.note if source else ""
 
-    def aside(self, claim: Claim) -> bool:
+    def is_aside(self, claim: Claim) -> bool:
         """Whether the set says it in passing only, beside what is asked here."""
         source = claim.source_in(self.set)
         return source is not None and source.aside
 
     def __str__(self) -> str:
         keys = "With --proof, what each item should come to."
-        return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrapped(keys, indent=2)}"])
+        return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
 
     def to_dict(self) -> dict[str, Any]:
         claims = [{**claim.to_dict(), "here": self.note(claim)} for claim in self.claims]
@@ -51,11 +51,11 @@ class Asked(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Found(Result):
+class QuestionSelection(Result):
     """The questions that were asked for, in the order of their set: a list, or one question opened."""
 
     set: ProblemSet
-    questions: tuple[Asked, ...]
+    questions: tuple[SetQuestion, ...]
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -65,46 +65,46 @@ class Found(Result):
     @property
     def central(self) -> tuple[Claim, ...]:
         """These claims without what the set says in passing only."""
-        return tuple(claim for claim in self.claims if not any(one.aside(claim) for one in self.questions))
+        return tuple(claim for claim in self.claims if not any(one.is_aside(claim) for one in self.questions))
 
-    def the_claim(self, doing: str, *, checkable: bool = False) -> Claim:
+    def only_claim(self, doing: str, *, checkable: bool = False) -> Claim:
         """The one claim that an option such as --proof can be about."""
-        fitting = [claim for claim in self.claims if claim.checkable or not checkable]
+        fitting = [claim for claim in self.claims if claim.is_checkable or not checkable]
         central = [claim for claim in fitting if claim in self.central]
         if len(central or fitting) == 1:
             return (central or fitting)[0]
         labels = ", ".join(one.label for one in self.questions)
         if not fitting:
             raise InputError(
-                f"{self.set.name}, {labels} asks for words; regard claims {self.set.name} {typed(labels)} has what a "
+                f"{self.set.name}, {labels} asks for words; regard claims {self.set.name} {shell_label(labels)} has what a "
                 "complete answer contains."
             )
         names = ", ".join(claim.name for claim in fitting)
         raise InputError(f"{doing} is about one claim, and {self.set.name}, {labels} has {names}: name one of them.")
 
-    def check(self, *, progress: Progress | None = None, **parameters: float) -> SetChecked:
+    def check(self, *, progress: Progress | None = None, **parameters: float) -> SetReport:
         """Every claim of these questions, decided by this set's premises."""
         if parameters:
-            self.the_claim("A parameter").chosen(**parameters)
-        checked: dict[str, Checked] = {}
+            self.only_claim("A parameter").resolve_parameters(**parameters)
+        checked: dict[str, ClaimReport] = {}
         for done, claim in enumerate(self.claims):
             if progress is not None:
                 progress(done, len(self.claims))
             checked[claim.name] = claim.check(**parameters).for_set(self.set.name)
         rows = [(one.label, tuple(checked[claim.name] for claim in one.claims)) for one in self.questions]
-        return SetChecked(set=self.set, rows=tuple(rows))
+        return SetReport(set=self.set, rows=tuple(rows))
 
-    def proof(self, **parameters: float) -> SetProved:
+    def proof(self, **parameters: float) -> SetProofs:
         """Our proofs, and what each item of the checklists should come to."""
         if parameters:
             # refused here, before the first of several claims is worked out
-            self.the_claim("A parameter").chosen(**parameters)
+            self.only_claim("A parameter").resolve_parameters(**parameters)
         proofs = tuple(claim.proof(**parameters) for claim in self.claims)
-        return SetProved(set=self.set, proofs=proofs, checklists=tuple(one.checklist for one in self.questions))
+        return SetProofs(set=self.set, proofs=proofs, checklists=tuple(one.checklist for one in self.questions))
 
-    def answered(self, **parameters: float) -> SetAnswered:
+    def solution(self, **parameters: float) -> SetSolution:
         """The verdicts for this set, and the proofs."""
-        return SetAnswered(checked=self.check(progress=None, **parameters), proved=self.proof(**parameters))
+        return SetSolution(checked=self.check(progress=None, **parameters), proved=self.proof(**parameters))
 
     def __str__(self) -> str:
         if len(self.questions) == 1:
@@ -115,11 +115,11 @@ class Found(Result):
         for one in self.questions:
             lines += [self._line(one, claim, widest) for claim in one.claims]
         first = self.questions[0].label
-        opens = f"regard claims {self.set.name} {typed(first)}"
+        opens = f"regard claims {self.set.name} {shell_label(first)}"
         return "\n".join([*lines, "", f"Next: {opens} opens a question; add --check for the verdicts."])
 
     @staticmethod
-    def _line(one: Asked, claim: Claim, widest: int) -> str:
+    def _line(one: SetQuestion, claim: Claim, widest: int) -> str:
         note = one.note(claim)
         said = claim.statement + (f" ({note})" if note else "")
         head = f"  {one.label:<{widest}}  {claim.name:<30}"
@@ -131,11 +131,11 @@ class Found(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetChecked(Result):
+class SetReport(Result):
     """The verdicts for one set. Of a single question the answer is no where a claim in it is refuted for this set."""
 
     set: ProblemSet
-    rows: tuple[tuple[str, tuple[Checked, ...]], ...]  # label, and what was checked under it
+    rows: tuple[tuple[str, tuple[ClaimReport, ...]], ...]  # label, and what was checked under it
 
     @property
     def answer(self) -> bool:
@@ -150,8 +150,10 @@ class SetChecked(Result):
         lines = [f"{self.set.name}: {self.set}"]
         for label, several in self.rows:
             for checked in several:
-                head = f"{label:<{widest}}  {checked.status.value:<12} {checked.claim}: {checked.deciding.reading}"
-                lines.append(wrapped(head, indent=2, hang=widest + 15))
+                head = (
+                    f"{label:<{widest}}  {checked.status.value:<12} {checked.claim}: {checked.deciding_reading.reading}"
+                )
+                lines.append(wrap_text(head, indent=2, hang=widest + 15))
         return "\n".join([*lines, "", "Each by the premise of this set; add a question for what supports its verdict."])
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,7 +162,7 @@ class SetChecked(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetProved(Result):
+class SetProofs(Result):
     """The proofs of some questions, and their checklists with what each item should come to."""
 
     set: ProblemSet
@@ -176,11 +178,11 @@ class SetProved(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetAnswered(Result):
+class SetSolution(Result):
     """Verdicts for a set, proofs and checklists together."""
 
-    checked: SetChecked
-    proved: SetProved
+    checked: SetReport
+    proved: SetProofs
 
     @property
     def answer(self) -> bool:
@@ -193,7 +195,7 @@ class SetAnswered(Result):
         return {**self.checked.to_dict(), **self.proved.to_dict()}
 
 
-def typed(label: str) -> str:
+def shell_label(label: str) -> str:
     """A label as a shell takes it, without quotes where that is possible.
 
     >>> typed("1B.ii"), typed("3(a)i"), typed("Attention (b)")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from regard.errors import InputError
-from regard.written_numbers import real_number, rounded_integers
+from regard.written_numbers import real_number, rounded_integer_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Parameter:
         )
         return f"{kind} with {left}{self.name}{right}" if left or right else kind
 
-    def checked(self, value: object, claim: str) -> float:
+    def parse_value(self, value: object, claim: str) -> float:
         """The value as an int or float inside the range, or an InputError."""
         if isinstance(value, bool):
             raise self._refusal(value, claim)
@@ -47,15 +47,15 @@ class Parameter:
         except (TypeError, ValueError, OverflowError):
             raise self._refusal(value, claim) from None
         if isinstance(value, int) and number != value:
-            raise rounded_integers(value, f"{self.name} of {claim}")
-        if not math.isfinite(number) or not self._inside(number):
+            raise rounded_integer_error(value, f"{self.name} of {claim}")
+        if not math.isfinite(number) or not self._in_range(number):
             raise self._refusal(value, claim)
         step = 2 if self.even else 1
         if (self.even or self.whole) and number % step:
             raise self._refusal(value, claim)
         return int(number) if self.even or self.whole else number
 
-    def _inside(self, x: float) -> bool:
+    def _in_range(self, x: float) -> bool:
         return (
             (self.least is None or x >= self.least)
             and (self.most is None or x <= self.most)
@@ -75,7 +75,7 @@ def checked_parameters(known: tuple[Parameter, ...], given: dict[str, object], c
         if name not in names:
             has = f"it has {', '.join(names)}" if names else "it has none"
             raise InputError(f"{claim} has no parameter {name!r}; {has}.")
-    return {p.name: p.checked(given.get(p.name, p.default), claim) for p in known}
+    return {p.name: p.parse_value(given.get(p.name, p.default), claim) for p in known}
 
 
 def number_of_keys(*, least: int = 2, default: int = 10, most: int = 10**9) -> Parameter:

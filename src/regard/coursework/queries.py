@@ -11,11 +11,21 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.coursework.parameters import number_of_keys, slack
-from regard.coursework.question import LARGEST, SLACK, Best, Instance, Ruling, Size, bounded, sized, told_apart
+from regard.coursework.question import (
+    LARGEST,
+    SLACK,
+    Best,
+    Instance,
+    Ruling,
+    Size,
+    bound_ruling,
+    format_distinctly,
+    make_size,
+)
 from regard.rigor import balls
 
 N = Size(parameter=number_of_keys(most=LARGEST), ladder=(2, 3, 4, 5, 7, 10, 20, 50), reach=(2, 100))
-EXTRA = sized("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
+EXTRA = make_size("extra", "how many dimensions more than keys", (0, 1, 3), whole=True, least=0, most=8)
 EPS = Size(parameter=slack(), ladder=(0.5, 0.1, 0.01, 0.001, 1e-6, 0.999), reach=(1e-12, 0.999))
 
 ROUNDING = 1e-12  # of the odds: the keys themselves are orthonormal only to 1e-16 or so
@@ -27,7 +37,7 @@ ENCLOSED = (
 SHORTEST = "its norm is {} that of the shortest query (regard.design, certified)"
 
 
-def orthonormal(latent: Float, n: int, extra: int) -> Float:
+def orthonormal_rows(latent: Float, n: int, extra: int) -> Float:
     """n orthonormal rows in R^(n + extra); the identity gives unit vectors.
 
     >>> orthonormal(np.eye(4), 2, 1).tolist()
@@ -38,12 +48,12 @@ def orthonormal(latent: Float, n: int, extra: int) -> Float:
     return np.asarray((q * np.where(np.diag(r) < 0, -1.0, 1.0)).T) + 0.0
 
 
-def with_keys(latent: Float, *, n: int, extra: int, eps: float) -> Instance:
+def query_instance(latent: Float, *, n: int, extra: int, eps: float) -> Instance:
     """Orthonormal keys and an eps."""
-    return Instance(given={"keys": orthonormal(latent, n, extra), "eps": eps})
+    return Instance(given={"keys": orthonormal_rows(latent, n, extra), "eps": eps})
 
 
-def sharp(n: int, eps: float) -> Any:
+def sharp_precision(n: int, eps: float) -> Any:
     """The context for enclosures that are to tell 1 from 1 + (eps/n)^2, however small eps is.
 
     >>> with sharp(10, 1e-200):
@@ -60,7 +70,7 @@ def enclosed_scores(query: Float, keys: Float) -> list[Any]:
     return [product[i, 0] for i in range(len(keys))]
 
 
-def shares(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, where: str = "") -> Ruling:
+def share_ruling(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, where: str = "") -> Ruling:
     """Does every chosen key get 1/(s+eps)? By enclosures; the room is in units of eps.
 
     >>> shares(np.array([1.0, 1.0, 0.0]), np.eye(3), [0, 1], 0.1).said
@@ -71,16 +81,16 @@ def shares(query: Float, keys: Float, chosen: Sequence[int], eps: float, *, wher
         scores = enclosed_scores(query, keys)
         for i in chosen:
             total = balls.rest(scores[i], [(1, s) for j, s in enumerate(scores) if j != i])
-            spare = _spare(total, len(chosen), eps)
+            spare = _relative_room(total, len(chosen), eps)
             # so written that a spare that is no number is the worst
             if not spare >= room:
                 room, least, weight = spare, i, float((1 / (1 + total)).mid()) if total.is_finite() else 0.0
     aim = 1 / (len(chosen) + eps)
-    has, needs = told_apart(weight, aim)
+    has, needs = format_distinctly(weight, aim)
     return Ruling(room=room, said=f"alpha_{least} = {has} is below 1/({len(chosen)}+eps) = {needs}{where}")
 
 
-def _spare(total: Any, count: int, eps: float) -> float:
+def _relative_room(total: Any, count: int, eps: float) -> float:
     """(eps - what the rest takes beyond equal shares) / eps: negative only if the real numbers fail."""
     if not total.is_finite():
         return -math.inf
@@ -89,14 +99,14 @@ def _spare(total: Any, count: int, eps: float) -> float:
     return balls.above((ball(eps) * (1 + ball(SLACK)) + ball(ROUNDING) - total + (count - 1)) / ball(eps))
 
 
-def within(query: Float, budget: float, name: str) -> Ruling:
+def norm_ruling(query: Float, budget: float, name: str) -> Ruling:
     """Is the query no longer than the budget?"""
     norm = float(np.linalg.norm(query))
-    yours, most = told_apart(norm, budget)
-    return bounded(norm, budget, f"its norm {yours} is above the budget {name} = {most}")
+    yours, most = format_distinctly(norm, budget)
+    return bound_ruling(norm, budget, f"its norm {yours} is above the budget {name} = {most}")
 
 
-def against_shortest(query: Float, keys: Float, chosen: Sequence[int], eps: float) -> Best | None:
+def compare_with_shortest(query: Float, keys: Float, chosen: Sequence[int], eps: float) -> Best | None:
     """The norm against that of the shortest query which does as well."""
     from regard import design
 

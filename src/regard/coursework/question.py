@@ -57,7 +57,7 @@ class Size:
             high = high if rule.most is None else rule.most
         return low, high
 
-    def drawn(self, rng: np.random.Generator) -> float:
+    def draw_value(self, rng: np.random.Generator) -> float:
         """A value of the ladder, or one in between, whatever its size: its logarithm is uniform between the ends."""
         if rng.random() < 0.5:
             return self.ladder[rng.integers(len(self.ladder))]
@@ -65,16 +65,18 @@ class Size:
         if not low < high:
             return low
         # a whole number may be 0, which has no logarithm: one half stands for it, and rounds to it
-        return self._near(float(np.exp(rng.uniform(np.log(max(low, 0.5) if self.whole else low), np.log(high)))))
+        return self._nearest_value(
+            float(np.exp(rng.uniform(np.log(max(low, 0.5) if self.whole else low), np.log(high))))
+        )
 
-    def moved(self, value: float, rng: np.random.Generator, step: float) -> float:
+    def draw_nearby(self, value: float, rng: np.random.Generator, step: float) -> float:
         """A value nearby, within what is drawn at random; a whole number moves now and then only."""
         low, high = self.reach or self.ends
         if self.whole and low <= value <= high and rng.random() < 0.6:
             return value
-        return self._near(value * float(np.exp(step * rng.standard_normal())))
+        return self._nearest_value(value * float(np.exp(step * rng.standard_normal())))
 
-    def _near(self, value: float) -> float:
+    def _nearest_value(self, value: float) -> float:
         """The nearest value that is drawn at random, with few digits unless that leaves the range."""
         low, high = self.reach or self.ends
         if not self.whole:
@@ -82,12 +84,12 @@ class Size:
         step = 2 if self.parameter.even else 1
         return int(np.clip(step * round(value / step), low, high))
 
-    def fixed(self, value: float) -> Size:
+    def fix_at(self, value: float) -> Size:
         """This size with one value only."""
         return replace(self, ladder=(value,), reach=None)
 
 
-def sized(
+def make_size(
     name: str, meaning: str, ladder: tuple[float, ...], *, reach: tuple[float, float] | None = None, **rule: Any
 ) -> Size:
     """A size, by the rule that its values obey.
@@ -180,7 +182,7 @@ class Question:
             if name not in known:
                 raise InputError(f"An answer to {claim} has no parameter {name!r}; it has {', '.join(known)}.")
         sizes = tuple(
-            size.fixed(size.parameter.checked(given[size.name], claim)) if size.name in given else size
+            size.fix_at(size.parameter.parse_value(given[size.name], claim)) if size.name in given else size
             for size in self.sizes
         )
         if next(self.settings(sizes), None) is None:
@@ -197,42 +199,42 @@ class Question:
 
     def ends(self, sizes: tuple[Size, ...]) -> Iterator[Setting]:
         """Both ends of every size, with the other sizes small, where there are such instances."""
-        for here in _at_ends(sizes):
+        for here in _sizes_at_ends(sizes):
             yield from itertools.islice(self.settings(here), 1)
 
     def extremes(self, sizes: tuple[Size, ...], rng: np.random.Generator) -> Iterator[Setting]:
         """Both ends of every size, with the other sizes small, where there are such instances, and then drawn."""
-        for here in _at_ends(sizes):
+        for here in _sizes_at_ends(sizes):
             yield from itertools.islice(self.settings(here), 1)
             for _ in range(TRIES):
-                setting = {one.name: one.drawn(rng) for one in here}
+                setting = {one.name: one.draw_value(rng) for one in here}
                 if self.fits(**setting):
                     yield setting
                     break
 
-    def made(self, latent: Float, setting: Setting) -> Instance:
+    def make_instance(self, latent: Float, setting: Setting) -> Instance:
         """The instance of this latent and setting."""
         return replace(self.make(latent, **setting), latent=latent, setting=setting)
 
-    def trapped(self, setting: Setting) -> Iterator[Instance]:
+    def trap_instances(self, setting: Setting) -> Iterator[Instance]:
         """The hard instances of this setting."""
         return (replace(trap, setting=setting) for trap in self.traps(**setting))
 
 
-def _at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:
+def _sizes_at_ends(sizes: tuple[Size, ...]) -> Iterator[tuple[Size, ...]]:
     """The sizes with one of them fixed at an end, for each of them and both ends."""
     for size in sizes:
         for end in dict.fromkeys(size.ends):
-            yield tuple(one.fixed(end) if one is size else one for one in sizes)
+            yield tuple(one.fix_at(end) if one is size else one for one in sizes)
 
 
-def side(setting: Setting) -> int:
+def latent_side(setting: Setting) -> int:
     """How large a latent must be for the instances of this setting."""
     # 8 more than any size: instances take blocks from along the diagonal
     return max([8, *(int(value) for value in setting.values() if isinstance(value, int) and value <= LARGEST)]) + 8
 
 
-def worst(*rulings: Ruling) -> Ruling:
+def worst_ruling(*rulings: Ruling) -> Ruling:
     """The one with the least room.
 
     >>> worst(Ruling(room=0.5, said="fine"), Ruling(room=-1.0, said="too long")).said
@@ -241,7 +243,7 @@ def worst(*rulings: Ruling) -> Ruling:
     return min(rulings, key=lambda ruling: ruling.room if ruling.room == ruling.room else -np.inf)
 
 
-def told_apart(one: float, other: float, *, digits: int = 6) -> tuple[str, str]:
+def format_distinctly(one: float, other: float, *, digits: int = 6) -> tuple[str, str]:
     """Two numbers with so many digits, or as many more as it takes to see that they differ.
 
     >>> told_apart(1 / 3, 0.5), told_apart(1 / 3, 0.3333333330001)
@@ -260,23 +262,23 @@ def inequality(one: float, relation: str, other: float, *, digits: int = 6) -> s
     """
     beyond = one - other if relation == ">" else other - one
     if beyond > ROUNDING * abs(other):
-        return f" {relation} ".join(told_apart(one, other, digits=digits))
+        return f" {relation} ".join(format_distinctly(one, other, digits=digits))
     more = "more" if relation == ">" else "less"
     return f"both about {one:.{digits}g}, the first {more} by less than the rounding of float64"
 
 
-def near(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
+def equality_ruling(value: float, truth: float, what: str, *, slack: float = SLACK) -> Ruling:
     """A number that must be the truth, but for rounding.
 
     >>> near(2.0, 2.5, "the variance").said
     'the variance is 2.5; yours is 2'
     """
     off = abs(value - truth) / max(abs(truth), 1e-300)
-    right, yours = told_apart(truth, value)
+    right, yours = format_distinctly(truth, value)
     return Ruling(room=slack - off, said=f"{what} is {right}; yours is {yours}")
 
 
-def bounded(value: float, bound: float, said: str) -> Ruling:
+def bound_ruling(value: float, bound: float, said: str) -> Ruling:
     """A number that must not pass a bound, but for rounding; its room is relative.
 
     >>> bounded(3.0, 2.0, "3 > 2").fails

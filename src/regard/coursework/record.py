@@ -40,12 +40,12 @@ def main(words: Sequence[str]) -> None:
     made, log = from_folders(words[0], [Path(word) for word in words[1:]])
     target, written = HERE / "records" / f"{made.name}.json", HERE.parents[2] / made.log
     target.parent.mkdir(exist_ok=True)
-    write_file(target, text(made).encode())
+    write_file(target, checked_json(made).encode())
     write_file(written, log.encode())
     print(f"{target}\n{written}")
 
 
-def text(made: measured.Figures) -> str:
+def checked_json(made: measured.Figures) -> str:
     """The record as JSON, which reads back as the same record."""
     content = measured.to_json(made)
     # a record that could not be read back must not be written
@@ -62,10 +62,10 @@ def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Figures, 
         )
     if len(kinds[COMPARISON]) > 1 or len(kinds[STUDY]) > 1:
         raise InputError("A record has one comparison and one study at most; give one of each.")
-    runs = [_finished(folder) for folder in kinds[RUN]]
+    runs = [_read_finished_run(folder) for folder in kinds[RUN]]
     comparison = _comparison(kinds[COMPARISON][0]) if kinds[COMPARISON] else None
     study = _study(kinds[STUDY][0]) if kinds[STUDY] else None
-    first, last = _one_run(folders[0]), max(_ended(folder) for folder in folders)
+    first, last = _any_run(folders[0]), max(_end_date(folder) for folder in folders)
     made = measured.Figures(
         name=name,
         date=last.isoformat(),
@@ -81,7 +81,7 @@ def from_folders(name: str, folders: Sequence[Path]) -> tuple[measured.Figures, 
     return made, "\n\n".join([head, *parts]) + "\n"
 
 
-def portable(command: str) -> str:
+def portable_command(command: str) -> str:
     """The command without the folders of the machine it ran on: --data DIR, --out runs/NAME, files by name.
 
     >>> portable("regard translator train x.toml --data /home/me/m30k --with glove:/tmp/g.txt --out /tmp/runs/a")
@@ -94,7 +94,7 @@ def portable(command: str) -> str:
     return re.sub(r":[^\s,:]*/", ":", command)
 
 
-def _finished(folder: Path) -> records.Record:
+def _read_finished_run(folder: Path) -> records.Record:
     from regard.translator.runs.records import read_record
 
     run = read_record(folder)
@@ -110,7 +110,7 @@ def _run(run: records.Record) -> measured.RunFigures:
     ignored = ("data.path", "training.seed", "training.threads", "training.save_every")
     changes = [d for d in run.settings.differences(load_settings("coursework")) if not d.startswith(ignored)]
     return measured.RunFigures(
-        command=portable(str(run.about.get("command", ""))),
+        command=portable_command(str(run.about.get("command", ""))),
         seed=run.settings.training.seed,
         changes=changes,
         weights=int(run.about["parameters"]),
@@ -124,30 +124,30 @@ def _comparison(folder: Path) -> tuple[Comparison, str]:
     from regard.translator.studies.comparison_record import read_comparison
 
     comparison = read_comparison(folder)
-    return _portably(comparison), str(comparison)
+    return _with_portable_command(comparison), str(comparison)
 
 
 def _study(folder: Path) -> tuple[Tuning, str]:
     from regard.translator.studies.search_record import read_study
 
     study = read_study(folder)
-    confirmed = None if study.confirmation is None else _portably(study.confirmation)
-    made = dataclasses.replace(study, searched_by=portable(study.searched_by), confirmation=confirmed)
+    confirmed = None if study.confirmation is None else _with_portable_command(study.confirmation)
+    made = dataclasses.replace(study, searched_by=portable_command(study.searched_by), confirmation=confirmed)
     return made, str(study).partition("\n\nTrain it:")[0]
 
 
-def _portably(comparison: Comparison) -> Comparison:
-    return dataclasses.replace(comparison, command=portable(comparison.command))
+def _with_portable_command(comparison: Comparison) -> Comparison:
+    return dataclasses.replace(comparison, command=portable_command(comparison.command))
 
 
-def _one_run(folder: Path) -> records.Record:
+def _any_run(folder: Path) -> records.Record:
     """A run of the folder, which knows the corpus and the versions."""
     from regard.translator.runs.records import read_record
 
     return read_record(min(folder.rglob(RUN)).parent)
 
 
-def _ended(folder: Path) -> datetime.date:
+def _end_date(folder: Path) -> datetime.date:
     """The day on which the last log in the folder was written, UTC."""
     seconds = max(path.stat().st_mtime for path in folder.rglob("log.jsonl"))
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date()

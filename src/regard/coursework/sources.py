@@ -46,12 +46,12 @@ class ProblemSet:
         Traceback (most recent call last):
         regard.errors.InputError: cse151b-hw4 has no question '1C'. Did you mean 1B.i or 1A.i? It has ...
         """
-        asked = parts(question)
-        labels = tuple(label for label in self.labels if asked and _begins(parts(label), asked))
+        asked = label_parts(question)
+        labels = tuple(label for label in self.labels if asked and _is_prefix(label_parts(label), asked))
         if labels:
             return labels
         near = self._near(question)
-        hint = f"Did you mean {_either(near)}? " if near else ""
+        hint = f"Did you mean {_join_with_or(near)}? " if near else ""
         raise InputError(
             f"{self.name} has no question {question[:40]!r}. {hint}It has {', '.join(self.labels)}; "
             f"regard claims {self.name} lists them."
@@ -64,18 +64,20 @@ class ProblemSet:
         '1B.ii'
         """
         labels = self.find(question)
-        exact = [label for label in labels if parts(label) == parts(question)]
+        exact = [label for label in labels if label_parts(label) == label_parts(question)]
         if not exact and len(labels) > 1:
             raise InputError(f"{self.name}: {question[:40]!r} begins {', '.join(labels)}; write one of them.")
         return (exact or list(labels))[0]
 
     def _near(self, question: str) -> list[str]:
         """The labels that look alike, as they would be typed."""
-        plain = {" ".join(parts(label)): label for label in self.labels}
-        return [plain[text] for text in difflib.get_close_matches(" ".join(parts(question)), plain, n=3, cutoff=0.5)]
+        plain = {" ".join(label_parts(label)): label for label in self.labels}
+        return [
+            plain[text] for text in difflib.get_close_matches(" ".join(label_parts(question)), plain, n=3, cutoff=0.5)
+        ]
 
 
-def parts(label: str) -> tuple[str, ...]:
+def label_parts(label: str) -> tuple[str, ...]:
     """What a label is made of.
 
     >>> parts("Question 1B.ii"), parts("(d)ii"), parts("Attention (a)"), parts("3aii")
@@ -88,7 +90,7 @@ def parts(label: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _begins(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+def _is_prefix(label: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     """Whether the asked parts begin the label; a word (not a letter or a numeral) may be cut short."""
     return len(asked) <= len(label) and all(
         # "att" for attention, but never "1" for 12 or i for ii
@@ -212,6 +214,6 @@ class Source:
         return f"{self.name}, {self.where}" + (f", {self.note}" if self.note else "")
 
 
-def _either(names: list[str]) -> str:
+def _join_with_or(names: list[str]) -> str:
     """a, b or c."""
     return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

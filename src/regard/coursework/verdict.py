@@ -58,7 +58,7 @@ class Witness:
     def __post_init__(self) -> None:
         for side in (self.left, self.right):
             # a float may be rounded, and a bool may come of a comparison of floats
-            if isinstance(side, bool) or not (isinstance(side, (int, Fraction)) or _of_flint(side)):
+            if isinstance(side, bool) or not (isinstance(side, (int, Fraction)) or _is_flint_number(side)):
                 raise TypeError(f"A witness is made of whole numbers, fractions or balls; {side!r} is none of them.")
 
     @property
@@ -66,7 +66,7 @@ class Witness:
         return any(type(side).__name__ == "arb" for side in (self.left, self.right))
 
     @property
-    def confirmed(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Whether it is true; in balls, whether it is true of every number in them."""
         if self.in_balls:
             from regard.rigor import balls
@@ -77,7 +77,7 @@ class Witness:
         return bool(RELATIONS[self.relation](self.left, self.right))
 
 
-def _of_flint(value: object) -> bool:
+def _is_flint_number(value: object) -> bool:
     return type(value).__module__.split(".")[0] == "flint"
 
 
@@ -99,14 +99,14 @@ class Verdict:
     witness: InitVar[tuple[Witness, ...]] = ()
 
     def __post_init__(self, witness: tuple[Witness, ...]) -> None:
-        if self.status is Status.REFUTED and not (witness and all(one.confirmed for one in witness)):
+        if self.status is Status.REFUTED and not (witness and all(one.is_confirmed for one in witness)):
             raise ValueError("REFUTED needs a counterexample that rigorous arithmetic confirms; refuted() makes it so.")
 
     def lines(self) -> list[str]:
         """The verdict as labelled paragraphs."""
         said = [("", self.because), ("Counterexample", self.counterexample), ("It holds", self.region)]
         said += [("Corrected", self.correction), ("Tightness", self.tightness)]
-        return [wrapped(f"{label}: {text}" if label else text, indent=4) for label, text in said if text]
+        return [wrap_text(f"{label}: {text}" if label else text, indent=4) for label, text in said if text]
 
 
 def holds(by: str, because: str, *, region: str = "", tightness: str = "", **numbers: float) -> Verdict:
@@ -114,7 +114,7 @@ def holds(by: str, because: str, *, region: str = "", tightness: str = "", **num
     return Verdict(status=Status.HOLDS, by=by, because=because, region=region, tightness=tightness, numbers=numbers)
 
 
-def refuted(
+def refuted_verdict(
     because: str,
     *,
     witness: Witness | tuple[Witness, ...],
@@ -129,8 +129,10 @@ def refuted(
     is refuted.
     """
     witnesses = (witness,) if isinstance(witness, Witness) else witness
-    if not all(one.confirmed for one in witnesses):
-        return not_refuted(1, f"Arithmetic with error bounds does not confirm what looked like one: {counterexample}.")
+    if not all(one.is_confirmed for one in witnesses):
+        return not_refuted_verdict(
+            1, f"Arithmetic with error bounds does not confirm what looked like one: {counterexample}."
+        )
     exactly = "balls" if any(one.in_balls for one in witnesses) else "exact arithmetic"
     return Verdict(
         status=Status.REFUTED,
@@ -144,7 +146,7 @@ def refuted(
     )
 
 
-def not_refuted(trials: int, because: str, *, tightness: str = "", **numbers: float) -> Verdict:
+def not_refuted_verdict(trials: int, because: str, *, tightness: str = "", **numbers: float) -> Verdict:
     """Nothing was found against it, and nothing proved: sampling never proves."""
     return Verdict(
         status=Status.NOT_REFUTED,
@@ -155,17 +157,17 @@ def not_refuted(trials: int, because: str, *, tightness: str = "", **numbers: fl
     )
 
 
-def explained(because: str, **numbers: float) -> Verdict:
+def explained_verdict(because: str, **numbers: float) -> Verdict:
     """A question that asks for words: answered, with the numbers behind the words."""
     return Verdict(status=Status.EXPLAINED, by="the numbers shown", because=because, numbers=numbers)
 
 
-def measured(record: str, because: str, **numbers: float) -> Verdict:
+def measured_verdict(record: str, because: str, **numbers: float) -> Verdict:
     """A figure of a run that took hours: read from its record, which ``record`` names with its date."""
     return Verdict(status=Status.MEASURED, by=record, because=because, numbers=numbers)
 
 
-def undecided(missing: str, because: str) -> Verdict:
+def undecided_verdict(missing: str, because: str) -> Verdict:
     """Nothing can be said here: ``missing`` is what it would take (a record, a library)."""
     return Verdict(status=Status.UNDECIDED, by=missing, because=because)
 
@@ -184,7 +186,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judged(Result):
+class ReadingVerdict(Result):
     """One reading with its verdict."""
 
     reading: str
@@ -196,7 +198,7 @@ class Judged(Result):
         support = "needs" if self.verdict.status is Status.UNDECIDED else "by"
         head = f"  {self.reading}: {self.verdict.status.value} ({support} {self.verdict.by})."
         aside = [f"({', '.join(self.ignored)}: no part in this reading.)"] if self.ignored else []
-        lines = [wrapped(text, indent=4) for text in (self.statement, *aside)]
+        lines = [wrap_text(text, indent=4) for text in (self.statement, *aside)]
         return "\n".join([head, *lines, *self.verdict.lines()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,7 +207,7 @@ class Judged(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Checked(Result):
+class ClaimReport(Result):
     """A claim, checked: a verdict for each reading.
 
     The first reading is the statement's own and decides, unless a set was asked for whose premise is another reading:
@@ -214,7 +216,7 @@ class Checked(Result):
 
     claim: str
     parameters: dict[str, float]
-    judged: tuple[Judged, ...]
+    judged: tuple[ReadingVerdict, ...]
     sources: tuple[Source, ...] = ()
     asked: str = ""  # the name of the set whose premise decides
     _draw: Callable[[Any], None] = field(repr=False)
@@ -227,20 +229,20 @@ class Checked(Result):
     @property
     def status(self) -> Status:
         """The verdict on the statement's own reading, or on that of the set which was asked for."""
-        return self.deciding.verdict.status
+        return self.deciding_reading.verdict.status
 
     @property
-    def deciding(self) -> Judged:
+    def deciding_reading(self) -> ReadingVerdict:
         """The reading that decides, with its verdict."""
         mine = [source for source in self.sources if source.name == self.asked]
-        return self.by_source(mine[0]) if mine else self.judged[0]
+        return self.reading_for_source(mine[0]) if mine else self.judged[0]
 
-    def by_source(self, source: Source) -> Judged:
+    def reading_for_source(self, source: Source) -> ReadingVerdict:
         """The reading that has this source's premise, with its verdict."""
         # a source that names no reading has the statement's own
         return next((one for one in self.judged if one.reading == source.reading), self.judged[0])
 
-    def for_set(self, name: str) -> Checked:
+    def for_set(self, name: str) -> ClaimReport:
         """The same verdicts, decided by the premise of this set."""
         asked = find_set(name).name
         known = list(dict.fromkeys(source.name for source in self.sources))
@@ -251,26 +253,26 @@ class Checked(Result):
     @property
     def premises_differ(self) -> bool:
         """Whether the sets state it under different premises, each with a verdict of its own."""
-        return len({self.by_source(source).reading for source in self.sources}) > 1
+        return len({self.reading_for_source(source).reading for source in self.sources}) > 1
 
     @property
     def answer(self) -> bool:
         return self.status is not Status.REFUTED
 
     def __str__(self) -> str:
-        where = f" (with {settings(self.parameters)})" if self.parameters else ""
+        where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
         whose = f" for {self.asked}" if self.asked else ""
         head = [f"{self.claim}: {self.status.value}{whose}{where}"]
         if self.premises_differ:
-            head.append("\n".join(["  The sets' premises differ:", *self._by_set()]))
+            head.append("\n".join(["  The sets' premises differ:", *self._lines_by_set()]))
         return "\n\n".join([*head, *map(str, self.judged)])
 
-    def _by_set(self) -> list[str]:
+    def _lines_by_set(self) -> list[str]:
         """A line for each source: its verdict, the set, the question, and the reading that has its premise."""
-        rows = [(self.by_source(one), f"{one.name}, {one.where}") for one in self.sources]
+        rows = [(self.reading_for_source(one), f"{one.name}, {one.where}") for one in self.sources]
         widest = max(len(place) for _, place in rows)
         return [
-            wrapped(f"{judged.verdict.status.value:<12} {place:<{widest}}  {judged.reading}", indent=4, hang=13)
+            wrap_text(f"{judged.verdict.status.value:<12} {place:<{widest}}  {judged.reading}", indent=4, hang=13)
             for judged, place in rows
         ]
 
@@ -283,14 +285,14 @@ class Checked(Result):
                 "reading": read.reading,
                 "status": read.verdict.status.value,
             }
-            for one, read in ((one, self.by_source(one)) for one in self.sources)
+            for one, read in ((one, self.reading_for_source(one)) for one in self.sources)
         ]
         said = {"claim": self.claim, "status": self.status.value, "asked": self.asked, "sets": sets}
         return {**said, "parameters": self.parameters, "readings": judged}
 
-    def by_set(self) -> str:
+    def verdicts_by_set(self) -> str:
         """The verdict for each problem set, where their premises differ."""
-        each = ((one, self.by_source(one).verdict.status.value) for one in self.sources)
+        each = ((one, self.reading_for_source(one).verdict.status.value) for one in self.sources)
         return "; ".join(f"{status} for {one.name}, {one.where}" for one, status in each)
 
     def figure(self) -> Figure:
@@ -306,10 +308,10 @@ class Checked(Result):
 class Table(Result):
     """Every claim's verdict, one line per reading."""
 
-    rows: tuple[Checked, ...]
+    rows: tuple[ClaimReport, ...]
 
     def __str__(self) -> str:
-        lines = [self._brief(row) for row in self.rows]
+        lines = [self._brief_line(row) for row in self.rows]
         count = {status.value: sum(row.status is status for row in self.rows) for status in Status}
         summary = ", ".join(f"{number} {name}" for name, number in count.items() if number)
         return "\n".join([*lines, "", f"{len(self.rows)} claims, each by its first reading: {summary}."]) + (
@@ -323,17 +325,17 @@ class Table(Result):
             lines.append(row.claim)
             lines += [self._line(judged) for judged in row.judged]
             if row.premises_differ:
-                lines.append(wrapped(f"{'by set':<12} {row.by_set()}", indent=2, hang=13))
+                lines.append(wrap_text(f"{'by set':<12} {row.verdicts_by_set()}", indent=2, hang=13))
         return "\n".join(lines)
 
     @staticmethod
-    def _brief(row: Checked) -> str:
+    def _brief_line(row: ClaimReport) -> str:
         """One line: the verdict on the statement's own reading, and the other readings that end otherwise."""
         others = [j for j in row.judged[1:] if j.verdict.status is not row.status]
         start = f"{row.status.value:<12} {row.claim:<30}"
         # the sets end differently: one verdict for all would be wrong for somebody
-        if len({row.by_source(one).verdict.status for one in row.sources}) > 1:
-            return wrapped(f"{start} {row.by_set()}", hang=len(start) + 1)
+        if len({row.reading_for_source(one).verdict.status for one in row.sources}) > 1:
+            return wrap_text(f"{start} {row.verdicts_by_set()}", hang=len(start) + 1)
         line = f"{start} {'; '.join(f'{j.verdict.status.value} if read as {j.reading!r}' for j in others)}".rstrip()
         if len(line) <= WIDTH:
             return line
@@ -341,20 +343,20 @@ class Table(Result):
         return f"{start} other readings: {', '.join(f'{number} {status}' for status, number in count.items())}"
 
     @staticmethod
-    def _line(judged: Judged) -> str:
+    def _line(judged: ReadingVerdict) -> str:
         verdict = judged.verdict
         detail = verdict.by
         if verdict.status is Status.REFUTED:
             detail = f"{verdict.counterexample.rstrip('.')}. It holds: {verdict.region}"
         if verdict.status is Status.UNDECIDED:
             detail = f"needs {verdict.by}"
-        return wrapped(f"{verdict.status.value:<12} {judged.reading}: {detail}", indent=2, hang=13)
+        return wrap_text(f"{verdict.status.value:<12} {judged.reading}: {detail}", indent=2, hang=13)
 
     def to_dict(self) -> dict[str, Any]:
         return {"claims": [row.to_dict() for row in self.rows]}
 
 
-def settings(parameters: dict[str, float]) -> str:
+def format_parameters(parameters: dict[str, float]) -> str:
     """The parameters in one line.
 
     >>> settings({"n": 1000, "eps": 0.01})
@@ -363,7 +365,7 @@ def settings(parameters: dict[str, float]) -> str:
     return ", ".join(f"{name} = {in_full(value)}" for name, value in parameters.items())
 
 
-def wrapped(text: str, *, indent: int = 0, hang: int = 0) -> str:
+def wrap_text(text: str, *, indent: int = 0, hang: int = 0) -> str:
     """Each line of the text within the width, indented."""
     lines = [
         # names of claims and options have hyphens, and are to be copied whole

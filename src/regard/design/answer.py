@@ -65,18 +65,20 @@ class Design(Result):
         return said
 
     def __str__(self) -> str:
-        said = in_short(self)
+        said = summary_sentence(self)
         if not self.reachable:
             return "\n".join([said, CHECKED])
-        query = f"The query: {_short(self.query, exact=_is_rounded(self), digits=4)}"
-        return "\n".join([said, *self._beside(), query, CHECKED])
+        query = f"The query: {_query_text(self.query, exact=_is_rounded(self), digits=4)}"
+        return "\n".join([said, *self._textbook_lines(), query, CHECKED])
 
     def details(self) -> str:
         """Every digit, the gap, and in which arithmetic the certificate was rechecked."""
         if not self.reachable:
-            return "\n".join([_demand(self), self._never(), _checked(self.verification)])
+            return "\n".join([_demand(self), self._unreachable_sentence(), _recheck_sentence(self.verification)])
         lines = [_demand(self), self._what_it_does(), self._how_good()]
-        return "\n".join([*lines, f"query: {_short(self.query, exact=_is_rounded(self))}", _checked(self.verification)])
+        return "\n".join(
+            [*lines, f"query: {_query_text(self.query, exact=_is_rounded(self))}", _recheck_sentence(self.verification)]
+        )
 
     def figure(self) -> Figure | None:
         """Keys in the plane with the hull and the query's direction, and the weights; None for very many keys."""
@@ -84,30 +86,30 @@ class Design(Result):
 
         return None if self._keys is None else sketch(self, self._keys)
 
-    def _never(self) -> str:
+    def _unreachable_sentence(self) -> str:
         if self.verb == "match":
             return (
                 f"No query does: the divergence is at least {at_least(self.bound or 0.0)} whatever the query. {PROOF}"
             )
-        if (most := _only_approached(self)) is not None:
-            return f"No query does: {most} {_where(self)} is approached and never reached. {PROOF}"
-        return f"No query does: none gets more than {self._most()} {_where(self)}, however long. {PROOF}"
+        if (most := _approached_share(self)) is not None:
+            return f"No query does: {most} {_place_text(self)} is approached and never reached. {PROOF}"
+        return f"No query does: none gets more than {self._bound_text()} {_place_text(self)}, however long. {PROOF}"
 
-    def _most(self, digits: int = DIGITS) -> str:
+    def _bound_text(self, digits: int = DIGITS) -> str:
         """The bound on the attention, rounded up; exactly where it is known exactly."""
-        return _upper(self.bound or 0.0, self.verification, digits)
+        return _upper_text(self.bound or 0.0, self.verification, digits)
 
     def _what_it_does(self) -> str:
         which = "This query does it" if self.max_norm is None else "The best query there is"
         norm = at_most(self.norm or 0.0, 6)
         if self.verb == "match":
             return f"{which}: norm {norm}, KL divergence at most {_divergence(self, 6)}."
-        return f"{which}: norm {norm}, attention {at_least(_reached(self))} {_where(self)}."
+        return f"{which}: norm {norm}, attention {at_least(_proved_attention(self))} {_place_text(self)}."
 
     def _how_good(self) -> str:
         if self.max_norm is not None:
             past = f"below KL divergence {at_least(self.bound or 0.0, 6)}" if self.verb == "match" else None
-            past = past or f"past attention {self._most()} {_where(self)}"
+            past = past or f"past attention {self._bound_text()} {_place_text(self)}"
             gap = at_most(self.gap or 0.0, 1)
             return f"No query of norm {in_full(self.max_norm)} or less gets {past} (proved, to {gap} nats)."
         if self.norm == 0:
@@ -115,7 +117,7 @@ class Design(Result):
         least = at_least(self.lower_bound or 0.0, 6)
         return f"No shorter query does: proved down to norm {least} (relative gap {at_most(self.gap or 0.0, 1)})."
 
-    def _beside(self) -> list[str]:
+    def _textbook_lines(self) -> list[str]:
         if self.textbook is None or self.norm is None:
             return []
         return [
@@ -149,9 +151,9 @@ class Designs(Result):
         for design in self.designs:
             if design.reachable:
                 norm, least = at_most(design.norm or 0.0, 6), at_least(design.lower_bound or 0.0, 6)
-                row = f"{norm:>12}  {least:>12}  {at_least(_reached(design), 6):>11}"
+                row = f"{norm:>12}  {least:>12}  {at_least(_proved_attention(design), 6):>11}"
             else:
-                row = f"{'never':>12}  {'':>12}  {design._most():>11} at most"
+                row = f"{'never':>12}  {'':>12}  {design._bound_text():>11} at most"
             lines.append(f"{design.chosen[0]:>6}  {row}")
         lines += [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
         return "\n".join([*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."])
@@ -180,18 +182,20 @@ class Ceiling(Result):
     _keys: Float | None = field(default=None, repr=False)  # for the picture
 
     def __str__(self) -> str:
-        said = [f"Key {self.key} (keys are counted from 0) can get at most {self._most(SHOWN)} of the attention."]
+        said = [f"Key {self.key} (keys are counted from 0) can get at most {self._bound_text(SHOWN)} of the attention."]
         return "\n".join([*said, *self._why(), *self._how_near(SHOWN), CHECKED.partition(" Keys")[0]])
 
     def details(self) -> str:
         """Every digit, and in which arithmetic the certificate was rechecked."""
-        lines = [f"Key {self.key} (keys are counted from 0) can get at most {self._most()} of the attention."]
-        return "\n".join([*lines, *self._how_near(DIGITS), _checked(self.verification)])
+        lines = [f"Key {self.key} (keys are counted from 0) can get at most {self._bound_text()} of the attention."]
+        return "\n".join([*lines, *self._how_near(DIGITS), _recheck_sentence(self.verification)])
 
     def _why(self) -> list[str]:
         lines = []
         if self.copies:
-            lines.append(f"There {_are(self.copies)} of it among the others, and equal keys always get equal weight.")
+            lines.append(
+                f"There {_copies_text(self.copies)} of it among the others, and equal keys always get equal weight."
+            )
         if self.inside:
             few = f" (keys {', '.join(map(str, self.support))})" if 0 < len(self.support) <= 12 else ""
             lines.append(
@@ -220,9 +224,9 @@ class Ceiling(Result):
             lines.append(f"With queries of norm up to {in_full(self.budget_norm)} the most is {most}.")
         return lines
 
-    def _most(self, digits: int = DIGITS) -> str:
+    def _bound_text(self, digits: int = DIGITS) -> str:
         """The ceiling, rounded up; exactly where it is known exactly."""
-        return _upper(self.ceiling, self.verification, digits)
+        return _upper_text(self.ceiling, self.verification, digits)
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"certificate": self.certificate.to_dict()}
@@ -249,39 +253,39 @@ class Ceilings(Result):
         lowest = sorted(self.rows, key=lambda row: (row.ceiling, row.key))[:LOWEST]
         left = len(self.rows) - len(lowest)
         more = [f"... and {left} more keys with ceilings as high or higher: details() shows them."] if left else []
-        return "\n".join([*self._table(lowest, SHOWN), *more, *self._last()])
+        return "\n".join([*self._table(lowest, SHOWN), *more, *self._closing_lines()])
 
     def details(self) -> str:
         """Every key, in the order of the keys."""
-        return "\n".join([*self._table(self.rows, DIGITS), *self._last()])
+        return "\n".join([*self._table(self.rows, DIGITS), *self._closing_lines()])
 
     def _table(self, rows: Sequence[Ceiling], digits: int) -> list[str]:
         lines = [f"{'key':>6}  {'ceiling':>11}  {'in hull':>7}  {'copies':>6}"]
         if any(row.budget_norm is not None for row in rows):
             lines[0] += f"  {'within norm':>11}  {'at most':>11}"
         for row in rows:
-            shown = f"{row.key:>6}  {row._most(digits):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
+            shown = f"{row.key:>6}  {row._bound_text(digits):>11}  {'yes' if row.inside else 'no':>7}  {row.copies:>6}"
             if row.budget_norm is not None and row.budget_ceiling is not None:
                 shown += f"  {in_full(row.budget_norm):>11}  {at_most(row.budget_ceiling, min(digits, 6)):>11}"
             lines.append(shown)
         return lines
 
-    def _last(self) -> list[str]:
+    def _closing_lines(self) -> list[str]:
         lines = [f"{key:>6}  could not find out: {reason}" for key, reason in self.unanswered.items()]
         return [*lines, "Keys are counted from 0. Every row carries a certificate that was rechecked."]
 
 
-def in_short(design: Design) -> str:
+def summary_sentence(design: Design) -> str:
     """The answer in a sentence or two, four digits each, rounded to the side on which it stays true."""
-    whom, asked = _whom(design), _asked(design)
+    whom, asked = _chosen_text(design), _demand_figure(design)
     if not design.reachable:
-        return _in_short_never(design, whom, asked)
+        return _unreachable_summary(design, whom, asked)
     if design.verb == "match":
         got = f"comes within KL {_divergence(design, SHOWN)} of the target"
     else:
-        got = f"gives {whom} at least {at_least(_reached(design), SHOWN)} of the attention"
+        got = f"gives {whom} at least {at_least(_proved_attention(design), SHOWN)} of the attention"
     if design.max_norm is not None:
-        most = f"no query of that norm gives more than {design._most(SHOWN)}"
+        most = f"no query of that norm gives more than {design._bound_text(SHOWN)}"
         if design.verb == "match":
             most = (
                 f"no query of that norm comes nearer than KL {at_least(design.bound or 0.0, SHOWN)}, lower being better"
@@ -294,16 +298,16 @@ def in_short(design: Design) -> str:
     return f"A query of norm {norm} {got} (asked: {asked}). No shorter query does: proved down to norm {least}."
 
 
-def _in_short_never(design: Design, whom: str, asked: str) -> str:
+def _unreachable_summary(design: Design, whom: str, asked: str) -> str:
     if design.verb == "match":
         least = at_least(design.bound or 0.0, SHOWN)
         return f"No query does: none comes nearer to the target than KL {least} (asked: {asked})."
-    if (most := _only_approached(design)) is not None:
+    if (most := _approached_share(design)) is not None:
         return f"No query does: for {whom} {most} is approached and never reached."
-    return f"No query does: none gives {whom} more than {design._most(SHOWN)}, however long (asked: {asked})."
+    return f"No query does: none gives {whom} more than {design._bound_text(SHOWN)}, however long (asked: {asked})."
 
 
-def _only_approached(design: Design) -> str | None:
+def _approached_share(design: Design) -> str | None:
     """The share asked for, where it is the very ceiling: queries come as near as one likes, and none has it."""
     one_in = design.verification.one_in
     if one_in is None or design.eps is None:
@@ -312,7 +316,7 @@ def _only_approached(design: Design) -> str | None:
     return fraction(Fraction(1, one_in)) if asked == one_in else None
 
 
-def _reached(design: Design) -> float | Fraction:
+def _proved_attention(design: Design) -> float | Fraction:
     """The attention that the query is proved to give: what the check found, what was asked for, or at norm 0 1/n.
 
     `design.attention` is the same number worked out in float64, which may lie on the other side of the truth.
@@ -338,19 +342,19 @@ def _is_rounded(answer: Design | Ceiling) -> bool:
     return any(Fraction(x) != Fraction(int(y.p), int(y.q)) for x, y in zip(answer.query.tolist(), exact, strict=True))
 
 
-def _whom(design: Design) -> str:
+def _chosen_text(design: Design) -> str:
     if len(design.chosen) == 1:
         return f"key {design.chosen[0]}"
     return f"each of the keys {', '.join(map(str, design.chosen))}"
 
 
-def _asked(design: Design) -> str:
+def _demand_figure(design: Design) -> str:
     if design.verb == "match":
         return f"KL {in_full(design.kl or 0.0)}, lower is better"
     return f"1/({1 if design.verb == 'copy' else len(design.chosen)}+{in_full(design.eps or 0.0)})"
 
 
-def drawable(keys: Float) -> Float | None:
+def drawable_keys(keys: Float) -> Float | None:
     """A copy of the keys for an answer's picture; None where they are so many that answers should not hold them."""
     return keys.copy() if keys.size <= MOST_DRAWN else None
 
@@ -374,24 +378,24 @@ def _demand(design: Design) -> str:
     return f"{who} {want} (keys are counted from 0)."
 
 
-def _upper(bound: float, verification: Verification, digits: int = DIGITS) -> str:
+def _upper_text(bound: float, verification: Verification, digits: int = DIGITS) -> str:
     one_in = verification.one_in
     return at_most(bound, digits) if one_in is None else fraction(Fraction(1, one_in))
 
 
-def _where(design: Design) -> str:
+def _place_text(design: Design) -> str:
     return "on that key" if len(design.chosen) == 1 else "on the least of them"
 
 
-def _checked(verification: Verification) -> str:
+def _recheck_sentence(verification: Verification) -> str:
     return f"Certificate {'rechecked' if verification.holds else 'NOT confirmed'} in {verification.arithmetic}."
 
 
-def _are(count: int) -> str:
+def _copies_text(count: int) -> str:
     return "is one copy" if count == 1 else f"are {count} copies"
 
 
-def _short(query: Float | None, *, exact: bool, digits: int = 6) -> str:
+def _query_text(query: Float | None, *, exact: bool, digits: int = 6) -> str:
     if query is None:
         return "none"
     shown = "[" + ", ".join(f"{x:.{digits}g}" for x in query[:8]) + ", ..." * (len(query) > 8) + "]"

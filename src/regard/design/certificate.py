@@ -25,7 +25,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.files import read_file, write_file
 from regard.strict_json import parse_json
-from regard.written_numbers import held_exactly, is_finite_number, rounded_integers
+from regard.written_numbers import is_exact_float, is_finite_number, rounded_integer_error
 
 Exact = tuple[flint.fmpq, ...]
 Numbers = Float | Exact
@@ -79,7 +79,7 @@ def _check_kinds(part: object, **kinds: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
+class Request:
     """The question: copy one key, share several, or match a target; to reach eps or kl, or within a norm."""
 
     verb: Verb
@@ -123,7 +123,7 @@ class Balance:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"weights": spelled(self.weights), "mixture": spelled(self.mixture)}
+        said: dict[str, Any] = {"weights": spell_numbers(self.weights), "mixture": spell_numbers(self.mixture)}
         return said if self.basis is None else {**said, "basis": list(self.basis)}
 
 
@@ -131,7 +131,7 @@ class Balance:
 class Certificate:
     """What is claimed of which keys, and the numbers that prove it."""
 
-    question: Asked
+    question: Request
     claim: Claim
     scale: float
     allowed: tuple[int, ...] | None  # the keys that may be attended to; None: all
@@ -149,7 +149,7 @@ class Certificate:
     ceiling: float | None = None
 
     def __post_init__(self) -> None:
-        _check_kinds(self, question=Asked, claim=Claim, scale=REAL, allowed=tuple | None, shape=tuple, sha256=str)
+        _check_kinds(self, question=Request, claim=Claim, scale=REAL, allowed=tuple | None, shape=tuple, sha256=str)
         _check_kinds(self, **dict.fromkeys(("query", "direction"), VECTOR | None))
         _check_kinds(self, **dict.fromkeys(("dual", "combination"), Balance | None))
         _check_kinds(self, **dict.fromkeys(FIGURES, REAL | None))
@@ -165,7 +165,7 @@ class Certificate:
             "data": {"shape": list(self.shape), "sha256": self.sha256},
         }
         if self.query is not None:
-            said["query"] = spelled(self.query)
+            said["query"] = spell_numbers(self.query)
         for name in ("dual", "combination"):
             part: Balance | None = getattr(self, name)
             if part is not None:
@@ -201,7 +201,7 @@ def floats(numbers: Numbers) -> Float:
     return np.array([int(x.p) / int(x.q) for x in numbers], dtype=np.float64)
 
 
-def spelled(numbers: Numbers) -> list[float] | list[str]:
+def spell_numbers(numbers: Numbers) -> list[float] | list[str]:
     """As JSON holds them: floats with all their digits, rationals as strings."""
     return [str(x) for x in numbers] if isinstance(numbers, tuple) else numbers.tolist()
 
@@ -244,7 +244,7 @@ class _Reader:
             **self._figures(),
         )
 
-    def _question(self, allowed: tuple[int, ...] | None) -> Asked:
+    def _question(self, allowed: tuple[int, ...] | None) -> Request:
         asked, count = self.asked, self.shape[0]
         demand = {Claim.STRONGEST: ("max_norm",), Claim.CEILING: ()}.get(
             self.claim, ("kl",) if self.verb is Verb.MATCH else ("eps",)
@@ -253,14 +253,14 @@ class _Reader:
         values: dict[str, Any] = {name: _positive(asked.get(name), name) for name in demand}
         if self.verb is Verb.MATCH:
             target = _distribution(_vector(asked.get("target"), "target", count), allowed)
-            question = Asked(verb=self.verb, target=target, **values)
+            question = Request(verb=self.verb, target=target, **values)
         else:
             keys = _indices(asked.get("keys"), count)
             if self.verb is Verb.COPY and len(keys) != 1:
                 raise InputError(f"The certificate is about copying {len(keys)} keys at once; copying is of one key.")
             if allowed is not None and not set(keys) <= set(allowed):
                 raise InputError("The certificate names a key that its own mask forbids.")
-            question = Asked(verb=self.verb, keys=keys, **values)
+            question = Request(verb=self.verb, keys=keys, **values)
         _refuse_others(asked, ("verb", about, *demand), "its question")
         return question
 
@@ -339,8 +339,8 @@ def _is_number(value: Any, name: str) -> bool:
     """Is it a finite float64 number? An integer that float64 would round is refused."""
     if not is_finite_number(value):
         return False
-    if isinstance(value, int) and not held_exactly(value):
-        raise rounded_integers(value, f"The certificate's {name!r}")
+    if isinstance(value, int) and not is_exact_float(value):
+        raise rounded_integer_error(value, f"The certificate's {name!r}")
     return True
 
 
@@ -421,13 +421,13 @@ def read_answers(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         raise InputError(f"{path} is not JSON ({str(error)[:80]}); pass what --out wrote or --json printed.") from None
     if isinstance(read, dict) and read.get("format") == "regard winnable 1":
         raise InputError(f"{path} is a certificate of winnable; recheck it with: winnable ROWS --verify {path}.")
-    answers = _listed(read, path) if isinstance(read, dict) and not LISTS.isdisjoint(read) else [read]
+    answers = _answer_list(read, path) if isinstance(read, dict) and not LISTS.isdisjoint(read) else [read]
     if not answers or not all(isinstance(answer, dict) for answer in answers):
         raise InputError(f"{path} holds no certificate: it must be a JSON object; pass what --out wrote.")
     return answers
 
 
-def _listed(read: dict[str, Any], path: str | os.PathLike[str]) -> list[Any]:
+def _answer_list(read: dict[str, Any], path: str | os.PathLike[str]) -> list[Any]:
     """The answers of a file of several; beside their list nothing else may stand, since nobody would check it."""
     name = "designs" if "designs" in read else "ceilings"
     beside = [str(other)[:40] for other in read if other not in (name, "unanswered")]

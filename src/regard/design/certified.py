@@ -16,14 +16,14 @@ import numpy as np
 
 from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
-from regard.design.answer import Design, drawable
+from regard.design.answer import Design, drawable_keys
 from regard.design.certificate import Balance, Certificate, Claim, Verb, floats
 from regard.design.evaluate import norm_above
 from regard.design.even_shares import shortest_even
 from regard.design.obstruction import unreachable_proofs
-from regard.design.problem import part_of_a_nat
-from regard.design.question import Geometry, Lying, Question, Rows, as_they_lie, geometry
-from regard.design.shifted import Shifted
+from regard.design.problem import demand_sharpness
+from regard.design.question import Geometry, Question, Rows, UncopiedGeometry, geometry, uncopied_geometry
+from regard.design.shifted import ShiftedKeys
 from regard.design.shortest import shortest
 from regard.design.stated_result import attention, attention_weights
 from regard.design.textbook import Textbook, textbook_query
@@ -41,7 +41,7 @@ MANY = 20_000  # keys beyond which the strict check would take longer than the s
 RUNNING_OFF: Any = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # a solver that does is not believed
 CHECK_ROUNDING = 4e-15  # the check rounds norms up by a few units in the last place
 
-Place = Geometry | Lying
+Place = Geometry | UncopiedGeometry
 Found = TypeVar("Found")
 Tried = tuple[Certificate, Verification]
 Solution = tuple[Float, float, Balance]  # a query, its norm (infinite if none was found that is feasible), and the dual
@@ -50,11 +50,11 @@ Solution = tuple[Float, float, Balance]  # a query, its norm (infinite if none w
 def solve(question: Question) -> Design:
     """The answer to a demand or a budget, certified; CouldNotFindOut where neither side could be."""
     with np.errstate(**RUNNING_OFF):  # what is no number is not believed
-        tried = _strongest(question) if question.max_norm is not None else _demanded(question)
-        tried = tried or _exactly(question) or attempt(lambda: _by_hull(question))
+        tried = _strongest(question) if question.max_norm is not None else _meet_demand(question)
+        tried = tried or _solve_exactly(question) or attempt(lambda: _decide_by_hull(question))
     if tried is None:
         raise CouldNotFindOut(_refusal(question))
-    return answered(question, *tried)
+    return design_result(question, *tried)
 
 
 def attempt(solver: Callable[[], Found]) -> Found | None:
@@ -64,27 +64,31 @@ def attempt(solver: Callable[[], Found]) -> Found | None:
     return None
 
 
-def _demanded(question: Question) -> Tried | None:
+def _meet_demand(question: Question) -> Tried | None:
     nothing = np.zeros(question.keys.shape[1])
-    if question.value_of_nothing() <= question.limit() + 1e-12:  # the check decides, exactly
+    if question.value_at_zero() <= question.limit() + 1e-12:  # the check decides, exactly
         uniform = np.ones(len(question.competing)) if len(question.competing) else np.zeros(0)
         tried = _shortest(question, nothing, Balance(weights=uniform, mixture=np.ones(len(question.chosen))))
         if tried is not None:
             return tried
-    lying = as_they_lie(question)
-    tried = None if lying is None else _searched(question, lying)
+    lying = uncopied_geometry(question)
+    tried = None if lying is None else _search_points(question, lying)
     if tried is not None:
         return tried
     place = geometry(question)
     if place.unit == 0:
-        return _never(question, place)
+        return _find_unreachable(question, place)
     # few keys that others dwarf: learnt curvature is too coarse there, and the whole Hessian is dear
-    return _searched(question, place) or _never(question, place) or _searched(question, place, patiently=True)
+    return (
+        _search_points(question, place)
+        or _find_unreachable(question, place)
+        or _search_points(question, place, patiently=True)
+    )
 
 
-def _searched(question: Question, place: Place, *, patiently: bool = False) -> Tried | None:
+def _search_points(question: Question, place: Place, *, patiently: bool = False) -> Tried | None:
     """What a solver finds among these points, if the check confirms it."""
-    for solution, upper, dual in (_by_newton if patiently else _solutions)(question, place):
+    for solution, upper, dual in (_newton_solutions if patiently else _solutions)(question, place):
         query = place.query(solution, question.scale)
         if math.isfinite(upper) and np.isfinite(query).all() and np.isfinite(np.asarray(dual.weights)).all():
             tried = _shortest(question, query, dual)
@@ -96,7 +100,7 @@ def _searched(question: Question, place: Place, *, patiently: bool = False) -> T
 def _solutions(question: Question, place: Place) -> Iterator[Solution]:
     """What the quickest solvers find."""
     points, anchors = place.points, place.anchors
-    if len(anchors) == 1 or isinstance(points, Shifted):
+    if len(anchors) == 1 or isinstance(points, ShiftedKeys):
         # a single anchor is the origin
         single = attempt(lambda: shortest(points, question.limit(), gap=SOLVER_GAP))
         if single is not None:
@@ -106,34 +110,34 @@ def _solutions(question: Question, place: Place) -> Iterator[Solution]:
     even = attempt(lambda: shortest_even(points, places, question.eps or 0.0))
     if even is not None:
         yield even.query, even.upper, Balance(weights=even.weights, mixture=even.mixture)
-    yield from _by_newton(question, place)
+    yield from _newton_solutions(question, place)
 
 
-def _by_newton(question: Question, place: Place) -> Iterator[Solution]:
+def _newton_solutions(question: Question, place: Place) -> Iterator[Solution]:
     """What the whole Hessian finds; it reads the points as often as they have dimensions."""
     points, anchors, limits = place.points, place.anchors, np.full(len(place.anchors), question.limit())
-    if isinstance(points, Shifted):
+    if isinstance(points, ShiftedKeys):
         return
     found = attempt(lambda: minimax.shortest_minimax(points, anchors, limits, gap=SOLVER_GAP))
     if found is not None:
         yield found.query, found.upper, Balance(weights=found.weights, mixture=found.mixture)
 
 
-def certified_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
+def certify_shortest(question: Question, query: Float, dual: Balance) -> Design | None:
     """The answer with its certificate, if the separate check confirms that this is the shortest query."""
     tried = _shortest(question, query, dual)
-    return None if tried is None else answered(question, *tried)
+    return None if tried is None else design_result(question, *tried)
 
 
-def certified_together(
+def certify_together(
     questions: Sequence[Question], queries: Sequence[Float], duals: Sequence[Balance]
 ) -> list[Design | None]:
     """`certified_shortest` of several copies on the same keys, all allowed; None where one look is not enough."""
     asked = list(zip(questions, queries, duals, strict=True))
-    made = [_shortest_certificate(asks, query * (1 + _hairs(asks)[0]), dual) for asks, query, dual in asked]
+    made = [_shortest_certificate(asks, query * (1 + _lengthenings(asks)[0]), dual) for asks, query, dual in asked]
     checked = recheck_together(made, questions[0].keys, top=questions[0].top)
     return [
-        answered(question, *_stated(certificate, verification)) if verification.holds else None
+        design_result(question, *_state_bounds(certificate, verification)) if verification.holds else None
         for question, certificate, verification in zip(questions, made, checked, strict=True)
     ]
 
@@ -147,19 +151,19 @@ def _shortest(question: Question, query: Float, dual: Balance) -> Tried | None:
     """
     if question.verb is Verb.MATCH:
         dual = replace(dual, mixture=np.zeros(0))
-    tried = _quickly(question, query, dual) or _carefully(question, query, dual)
-    return None if tried is None else _stated(*tried)
+    tried = _certify_quickly(question, query, dual) or _certify_carefully(question, query, dual)
+    return None if tried is None else _state_bounds(*tried)
 
 
-def _stated(made: Certificate, verification: Verification) -> Tried:
+def _state_bounds(made: Certificate, verification: Verification) -> Tried:
     """The certificate of a shortest query with what the check proved."""
     numbers = verification.numbers
     gap = max(numbers["gap"], 0.0) * (1 + 1e-12)
     return replace(made, lower_bound=numbers["lower_bound"], gap=gap), verification
 
 
-def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
-    for hair in _hairs(question):
+def _certify_quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
+    for hair in _lengthenings(question):
         made = _shortest_certificate(question, query * (1 + hair), dual)
         verification = recheck(made, question.keys, strict=False, quick=True, top=question.top)
         if verification.holds:
@@ -169,22 +173,22 @@ def _quickly(question: Question, query: Float, dual: Balance) -> Tried | None:
     return None
 
 
-def _hairs(question: Question) -> tuple[float, ...]:
+def _lengthenings(question: Question) -> tuple[float, ...]:
     """The lengthenings that the check can see: sharing and matching gain only a part of what copying gains by each."""
-    part = part_of_a_nat(question.asked())
+    part = demand_sharpness(question.request())
     return tuple(hair for hair in HAIRS if hair * part >= CHECK_BLUR) or HAIRS[-1:]
 
 
-def _carefully(question: Question, query: Float, dual: Balance) -> Tried | None:
+def _certify_carefully(question: Question, query: Float, dual: Balance) -> Tried | None:
     made = _shortest_certificate(question, query * (1 + HAIRS[0]), dual)
-    verification = confirmed(made, question)
+    verification = confirm(made, question)
     necessary = verification.numbers["lower_bound"]
     for nudge in NUDGES if query.any() and necessary > 0 else ():
         if verification.holds:
             break
         size = math.hypot(*query.tolist())  # np.linalg.norm squares, and squares of a very short query vanish
         made = _shortest_certificate(question, query * (necessary / size * (1 + nudge)), dual)
-        verification = confirmed(made, question)
+        verification = confirm(made, question)
     return (made, verification) if verification.holds else None
 
 
@@ -212,11 +216,11 @@ def _strongest(question: Question) -> Tried | None:
     if norm * (1 + CHECK_ROUNDING) > radius:
         query = query * (radius / norm * (1 - CHECK_ROUNDING))
     dual = Balance(weights=weights, mixture=np.zeros(0) if question.verb is Verb.MATCH else mixture)
-    return _stated_budget(question, question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=GAP))
+    return _state_budget_bounds(question, question.certificate(Claim.STRONGEST, query=query, dual=dual, gap=GAP))
 
 
-def _stated_budget(question: Question, made: Certificate) -> Tried | None:
-    verification = confirmed(made, question)
+def _state_budget_bounds(question: Question, made: Certificate) -> Tried | None:
+    verification = confirm(made, question)
     if not verification.holds:
         return None
     numbers = verification.numbers
@@ -224,19 +228,19 @@ def _stated_budget(question: Question, made: Certificate) -> Tried | None:
     return replace(made, reached=numbers["reached"], bound=numbers["bound"], gap=gap), verification
 
 
-def _never(question: Question, place: Geometry) -> Tried | None:
+def _find_unreachable(question: Question, place: Geometry) -> Tried | None:
     """The proof that no query meets the demand, if there is one that the check confirms."""
-    proofs = (_proved_never(question, proof) for proof in unreachable_proofs(question, place))
+    proofs = (_prove_unreachable(question, proof) for proof in unreachable_proofs(question, place))
     return attempt(lambda: next((tried for tried in proofs if tried is not None), None))
 
 
-def _proved_never(question: Question, proof: Balance | None) -> Tried | None:
+def _prove_unreachable(question: Question, proof: Balance | None) -> Tried | None:
     made = question.certificate(Claim.UNREACHABLE, combination=proof)
-    verification = confirmed(made, question)
+    verification = confirm(made, question)
     return (replace(made, bound=verification.numbers["bound"]), verification) if verification.holds else None
 
 
-def _by_hull(question: Question) -> Tried | None:
+def _decide_by_hull(question: Question) -> Tried | None:
     """For copying, what exact arithmetic decides among any keys: do few others combine to the key, or does it win?
 
     Few others bound the attention less tightly than the combination of largest entropy: often that is enough. A key
@@ -249,16 +253,16 @@ def _by_hull(question: Question) -> Tried | None:
     member = hull.decide(np.concatenate([question.keys[others], key[None]]), len(others))
     if member.support is None or member.weights is None:
         if member.query is not None and not question.copies.any():
-            raise CouldNotFindOut(_known_of(question, others, member.query))
+            raise CouldNotFindOut(_corner_message(question, others, member.query))
         return None
     few = others[member.support]
     weights = np.zeros(len(question.competing))
     weights[np.searchsorted(question.competing, few)] = member.weights
     basis = member.support[choose_basis(question.keys[few], key, member.weights)]
-    return _proved_never(question, Balance(weights=weights, mixture=np.ones(1), basis=tuple(basis.tolist())))
+    return _prove_unreachable(question, Balance(weights=weights, mixture=np.ones(1), basis=tuple(basis.tolist())))
 
 
-def _known_of(question: Question, others: Rows, direction: Float) -> str:
+def _corner_message(question: Question, others: Rows, direction: Float) -> str:
     """What is certain of a key that wins along a direction: how long a query along it meets the demand."""
     key, eps = question.chosen[0], question.eps or 0.0
     unit = direction / np.abs(direction).max()
@@ -269,16 +273,16 @@ def _known_of(question: Question, others: Rows, direction: Float) -> str:
     if not 0 < length < math.inf:
         return f"{makes}; along the direction that wins it is too long for float64: multiply the keys or the scale."
     uniform = Balance(weights=np.ones(len(question.competing)), mixture=np.ones(1))
-    verification = confirmed(_shortest_certificate(question, unit * length, uniform), question)
+    verification = confirm(_shortest_certificate(question, unit * length, uniform), question)
     found = f": one of norm {at_most(verification.numbers['norm'])} does" if verification.statements[0][1] else ""
     return f"{makes}{found}; which is the shortest could not be certified to {GAP:g}. Ask for a larger eps."
 
 
-def _exactly(question: Question) -> Tried | None:
+def _solve_exactly(question: Question) -> Tried | None:
     """The first of the exact answers that the check confirms, stated with what the check makes of it."""
     for made in exact_answers.answers(question):
         if made.claim is Claim.STRONGEST:
-            tried = _stated_budget(question, made)
+            tried = _state_budget_bounds(question, made)
             if tried is not None:
                 return tried
             continue
@@ -287,7 +291,7 @@ def _exactly(question: Question) -> Tried | None:
             continue
         if made.claim is Claim.UNREACHABLE:
             return replace(made, bound=verification.numbers["bound"]), verification
-        return _stated(made, verification)
+        return _state_bounds(made, verification)
     return None
 
 
@@ -306,7 +310,7 @@ def _refusal(question: Question) -> str:
     )
 
 
-def confirmed(made: Certificate, question: Question) -> Verification:
+def confirm(made: Certificate, question: Question) -> Verification:
     """The separate check: the quick arithmetic, and where that does not confirm it and it is affordable, the strict."""
     keys, top = question.keys, question.top
     quick = recheck(made, keys, strict=False, top=top)
@@ -314,7 +318,7 @@ def confirmed(made: Certificate, question: Question) -> Verification:
     return quick if (quick.holds and sharp) or len(keys) > MANY else recheck(made, keys, strict=True, top=top)
 
 
-def answered(question: Question, made: Certificate, verification: Verification) -> Design:
+def design_result(question: Question, made: Certificate, verification: Verification) -> Design:
     """The result that a confirmed certificate stands for."""
     query = None if made.query is None else floats(made.query)
     weights = None if query is None else attention_weights(made, question.keys, question.top, verification.plain_scores)
@@ -336,7 +340,7 @@ def answered(question: Question, made: Certificate, verification: Verification) 
         textbook=_textbook(question, query),
         certificate=made,
         verification=replace(verification, _scores=None),  # they have served, and are as many as keys
-        _keys=drawable(question.keys),
+        _keys=drawable_keys(question.keys),
     )
 
 

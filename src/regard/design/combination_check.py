@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design.certificate import Balance, floats
-from regard.design.problem import Problem
+from regard.design.problem import CertificateProblem
 
 
-def combination_value(problem: Problem, combination: Balance, keep: NDArray[np.bool_] | None) -> float | None:
+def combination_value(
+    problem: CertificateProblem, combination: Balance, keep: NDArray[np.bool_] | None
+) -> float | None:
     """H(w) in nats, from below, for exact weights near the stored ones that balance exactly; None where that fails.
 
     keep: the competing keys that take part (all, where None); the basis then counts among these.
@@ -34,11 +36,11 @@ def combination_value(problem: Problem, combination: Balance, keep: NDArray[np.b
     if problem.target is not None:
         present = problem.target > 0
         anchors, mixture = problem.points[present], problem.target[present]
-    enclosed = balanced(rows, weights, basis, anchors, mixture)
+    enclosed = enclose_weights(rows, weights, basis, anchors, mixture)
     return None if enclosed is None else rigor.entropy_bounds(*enclosed)[0]
 
 
-def balanced(
+def enclose_weights(
     rows: Float, weights: Float, basis: NDArray[np.intp], anchors: Float, mixture: Float
 ) -> tuple[Float, Float] | None:
     """Enclosures (mid, rad) of positive weights with sum 1 and sum w_i k_i = sum mu_m a_m / M, or None."""

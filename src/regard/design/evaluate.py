@@ -179,7 +179,7 @@ def _plain_length_above(
     return _length(mid, rad, total, top)
 
 
-def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
+def _compensated_sums(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     """sum over the parts of rows^T coefficients, enclosed in compensated sums; a few columns are copied at a time."""
     coefficients = np.concatenate([coefficients for _, coefficients in parts])
     sums = []
@@ -189,7 +189,7 @@ def _columns_added(parts: list[tuple[Float, Float]]) -> tuple[Float, Float]:
     return np.concatenate([mid for mid, _ in sums]), np.concatenate([rad for _, rad in sums])
 
 
-def _plainly_added(parts: list[tuple[Float, Float]], tops: dict[int, float], *, enough: float) -> tuple[Float, Float]:
+def _plain_sums(parts: list[tuple[Float, Float]], tops: dict[int, float], *, enough: float) -> tuple[Float, Float]:
     """sum over the parts of rows^T coefficients, enclosed in plain sums; tops: of each part's rows, by identity."""
     mid, rad = np.zeros(parts[0][0].shape[1]), np.zeros(parts[0][0].shape[1])
     for rows, coefficients in parts:
@@ -206,11 +206,11 @@ def _length_above(parts: list[tuple[Float, Float]], total: float, *, refine: boo
         if id(rows) not in tops:  # each is read once
             tops[id(rows)] = largest(rows)
     if refine:  # in one compensated sum, where cancellation between the parts costs nothing
-        mid, rad = _columns_added(parts)
+        mid, rad = _compensated_sums(parts)
     else:
-        mid, rad = _plainly_added(parts, tops, enough=math.inf)
+        mid, rad = _plain_sums(parts, tops, enough=math.inf)
         if norm_above(rad) > WIDE * norm_above(mid):
-            mid, rad = _plainly_added(parts, tops, enough=0.0)
+            mid, rad = _plain_sums(parts, tops, enough=0.0)
     return _length(mid, rad, total, max(tops.values()))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from regard.array_types import Float
 from regard.design.minimax import Minimax
-from regard.design.shifted import Shifted
+from regard.design.shifted import ShiftedKeys
 from regard.design.shortest import log_sum_exp, shortest
 
 MOST_CHOSEN = 16  # keys: each cuts the others into one more run
@@ -38,7 +38,7 @@ def shortest_even(points: Float, chosen: NDArray[np.intp], eps: float, *, gap: f
     size = np.abs(np.diag(triangle))
     if size.min() <= 1e-8 * size.max():  # the chosen keys lie in fewer dimensions
         return None
-    rows = Shifted(points, middle, chosen.tolist(), across)
+    rows = ShiftedKeys(points, middle, chosen.tolist(), across)
     found = shortest(rows, log(eps), gap=gap)
     if found.upper == inf:
         return None

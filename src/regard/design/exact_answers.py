@@ -51,14 +51,14 @@ def price(question: Question) -> int:
     return len(question.rows) * min(len(question.rows), int(question.keys.shape[1])) ** 2
 
 
-def _with_more_digits(question: Question, ask: Callable[[_Scene], Certificate | None]) -> Iterator[Certificate]:
+def _with_more_digits(question: Question, ask: Callable[[_ExactQuestion], Certificate | None]) -> Iterator[Certificate]:
     if price(question) > LARGEST or not len(question.competing):
         return
     for bits in BITS:
         made = None
         # at too few digits a matrix is singular, or a weight is lost
         with contextlib.suppress(ArithmeticError, ValueError), flint.ctx.workprec(bits):
-            made = ask(_Scene(question))
+            made = ask(_ExactQuestion(question))
         if made is not None:
             yield made
 
@@ -71,7 +71,7 @@ class _Limit:
     query: Exact
 
 
-class _Scene:
+class _ExactQuestion:
     """The question in rationals: competing points and anchors, relative to the anchors' mean, scaled to size 1."""
 
     def __init__(self, question: Question) -> None:
@@ -84,16 +84,16 @@ class _Scene:
             given = rationals(question.target[question.rows])
             total = sum(given, ZERO)
             anchors, shares = points, [p / total for p in given]
-        centre = _combined(shares, anchors)
+        centre = _combine(shares, anchors)
         scale = flint.fmpq(*question.scale.as_integer_ratio())
         self.points = [[scale * (x - c) for x, c in zip(row, centre, strict=True)] for row in points]
         self.anchors = [[ZERO] * len(centre)]
         if question.target is None:
             self.anchors = [[scale * (x - c) for x, c in zip(row, centre, strict=True)] for row in anchors]
         self.unit = max((abs(x) for row in self.points for x in row), default=ZERO) or flint.fmpq(1)
-        self.known = self._known()
+        self.known = self._known_members()
 
-    def _known(self) -> list[int]:
+    def _known_members(self) -> list[int]:
         """Points that are on the smallest face because they are anchors, or have a share of the target."""
         question = self.question
         if question.target is not None:
@@ -137,10 +137,10 @@ class _Scene:
         """The combination of largest entropy on the face, and a query that leaves everything else behind."""
         members = list(self.face.members)
         if not members:
-            return _Limit(None, self._beyond([ZERO] * len(self.face.normal), members))
-        even = self._even(members, [flint.fmpq(1, len(self.anchors))] * len(self.anchors))
+            return _Limit(None, self._move_past_face([ZERO] * len(self.face.normal), members))
+        even = self._even_balance(members, [flint.fmpq(1, len(self.anchors))] * len(self.anchors))
         if even is not None:
-            return _Limit(even, self._beyond([ZERO] * len(self.face.normal), members))
+            return _Limit(even, self._move_past_face([ZERO] * len(self.face.normal), members))
         deep = self._path(members).deepest(self._deep())
         mixture = [_rational(x) for x in deep.mixture]
         total = sum(mixture, ZERO)
@@ -149,20 +149,20 @@ class _Scene:
         heavy = max(deep.weights)
         # equal as far as the digits go: tried as equal ones, which prove a whole number
         if all(abs(w / heavy - 1) < 1e-20 for w in deep.weights):
-            even = self._even(members, mixture)
+            even = self._even_balance(members, mixture)
         if even is None:
-            even = self._balanced(members, [_rational(w) for w in deep.weights], mixture)
-        return _Limit(even, self._beyond(query, members))
+            even = self._balance_exactly(members, [_rational(w) for w in deep.weights], mixture)
+        return _Limit(even, self._move_past_face(query, members))
 
     def _deep(self) -> flint.arb:
         """DEEP, beside which no share of a target is small: its key may have a weight of that size, or its square."""
         shares = [] if self.question.target is None else self.question.target[self.question.target > 0].tolist()
         return DEEP * flint.arb(min(shares, default=1.0)) ** 2
 
-    def _even(self, members: list[int], mixture: Vector) -> Balance | None:
+    def _even_balance(self, members: list[int], mixture: Vector) -> Balance | None:
         """Equal weights on the face, if they balance some mixture near this one: they prove a whole number."""
         weights = [flint.fmpq(1, len(members))] * len(members)
-        mean = _combined(weights, [self.points[i] for i in members])
+        mean = _combine(weights, [self.points[i] for i in members])
         order = sorted(range(len(mixture)), key=lambda m: -mixture[m])
         solved = _solve([self.anchors[m] for m in order], mean)
         if solved is None or any(x < 0 for x in solved):
@@ -170,13 +170,13 @@ class _Scene:
         place = dict(zip(order, solved, strict=True))
         return self._balance(members, weights, [place[m] for m in range(len(mixture))])
 
-    def _balanced(self, members: list[int], weights: Vector, mixture: Vector) -> Balance:
+    def _balance_exactly(self, members: list[int], weights: Vector, mixture: Vector) -> Balance:
         """Weights next to these that balance the mixture exactly: a basis of them is solved for."""
         total = sum(weights, ZERO)
         weights = [w / total for w in weights]
         rows = [self.points[i] for i in members]
-        aim = _combined(mixture, self.anchors)
-        miss = [a - b for a, b in zip(aim, _combined(weights, rows), strict=True)]
+        aim = _combine(mixture, self.anchors)
+        miss = [a - b for a, b in zip(aim, _combine(weights, rows), strict=True)]
         order = sorted(range(len(members)), key=lambda i: -weights[i])  # the heaviest can bear a correction
         change = _solve([rows[i] for i in order], miss, total=ZERO)
         if change is None:
@@ -193,7 +193,7 @@ class _Scene:
             full[i] = w
         return Balance(weights=tuple(full), mixture=() if self.question.verb is Verb.MATCH else tuple(mixture))
 
-    def _beyond(self, query: Vector, members: list[int]) -> Exact:
+    def _move_past_face(self, query: Vector, members: list[int]) -> Exact:
         """The query moved along the face's normal, until all keys off the face are MARGIN nats behind."""
         if len(members) == len(self.points):
             return tuple(query)
@@ -217,7 +217,7 @@ class _Scene:
         if combination is not None and self._not_below(combination):
             return question.certificate(Claim.UNREACHABLE, combination=combination)
         # not proved impossible in the limit, so some query does it
-        solution = self._path(list(range(len(self.points)))).shortest(self._asked(), GAP)
+        solution = self._path(list(range(len(self.points)))).shortest(self._demanded_value(), GAP)
         if solution is None:
             return None
         query = tuple(self._query(solution))
@@ -249,7 +249,7 @@ class _Scene:
         more = 0 if self.question.verb is Verb.COPY else len(self.question.chosen)
         return flint.fmpq(*(self.question.eps or 0.0).as_integer_ratio()) + more
 
-    def _asked(self) -> flint.arb:
+    def _demanded_value(self) -> flint.arb:
         """The F that is asked for, in nats."""
         question = self.question
         if question.target is not None:
@@ -295,7 +295,7 @@ def _norm_above(query: Exact) -> float:
     return norm
 
 
-def _combined(weights: Vector, rows: list[Vector] | list[Exact]) -> Vector:
+def _combine(weights: Vector, rows: list[Vector] | list[Exact]) -> Vector:
     product = flint.fmpq_mat(1, len(weights), list(weights)) * flint.fmpq_mat([list(row) for row in rows])
     return list(product.entries())
 

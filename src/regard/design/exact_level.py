@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regard.design import evaluate
 from regard.design.certificate import Balance, Exact, Numbers, Verb, rationals
-from regard.design.problem import Problem
+from regard.design.problem import CertificateProblem
 
 BITS = 2560  # demands down to the least float64 number, 1e-308, are told from nothing
 AFFORDABLE = 40_000  # numbers in the keys, up to which this is tried where floats were not enough
@@ -25,7 +25,7 @@ AFFORDABLE = 40_000  # numbers in the keys, up to which this is tried where floa
 class ExactLevel:
     """`problem.Level` in exact arithmetic."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CertificateProblem) -> None:
         self.verb, self.same, self.blur = problem.verb, problem.same, 0.0
         n, d = problem.points.shape
         self.points = _matrix(problem.points.tolist(), n, d)

@@ -105,7 +105,7 @@ def _search(K: NDArray[Any], j: int, pool: Indices | None) -> Guess:
         # the method is finite, but rounding could send it round in circles: far more than it ever takes
         for _ in range(400 + 60 * min(n, d + 1)):
             worst = search.most_violated()
-            if worst is None and (search.wins() or not search.look_everywhere()):
+            if worst is None and (search.wins() or not search.activate_failing_rows()):
                 return Guess(query=search.q, support=search.support(), weights=search.weights())
             if worst is not None and not search.enforce(worst):
                 break
@@ -196,7 +196,7 @@ class _Search:
         self.lead = lead
         return bool(lead.min() > 0)
 
-    def look_everywhere(self) -> bool:
+    def activate_failing_rows(self) -> bool:
         """Let the rows that the query fails join the active ones; False if none is new."""
         bad = np.flatnonzero(self.lead <= 0)
         bad = bad[np.argsort(self.lead[bad], kind="stable")[: 8 * CUTS]]
@@ -259,7 +259,7 @@ def _decide_exactly(K: NDArray[Any], j: int, guess: Guess, seconds: float) -> Me
         rows = _Differences(K, j, support)
         point = rows.combine(weights)
         if not any(point):
-            return _inside_exactly(j, support, rows.unscaled(weights))
+            return _inside_exactly(j, support, rows.unscale_weights(weights))
         # the point of least norm is at right angles to its face: its opposite separates key j, unless a row beyond
         # the face scores higher, which then joins
         query = [-x for x in point]
@@ -291,7 +291,7 @@ class _Differences:
         divisor = math.gcd(*sums) or 1
         return [x // divisor for x in sums]
 
-    def unscaled(self, weights: list[flint.fmpq]) -> list[flint.fmpq]:
+    def unscale_weights(self, weights: list[flint.fmpq]) -> list[flint.fmpq]:
         """The weights on the differences themselves, with sum 1."""
         raw = [w * (1 << s) for w, s in zip(weights, self.shifts, strict=True)]
         total = sum(raw, flint.fmpq(0))
@@ -359,10 +359,10 @@ def _outside_exactly(K: NDArray[Any], j: int, query: list[int]) -> Membership:
     floats = _as_floats(K, j, query)
     if floats is not None:
         return Membership(key=j, inside=False, proof="strict win, exact", query=floats)
-    return Membership(key=j, inside=False, proof="strict win, exact", whole_query=_shortened(K, j, query))
+    return Membership(key=j, inside=False, proof="strict win, exact", whole_query=_shorten_query(K, j, query))
 
 
-def _shortened(K: NDArray[Any], j: int, query: list[int]) -> tuple[int, ...]:
+def _shorten_query(K: NDArray[Any], j: int, query: list[int]) -> tuple[int, ...]:
     """As few digits of the query as still win: exact minimum points have thousands."""
     length = max(x.bit_length() for x in query)
     bits = 64
@@ -446,10 +446,10 @@ def _matrix(keys: ArrayLike, j: int) -> NDArray[Any]:
         raise InputError(f"the keys must be an n x d matrix with n, d >= 1, but have shape {K.shape}")
     if not 0 <= j < len(K):
         raise InputError(f"key {j} does not exist: {len(K)} keys are counted from 0 to {len(K) - 1}")
-    return stored(K, "the keys")
+    return exact_floats(K, "the keys")
 
 
-def stored(array: NDArray[Any], what: str) -> NDArray[Any]:
+def exact_floats(array: NDArray[Any], what: str) -> NDArray[Any]:
     """The array as floats that float64 holds exactly; anything else would change what the answer is about."""
     if array.dtype in (np.float16, np.float32, np.float64):
         return array

@@ -21,22 +21,22 @@ from numpy.typing import ArrayLike, NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design import exact_answers, hull, minimax
-from regard.design.answer import Ceiling, Ceilings, drawable
+from regard.design.answer import Ceiling, Ceilings, drawable_keys
 from regard.design.certificate import Balance, Certificate, Claim, Verb, fingerprint, floats
-from regard.design.certified import RUNNING_OFF, attempt, confirmed, solve
+from regard.design.certified import RUNNING_OFF, attempt, confirm, solve
 from regard.design.evaluate import norm_above
 from regard.design.obstruction import REACH, combinations
 from regard.design.question import (
     Geometry,
     Question,
-    as_they_lie,
     checked_index,
     checked_indices,
     checked_keys,
     checked_positive,
     geometry,
+    uncopied_geometry,
 )
-from regard.design.shifted import Shifted
+from regard.design.shifted import ShiftedKeys
 from regard.design.shortest import shortest
 from regard.design.verification import Verification, recheck
 from regard.design.wording import at_least, at_most
@@ -68,7 +68,7 @@ def ceiling(
     array, rows, top = checked_keys(keys, allowed, scale)
     key = checked_index(index, len(array), rows)
     max_norm = checked_positive(max_norm, "max_norm", "the longest query to consider")
-    return _pinned_down(Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top), max_norm)
+    return _certify_ceiling(Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top), max_norm)
 
 
 def ceilings(
@@ -88,7 +88,7 @@ def ceilings(
     for done, key in enumerate(chosen, start=1):
         try:
             question = Question(Verb.COPY, array, rows, (key,), None, float(scale), top=top, digest=digest)
-            answers.append(_pinned_down(question, max_norm))
+            answers.append(_certify_ceiling(question, max_norm))
         except CouldNotFindOut as error:
             unanswered[key] = str(error)
         if progress is not None:
@@ -96,7 +96,7 @@ def ceilings(
     return Ceilings(rows=tuple(answers), unanswered=unanswered)
 
 
-def _pinned_down(question: Question, max_norm: float | None) -> Ceiling:
+def _certify_ceiling(question: Question, max_norm: float | None) -> Ceiling:
     others = question.competing
     same = question.copies
     with np.errstate(**RUNNING_OFF):  # what is no number is not believed
@@ -116,7 +116,7 @@ def _pinned_down(question: Question, max_norm: float | None) -> Ceiling:
         budget_ceiling=within,
         certificate=made,
         verification=verification,
-        _keys=drawable(question.keys),
+        _keys=drawable_keys(question.keys),
     )
 
 
@@ -150,10 +150,10 @@ def _proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
     """The ceiling, given the other keys that differ from this one."""
     keys, key = question.keys, question.chosen[0]
     if not len(distinct):
-        return _confirmed(question, np.zeros(keys.shape[1]))
+        return _confirm_proof(question, np.zeros(keys.shape[1]))
     for query in _winning_queries(question, distinct, None):  # most keys are corners, and this is quick
         with contextlib.suppress(CouldNotFindOut):
-            return _confirmed(question, query)
+            return _confirm_proof(question, query)
     both = np.concatenate([distinct, [key]])
     member = hull.decide(keys[both], len(distinct))
     if member.inside:
@@ -161,9 +161,9 @@ def _proof(question: Question, distinct: NDArray[np.intp]) -> _Proof:
         return _inside(question, distinct, few)
     for query in _winning_queries(question, distinct, member.query):
         with contextlib.suppress(CouldNotFindOut):
-            return _confirmed(question, query)
+            return _confirm_proof(question, query)
     direction = member.whole_query if member.whole_query is not None else member.query
-    return _confirmed(question, None, direction=direction)
+    return _confirm_proof(question, None, direction=direction)
 
 
 def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: Float | None) -> Iterator[Float]:
@@ -172,12 +172,12 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
     # the rest of PRECISION is for the solver's gap and for rounding in the check
     aim = math.log(PRECISION / 4)
     if direction is None:
-        lying = as_they_lie(question) if len(distinct) == len(keys) - 1 else None
+        lying = uncopied_geometry(question) if len(distinct) == len(keys) - 1 else None
         if lying is not None:
-            yield from _outranking(lying.points, aim, scale)
+            yield from _outranking_queries(lying.points, aim, scale)
         rows = keys[distinct] - keys[key]
         unit = float(np.linalg.norm(rows, axis=1).max())
-        yield from _outranking(rows / unit, aim, unit * scale)
+        yield from _outranking_queries(rows / unit, aim, unit * scale)
         return
     unit_direction = direction / np.linalg.norm(direction)
     lead, rad = rigor.margins(keys[distinct], keys[key], unit_direction)
@@ -186,10 +186,12 @@ def _winning_queries(question: Question, distinct: NDArray[np.intp], direction: 
         yield unit_direction * ((math.log(len(distinct)) - aim) / (lead - rad).min() * (1 + 1e-6) / scale)
 
 
-def _outranking(points: Float | Shifted, aim: float, size: float) -> Iterator[Float]:
+def _outranking_queries(points: Float | ShiftedKeys, aim: float, size: float) -> Iterator[Float]:
     """The shortest query that keeps ln sum exp of these points at `aim`, divided by their size, if one was found."""
     span = None
-    if len(points) < points.shape[1] and not isinstance(points, Shifted):  # it lies in their span: far fewer numbers
+    if len(points) < points.shape[1] and not isinstance(
+        points, ShiftedKeys
+    ):  # it lies in their span: far fewer numbers
         span, triangle = np.linalg.qr(points.T)
         points = triangle.T
     solution = attempt(lambda: shortest(points, aim, gap=1e-6))
@@ -210,7 +212,7 @@ def _inside(question: Question, distinct: NDArray[np.intp], few: tuple[int, ...]
         weights[where] = candidate.weights
         full = replace(candidate, weights=weights)  # the basis counts among the distinct others
         try:
-            proof = _confirmed(question, query, support=few, combination=full)
+            proof = _confirm_proof(question, query, support=few, combination=full)
         except CouldNotFindOut as error:
             last = error
             continue
@@ -229,7 +231,7 @@ def _with_shorter_query(question: Question, place: Geometry, proof: _Proof, comb
         return proof
     query = place.query(solution.query, question.scale)
     with contextlib.suppress(CouldNotFindOut):
-        return _confirmed(question, query, support=proof.support, combination=combination)
+        return _confirm_proof(question, query, support=proof.support, combination=combination)
     return proof
 
 
@@ -238,7 +240,7 @@ def _copies(question: Question) -> int:
     return int(question.copies.sum())
 
 
-def _confirmed(
+def _confirm_proof(
     question: Question,
     query: Float | None,
     *,
@@ -248,7 +250,7 @@ def _confirmed(
 ) -> _Proof:
     """The proof, once the separate check has confirmed both sides; CouldNotFindOut if it does not."""
     made = question.certificate(Claim.CEILING, query=query, combination=combination, direction=direction, gap=PRECISION)
-    verification = confirmed(made, question)
+    verification = confirm(made, question)
     numbers = verification.numbers
     if not verification.holds:
         proved = next(holds for _, holds in verification.statements)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.array_types import Flags, Float
-from regard.design.shortest import onto_constraint
+from regard.design.shortest import factor_to_constraint
 
 MOST_ITERATIONS = 25  # the rest of a slow target's way is cheaper alone, with a real Hessian
 FEW_DIMENSIONS = 32  # up to here exact Hessians, from all products of two coordinates of a key
@@ -25,7 +25,7 @@ GROUP = 1 << 21  # scores held at once (targets x keys): beyond this the group f
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class TargetSolutions:
     """What the iteration ended with, one row per target; `upper` is inf where no feasible query was found."""
 
     queries: Float  # targets x d
@@ -36,21 +36,21 @@ class Together:
 
 def shortest_together(
     points: Float, anchors: Float, bounds: Float, own: NDArray[np.intp], *, gap: float = 2e-10
-) -> Together:
+) -> TargetSolutions:
     """Solve one problem per row of `anchors`; `own[t]` is the point that does not compete for target t, or -1.
 
     A target whose constraint holds at q = 0 must not be passed: its answer is 0, exactly.
     """
     n, d = points.shape
     if d <= FEW_DIMENSIONS and n > FEW_KEYS:
-        return _unfinished(len(anchors), points)
+        return _empty_solutions(len(anchors), points)
     size = max(4, GROUP // n)
     exact = _Hessians(points) if d <= FEW_DIMENSIONS else None
     parts = []
     for start in range(0, len(anchors), size):
         part = slice(start, start + size)
         parts.append(_Group(points, anchors[part], bounds[part], own[part], exact).run(gap))
-    return Together(
+    return TargetSolutions(
         queries=np.concatenate([part.queries for part in parts]),
         weights=[weights for part in parts for weights in part.weights],
         lower=np.concatenate([part.lower for part in parts]),
@@ -58,9 +58,9 @@ def shortest_together(
     )
 
 
-def _unfinished(count: int, points: Float) -> Together:
+def _empty_solutions(count: int, points: Float) -> TargetSolutions:
     """No answers yet, for `count` targets."""
-    return Together(
+    return TargetSolutions(
         queries=np.zeros((count, points.shape[1])),
         weights=[np.zeros(0)] * count,
         lower=np.zeros(count),
@@ -99,8 +99,8 @@ class _Group:
         self.best_query, self.best_dual = self.query.copy(), self.query.copy()  # a dual point is kept as its query
         self.squares = np.einsum("nd,nd->n", points, points)
 
-    def run(self, gap: float) -> Together:
-        out = _unfinished(len(self.index), self.points)
+    def run(self, gap: float) -> TargetSolutions:
+        out = _empty_solutions(len(self.index), self.points)
         for _ in range(MOST_ITERATIONS):
             done = (self.upper <= self.lower * (1 + gap)) | (_norm(self.gradient) <= FLAT)
             if done.any():
@@ -200,12 +200,12 @@ class _Group:
         guess = 1 + (self.bounds - self.value) / np.where(downhill, along, -1.0)
         for t in np.flatnonzero(downhill & (guess > 0) & (guess * size <= self.lower * (1 + 4 * gap))):
             scores = np.delete(self.scores[t], self.own[t]) if self.own[t] >= 0 else self.scores[t]
-            factor = onto_constraint(scores, float(self.bounds[t]), float(guess[t]))
+            factor = factor_to_constraint(scores, float(self.bounds[t]), float(guess[t]))
             if factor * size[t] < self.upper[t]:
                 self.upper[t] = factor * size[t]
                 self.best_query[t] = factor * self.query[t]
 
-    def _hand_over(self, out: Together, done: Flags) -> None:
+    def _hand_over(self, out: TargetSolutions, done: Flags) -> None:
         where = self.index[done]
         out.queries[where] = self.best_query[done]
         # the weights again from the query they belong to: keeping the best ones of every target would double the memory

@@ -99,7 +99,7 @@ class _Path:
             hessian += centred.T @ centred
         self.slopes = now.mean - self.anchors  # gradients of the constraints
         try:
-            solved = _solved(hessian, np.concatenate([now.query[:, None], self.slopes.T], axis=1))
+            solved = _solve_positive_definite(hessian, np.concatenate([now.query[:, None], self.slopes.T], axis=1))
         except np.linalg.LinAlgError:
             return False
         self.back_query, self.back_slopes = solved[:, 0], solved[:, 1:]
@@ -148,7 +148,7 @@ class _Path:
         self.off_path = sqrt(residual @ residual) / max(sqrt(trial.query @ trial.query), 1e-300)
 
 
-def _solved(hessian: Float, right: Float) -> Float:
+def _solve_positive_definite(hessian: Float, right: Float) -> Float:
     """H^-1 R for a positive definite H, which is overwritten."""
     if len(hessian) <= FEW_DIMENSIONS:
         root = np.linalg.inv(np.linalg.cholesky(hessian))  # by a root, so that what follows stays symmetric
@@ -218,14 +218,14 @@ def shortest_minimax(points: Float, anchors: Float, bounds: Float, *, gap: float
                 total = float(np.clip(multipliers.sum(), path.penalty / 4, path.penalty * 30))
                 multipliers = path.multipliers(total) if total != multipliers.sum() else multipliers
         path.advance(multipliers)
-        before, best = best, _closer(path, replace(best, iterations=iteration))
+        before, best = best, _tighten_norm_bounds(path, replace(best, iterations=iteration))
         patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
         if best.upper <= best.lower * (1 + gap) or best.lower > HOPELESS or not patience:
             break
     return best
 
 
-def _closer(path: _Path, best: Minimax) -> Minimax:
+def _tighten_norm_bounds(path: _Path, best: Minimax) -> Minimax:
     """Both bounds on the norm at the current point: the dual one, and a feasible point on the ray through q."""
     now, slack = path.now, path.slack(path.mixture)
     length = sqrt(slack @ slack)
@@ -236,7 +236,7 @@ def _closer(path: _Path, best: Minimax) -> Minimax:
     if _next_factor(path, now, now.query, 1.0) * size > 1.01 * best.lower:  # far from feasible, or from short
         return best
     # near the end the rounding of q alone may unbalance the anchors by more than the gap
-    for query in (now.query, _levelled(path)):
+    for query in (now.query, _level_query(path)):
         size = sqrt(query @ query)
         factor = _factor_to_feasible(path, query, min(best.upper, 1.01 * best.lower) / max(size, 1e-300))
         if factor * size < best.upper:
@@ -244,7 +244,7 @@ def _closer(path: _Path, best: Minimax) -> Minimax:
     return best
 
 
-def _levelled(path: _Path) -> Float:
+def _level_query(path: _Path) -> Float:
     """The current query, moved as little as possible so that the active anchors score alike to the last digit.
 
     The smaller eps, the sharper the demand that they do: an unevenness of x costs x / eps of the norm.
@@ -289,7 +289,7 @@ def strongest(points: Float, anchors: Float, bounds: Float, radius: float, *, ga
     )
     # the path starts along the straight line -L slack, until L times the widest variance reaches 1 and it bends
     straight = radius / max(sqrt(path.slack(path.mixture) @ path.slack(path.mixture)), 1e-12)
-    path.penalty = min(straight, 1.0 / max(_widest(points), 1e-12))
+    path.penalty = min(straight, 1.0 / max(_largest_variance(points), 1e-12))
     patience, waited = PATIENCE, 0
     for iteration in range(1, MOST_ITERATIONS):
         if not path.model():
@@ -298,14 +298,14 @@ def strongest(points: Float, anchors: Float, bounds: Float, radius: float, *, ga
         steady = iteration == 1 or (path.off_path > 0.1 and (path.cut or waited < 2))
         waited = waited + 1 if steady else 0
         path.advance(path.multipliers(path.penalty if steady else _next_penalty(path, radius)))
-        before, best = best, _stronger(path, radius, replace(best, iterations=iteration))
+        before, best = best, _tighten_value_bounds(path, radius, replace(best, iterations=iteration))
         patience = PATIENCE if (best.lower, best.upper) != (before.lower, before.upper) else patience - 1
         if best.upper - best.lower <= gap or not patience:
             break
     return best
 
 
-def _widest(points: Float) -> float:
+def _largest_variance(points: Float) -> float:
     """The largest variance of a coordinate, without a copy of the points."""
     mean = points.mean(axis=0)
     return float((np.einsum("nd,nd->d", points, points) / len(points) - mean**2).max())
@@ -321,7 +321,7 @@ def _next_penalty(path: _Path, radius: float) -> float:
     return float(path.penalty * exp(min(max(exponent * log(ratio), -log(8)), log(30))))
 
 
-def _stronger(path: _Path, radius: float, best: Minimax) -> Minimax:
+def _tighten_value_bounds(path: _Path, radius: float, best: Minimax) -> Minimax:
     slack = path.slack(path.mixture)
     lower = path.dual_numerator(path.mixture) - radius * sqrt(slack @ slack)
     if lower > best.lower:

@@ -36,7 +36,7 @@ def sketch(answer: Design | Ceiling, keys: Float) -> Figure:
     return figure
 
 
-def _chosen(answer: Design | Ceiling) -> list[int]:
+def _chosen_keys(answer: Design | Ceiling) -> list[int]:
     return [answer.key] if isinstance(answer, Ceiling) else list(answer.chosen)
 
 
@@ -54,7 +54,7 @@ def _weights(answer: Design | Ceiling, keys: Float) -> Float:
 
 
 def _plane(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
-    weights, chosen = _weights(answer, keys), _chosen(answer)
+    weights, chosen = _weights(answer, keys), _chosen_keys(answer)
     _hull(axes, keys)
     colours = [VERMILION if i in chosen else BLUE for i in range(len(keys))]
     axes.scatter(keys[:, 0], keys[:, 1], s=40 + 400 * weights, c=colours, alpha=0.8, edgecolors="white", zorder=3)
@@ -95,7 +95,7 @@ def _hull(axes: Axes, keys: Float) -> None:
 
 
 def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
-    weights, chosen = _weights(answer, keys), _chosen(answer)
+    weights, chosen = _weights(answer, keys), _chosen_keys(answer)
     shown = np.arange(len(keys))
     if len(keys) > MOST_BARS:
         shown = np.sort(np.union1d(np.argsort(-weights)[:MOST_BARS], chosen).astype(int))
@@ -103,7 +103,7 @@ def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     axes.bar(names, weights[shown], color=[VERMILION if i in chosen else BLUE for i in shown])
     if isinstance(answer, Ceiling):
         axes.axhline(answer.ceiling, color=GREEN, lw=2, label=f"ceiling {at_most(answer.ceiling, SHOWN)}")
-    _demanded(axes, answer)
+    _draw_demand(axes, answer)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8, loc="best")
     axes.set_xlabel("key, counted from 0" + ("" if len(shown) == len(keys) else " (the heaviest)"))
@@ -112,7 +112,7 @@ def _bars(axes: Axes, answer: Design | Ceiling, keys: Float) -> None:
     axes.set_title(_title(answer), fontsize=10)
 
 
-def _demanded(axes: Axes, answer: Design | Ceiling) -> None:
+def _draw_demand(axes: Axes, answer: Design | Ceiling) -> None:
     if isinstance(answer, Design) and answer.verb != "match" and answer.eps is not None:
         level = 1 / (len(answer.chosen) + answer.eps)
         axes.axhline(level, color=GREEN, lw=1.5, ls="--", label=f"asked for: {level:.4g}")

@@ -67,11 +67,11 @@ class Path:
     def shortest(self, limit: flint.arb, gap: float) -> Solution | None:
         """The shortest query with F(q) <= limit, to a relative gap; None where the path ends above it."""
         # L is what the half square costs a nat of F: a relative gap of the norm is so many nats
-        return self._meeting(lambda p: (p.height - limit, gap * p.square / p.aim / 4), gap)
+        return self._find_crossing(lambda p: (p.height - limit, gap * p.square / p.aim / 4), gap)
 
     def strongest(self, radius: flint.arb, gap: float) -> Solution | None:
         """The least F(q) over ||q|| <= radius, to an absolute gap in nats."""
-        return self._meeting(lambda p: (radius - _root(p.square), gap * p.aim / radius / 4), gap, outwards=True)
+        return self._find_crossing(lambda p: (radius - _root(p.square), gap * p.aim / radius / 4), gap, outwards=True)
 
     def deepest(self, gap: flint.arb) -> Solution:
         """A query with F(q) within `gap` of its infimum, which must be attained."""
@@ -86,7 +86,7 @@ class Path:
         soft = flint.arb(1) if self.m > 1 else flint.arb(2) ** -200  # one anchor has nothing to be smoothed
         return self._minimise([*[flint.arb(0)] * self.d, flint.arb(1)], flint.arb(1), soft)
 
-    def _meeting(
+    def _find_crossing(
         self, miss: Callable[[_Point], tuple[flint.arb, flint.arb]], gap: float, *, outwards: bool = False
     ) -> Solution | None:
         """The point of the path where `miss` (positive at first, and falling) is at most 0, by at most its room.
@@ -103,7 +103,7 @@ class Path:
             while miss(low)[0] <= 0:
                 low = self._minimise(low.x, low.aim / GROWTH, low.soft)
         while True:
-            low, point = self._between(miss, low, point, outwards)
+            low, point = self._close_in(miss, low, point, outwards)
             if self.m * point.soft < gap * min(point.square, point.aim) / 8:
                 return self._solution(low if outwards else point)
             soft = point.soft * SOFTER
@@ -113,7 +113,7 @@ class Path:
             while miss(point)[0] > 0:
                 point = self._minimise(point.x, point.aim * 2, soft)
 
-    def _between(
+    def _close_in(
         self, miss: Callable[[_Point], tuple[flint.arb, flint.arb]], low: _Point, high: _Point, outwards: bool
     ) -> tuple[_Point, _Point]:
         """Close in on the L where `miss` is 0: by secants in ln L that aim a little to the right side, and halving."""
@@ -162,13 +162,13 @@ class Path:
             fall, step = self._newton(point)
             if fall <= enough * (1 + abs(point.value)):
                 return point
-            moved = self._along(point, step, fall)
+            moved = self._backtrack(point, step, fall)
             if moved is None:
                 return point
             point = moved
         return point
 
-    def _along(self, point: _Point, step: Balls, fall: flint.arb) -> _Point | None:
+    def _backtrack(self, point: _Point, step: Balls, fall: flint.arb) -> _Point | None:
         """Backtracking from a full Newton step until a quarter of the promised fall is there."""
         length = flint.arb(1)
         for _ in range(300):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from regard import rigor
 from regard.array_types import Float
 from regard.design import evaluate
-from regard.design.certificate import Asked, Balance, Certificate, Claim, Numbers, Verb
+from regard.design.certificate import Balance, Certificate, Claim, Numbers, Request, Verb
 from regard.design.wording import in_full
 from regard.errors import InputError
 
@@ -28,7 +28,7 @@ UNSEEN = 4e-12  # nats: an error of scores that no copying query, certified to 1
 LIMIT_BITS = 320  # of ln(s + eps), and as many more as tell s + eps from s
 
 
-def part_of_a_nat(asked: Asked) -> float:
+def demand_sharpness(asked: Request) -> float:
     """How sharp a demand is beside copying's: lengthening a query gains sharing and matching about this part."""
     if asked.verb is Verb.COPY:
         return 1.0
@@ -57,7 +57,7 @@ class Level(Protocol):
         ...
 
 
-class Problem:
+class CertificateProblem:
     """What is asked of which keys, as the certificate states it.
 
     points: the keys that compete (n x d); anchors: the keys to copy or share (m x d); target: one share per point.
@@ -101,7 +101,7 @@ class Problem:
     @property
     def unseen(self) -> float:
         """An error of scores, in nats, that makes no difference; sharing and matching ask for a part of a nat only."""
-        return UNSEEN * min(part_of_a_nat(self.certificate.question), 1.0)
+        return UNSEEN * min(demand_sharpness(self.certificate.question), 1.0)
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:
@@ -172,7 +172,7 @@ class Problem:
 class FloatLevel:
     """float64 with its rounding bounded; `refine`: compensated products, of about 32 digits, instead of plain ones."""
 
-    def __init__(self, problem: Problem, *, refine: bool) -> None:
+    def __init__(self, problem: CertificateProblem, *, refine: bool) -> None:
         self.problem, self.anchors, self.target = problem, problem.anchors, problem.target
         self.scale, self.strict, self.refine = problem.scale, problem.strict, refine
         self.blur = 0.0

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.array_types import Float
 from regard.arrays import check_array, refuse_rounded
-from regard.design.certificate import Asked, Certificate, Claim, Verb, fingerprint
-from regard.design.shifted import Shifted
+from regard.design.certificate import Certificate, Claim, Request, Verb, fingerprint
+from regard.design.shifted import ShiftedKeys
 from regard.errors import InputError
 from regard.rigor import check_arithmetic, largest, row_blocks
 
@@ -40,9 +40,9 @@ class Question:
     top: float | None = None  # the largest absolute value among the keys, where it is known
     digest: str | None = None  # of the keys, where several questions are about the same
 
-    def asked(self) -> Asked:
+    def request(self) -> Request:
         """The question as a certificate states it."""
-        return Asked(
+        return Request(
             verb=self.verb, keys=self.chosen, target=self.target, eps=self.eps, kl=self.kl, max_norm=self.max_norm
         )
 
@@ -50,7 +50,7 @@ class Question:
         """A certificate about this question; `proof`: the fields that the claim uses."""
         everything = len(self.rows) == len(self.keys)
         return Certificate(
-            question=self.asked(),
+            question=self.request(),
             claim=claim,
             scale=self.scale,
             allowed=None if everything else tuple(self.rows.tolist()),
@@ -78,7 +78,7 @@ class Question:
         alike[alike] = (self.keys[self.competing[alike]] == own).all(axis=1)
         return np.asarray(alike)
 
-    def placed(self) -> Float:
+    def centred_points(self) -> Float:
         """The competing points and under them the anchors, moved so that the anchors' mean is the origin.
 
         It is the only copy of the keys that a question makes, in a fresh array: whoever asks may write to it.
@@ -87,17 +87,17 @@ class Question:
         if self.target is None:
             anchors = self.keys[list(self.chosen)]
             origin = anchors.mean(axis=0)
-            both = self._moved(origin, len(anchors))
+            both = self._subtract_origin(origin, len(anchors))
             both[count:] = anchors - origin
         else:
             # relative to a key first: the target's mean key would lose what a common offset covers up
-            both = self._moved(self.keys[int(np.argmax(self.target))], 1)
+            both = self._subtract_origin(self.keys[int(np.argmax(self.target))], 1)
             shares = self.target[self.rows]
             both[:count] -= (shares / shares.sum()) @ both[:count]
             both[count:] = 0.0
         return both
 
-    def _moved(self, origin: Float, more: int) -> Float:
+    def _subtract_origin(self, origin: Float, more: int) -> Float:
         """The competing keys less an origin, and room for some more rows; in blocks, so that no second copy is made."""
         rows, width = self.competing, self.keys.shape[1]
         moved = np.empty((len(rows) + more, width))
@@ -119,7 +119,7 @@ class Question:
         p = self.target[self.target > 0] / self.target.sum()
         return float(-(p @ np.log(p)))
 
-    def value_of_nothing(self) -> float:
+    def value_at_zero(self) -> float:
         """F(0), where all scores are alike: ln of the number of keys that compete."""
         return math.log(len(self.competing)) if len(self.competing) else -math.inf
 
@@ -144,7 +144,7 @@ class Geometry:
 
 def geometry(question: Question) -> Geometry:
     """The geometry of a question; unit is 0 where all keys involved are the same."""
-    both, count = question.placed(), len(question.competing)
+    both, count = question.centred_points(), len(question.competing)
     points, anchors = both[:count], both[count:]
     unit = math.sqrt(float(np.einsum("nd,nd->n", both, both).max()))
     if unit == 0:
@@ -158,17 +158,17 @@ def geometry(question: Question) -> Geometry:
 
 
 @dataclass(frozen=True, eq=False)
-class Lying:
+class UncopiedGeometry:
     """Points and anchors for a solver, from the keys as they lie in memory: neither copied nor scaled."""
 
-    points: Float | Shifted
+    points: Float | ShiftedKeys
     anchors: Float
 
     def query(self, solution: Float, scale: float) -> Float:
         return np.asarray(solution / scale)
 
 
-def as_they_lie(question: Question) -> Lying | None:
+def uncopied_geometry(question: Question) -> UncopiedGeometry | None:
     """None where it would cost digits, or a copy costs nothing.
 
     That is: a mask, few numbers, fewer keys than dimensions, keys whose distances are not near 1, or small beside their
@@ -182,9 +182,9 @@ def as_they_lie(question: Question) -> Lying | None:
     if not near_one(keys, middle):
         return None
     if len(anchors) > 1:  # attention does not see where the origin is
-        return Lying(keys, anchors)
+        return UncopiedGeometry(keys, anchors)
     left_out = question.chosen if question.verb is Verb.COPY else ()
-    return Lying(Shifted(keys, middle, left_out), np.zeros((1, keys.shape[1])))
+    return UncopiedGeometry(ShiftedKeys(keys, middle, left_out), np.zeros((1, keys.shape[1])))
 
 
 def near_one(keys: Float, middle: Float) -> bool:

@@ -18,7 +18,7 @@ from regard.rigor import row_chunks
 PART = 1 << 14  # numbers of rows that are made level at once
 
 
-class Shifted:
+class ShiftedKeys:
     """The rows k_i - a for all keys k_i but those left out; and of each only the part at right angles to `across`.
 
     across: orthonormal columns (d x m).

@@ -23,7 +23,7 @@ from math import inf, log, sqrt
 import numpy as np
 
 from regard.array_types import Float
-from regard.design.shifted import Shifted
+from regard.design.shifted import ShiftedKeys
 
 MOST_ITERATIONS = 400  # real problems take 3 to 30
 SAMPLE_PER_DIMENSION = 4  # rows in a sampled Hessian, per dimension of the keys
@@ -47,7 +47,7 @@ class Shortest:
         return self.upper / self.lower - 1 if self.lower > 0 else inf
 
 
-def shortest(rows: Float | Shifted, bound: float, *, gap: float = 2e-10) -> Shortest:
+def shortest(rows: Float | ShiftedKeys, bound: float, *, gap: float = 2e-10) -> Shortest:
     """Solve it to the given relative gap, or return the best bounds that were reached.
 
     Rows are expected at a scale near 1. The caller has seen to it that q = 0 does not satisfy the constraint.
@@ -57,9 +57,9 @@ def shortest(rows: Float | Shifted, bound: float, *, gap: float = 2e-10) -> Shor
     ([5.298317, 0.0], 5.298317)
     """
     search = _Search(rows, bound)
-    while search.unfinished(gap):
+    while search.is_unfinished(gap):
         search.step()
-        search.bound_both_sides()
+        search.update_bounds()
         search.learn_curvature()
     return Shortest(
         query=search.best_query,
@@ -73,7 +73,7 @@ def shortest(rows: Float | Shifted, bound: float, *, gap: float = 2e-10) -> Shor
 class _Search:
     """Where the iteration stands: the point, the best bounds so far, and what is believed about the curvature."""
 
-    def __init__(self, rows: Float | Shifted, bound: float) -> None:
+    def __init__(self, rows: Float | ShiftedKeys, bound: float) -> None:
         n, d = rows.shape
         self.rows, self.bound = rows, bound
         self.sample = min(n, max(SAMPLE_PER_DIMENSION * d, 1024))
@@ -94,7 +94,7 @@ class _Search:
         self.error = inf  # of the optimality conditions, to see whether progress is slow
         self.age, self.fresh = 1.0, False  # iterations since B was rebuilt, and whether that was just now
 
-    def unfinished(self, gap: float) -> bool:
+    def is_unfinished(self, gap: float) -> bool:
         open_gap = self.upper > self.lower * (1 + gap) and self.lower < HOPELESS
         return open_gap and self.iteration < MOST_ITERATIONS and abs(self.multiplier) < STIFFEST
 
@@ -132,14 +132,14 @@ class _Search:
         self.scores, self.value, self.weights = tried, value, weights
         return length
 
-    def bound_both_sides(self) -> None:
+    def update_bounds(self) -> None:
         """The dual bound always; the upper one only when a first-order look says that it will be close."""
         lower = self._dual_bound()
         if lower > self.lower:
             self.lower, self.best_weights = lower, self.weights
         size, along = sqrt(self.query @ self.query), float(self.weights @ self.scores)
         if along < 0 and (guess := 1 + (self.bound - self.value) / along) > 0 and guess * size < 1.01 * self.lower:
-            factor = onto_constraint(self.scores, self.bound, guess)
+            factor = factor_to_constraint(self.scores, self.bound, guess)
             if factor * size < self.upper:
                 self.upper, self.best_query = factor * size, factor * self.query
 
@@ -173,7 +173,7 @@ def log_sum_exp(scores: Float) -> tuple[float, Float]:
     return float(top) + log(total), weights
 
 
-def onto_constraint(scores: Float, bound: float, start: float) -> float:
+def factor_to_constraint(scores: Float, bound: float, start: float) -> float:
     """The factor t near `start` with LSE(t scores) <= bound, by Newton from the infeasible side; inf if none."""
     factor = start
     for _ in range(30):
@@ -202,7 +202,7 @@ def update_inverse(inverse: Float, step: Float, turn: Float) -> None:
     inverse += half.T
 
 
-def rebuilt_inverse(rows: Float | Shifted, weights: Float, mean: Float, multiplier: float, sample: int) -> Float:
+def rebuilt_inverse(rows: Float | ShiftedKeys, weights: Float, mean: Float, multiplier: float, sample: int) -> Float:
     """(I + lam Cov_w(rows))^-1, the covariance from rows taken at even steps along the cumulated weights."""
     d = rows.shape[1]
     if sample < len(weights):

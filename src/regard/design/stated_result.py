@@ -18,7 +18,7 @@ from regard.array_types import Float
 from regard.design.certificate import Certificate, Claim, Numbers, Verb, floats, rationals
 from regard.design.evaluate import above, norm_above
 from regard.design.exact_level import AFFORDABLE, ExactLevel, scores_of
-from regard.design.problem import Problem
+from regard.design.problem import CertificateProblem
 from regard.written_numbers import is_finite_number
 
 LONG = 1e4  # scores beyond this have lost digits that their weights need
@@ -40,7 +40,7 @@ def check_stated(
             checks["attention"] = _all(checks["attention"], _least_of(outer.get("weights"), certificate.question.keys))
     known = {name: check for name, check in checks.items() if name in outer}
     wrong = [name for name, check in known.items() if not _holds(check, outer[name])]
-    possible = _possible(outer, certificate, proved["ceiling"]) if certificate.claim is Claim.CEILING else {}
+    possible = _plausibility_checks(outer, certificate, proved["ceiling"]) if certificate.claim is Claim.CEILING else {}
     cannot = [name for name, check in possible.items() if name in outer and not _holds(check, outer[name])]
     unchecked = tuple(sorted(str(name)[:40] for name in outer if name not in known and name != "certificate"))
     false = [(f"the file states its own {name}, which is not the certificate's", False) for name in wrong]
@@ -50,7 +50,9 @@ def check_stated(
     return [(f"the file's own figures are the certificate's: {', '.join(known)}", True)], unchecked
 
 
-def _possible(outer: Mapping[str, Any], certificate: Certificate, ceiling: float) -> dict[str, Callable[[Any], bool]]:
+def _plausibility_checks(
+    outer: Mapping[str, Any], certificate: Certificate, ceiling: float
+) -> dict[str, Callable[[Any], bool]]:
     """What stands beside a ceiling and has no proof in the file: whether it can be, which is not that it is so."""
     others, norm = set(_rows(certificate).tolist()) - set(certificate.question.keys), outer.get("budget_norm")
     most = min(ceiling * (1 + 2e-9), 1.0)  # a bound within a budget is proved to 1e-9 nats
@@ -100,7 +102,7 @@ def _checks(certificate: Certificate, keys: Float, proved: Mapping[str, float]) 
         "max_norm": _same(question.max_norm),
         "reachable": _same(claim is not Claim.UNREACHABLE),
         "weights": _shares(weights, _rows(certificate)),
-        "attention": _near(reached, FELT if reached is None else _felt(reached, certificate, keys)),
+        "attention": _near(reached, FELT if reached is None else _attention_tolerance(reached, certificate, keys)),
         "lower_bound": _figure(certificate.lower_bound, proved.get("lower_bound")),
         "bound": _figure(certificate.bound, proved.get("bound")),
         "gap": _near(certificate.gap, STATED),
@@ -120,7 +122,7 @@ def _least_of(weights: Any, chosen: tuple[int, ...]) -> Callable[[Any], bool]:
     return lambda value: weights is None or _equal(value, min(weights[key] for key in chosen))
 
 
-def _felt(reached: float, certificate: Certificate, keys: Float) -> float:
+def _attention_tolerance(reached: float, certificate: Certificate, keys: Float) -> float:
     """How near, relatively: of many keys a small divergence is not known exactly, and feels scores by its root."""
     rounded = certificate.question.verb is Verb.MATCH and keys.size > AFFORDABLE and reached > 0
     return max(FELT, 1e-14 / math.sqrt(reached)) if rounded else FELT
@@ -226,7 +228,7 @@ def attention(certificate: Certificate, keys: Float, weights: Float) -> float:
     here = p > 0
     divergence = float(_excess(p[here], weights[here]).sum() + weights[~here].sum())
     if divergence < LOST and keys.size <= AFFORDABLE and certificate.query is not None:
-        divergence = above(ExactLevel(Problem(certificate, keys, strict=True)).value(certificate.query))
+        divergence = above(ExactLevel(CertificateProblem(certificate, keys, strict=True)).value(certificate.query))
     return max(divergence, 0.0)  # never negative but for rounding
 
 

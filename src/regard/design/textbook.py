@@ -82,14 +82,14 @@ def textbook_query(keys: Float, indices: Sequence[int], eps: float) -> Textbook 
         query = sharing_query(keys, indices, eps)
         promised = max(log(n - s) - log(eps), 0.0) * sqrt(s) if n > s else 0.0
         return Textbook("T times the sum of the chosen keys (orthonormal keys)", query, _norm(query), promised)
-    if s == 1 and _unit_and_apart(keys, indices[0]):
+    if s == 1 and _is_unit_and_separated(keys, indices[0]):
         query = copying_query(keys, indices[0], eps)
         name = "2 ln(n/eps) times the key (unit keys, the others at distance 1 or more)"
         return Textbook(name, query, _norm(query), 2 * (log(n) - log(eps)))
     return None
 
 
-def _unit_and_apart(keys: Float, index: int) -> bool:
+def _is_unit_and_separated(keys: Float, index: int) -> bool:
     """Are all keys of length 1, and all others at distance 1 or more from this one? The first that is not ends it."""
     own, near = keys[index], 0
     if not _unit(np.vecdot(keys[:FEW], keys[:FEW])):  # nearly always the first few say no

@@ -16,8 +16,8 @@ from regard.design.certified import (
     RUNNING_OFF,
     SOLVER_GAP,
     attempt,
-    certified_shortest,
-    certified_together,
+    certify_shortest,
+    certify_together,
     solve,
 )
 from regard.design.many_targets import shortest_together
@@ -136,9 +136,9 @@ def copy_many(
     ]
     solutions: list[tuple[Float | None, Float]] = [(None, np.zeros(0))] * len(chosen)
     if len(rows) - 1 > eps and len(chosen) > 1 and not (len(rows) > MANY_KEYS and array.shape[1] < FEW_DIMENSIONS):
-        solutions = attempt(lambda: _together(array, rows, chosen, math.log(eps))) or solutions
+        solutions = attempt(lambda: _solve_together(array, rows, chosen, math.log(eps))) or solutions
     with np.errstate(**RUNNING_OFF):
-        ready = _certified(questions, solutions)
+        ready = _certify_solutions(questions, solutions)
     answers, unanswered = [], {}
     for question, answer in zip(questions, ready, strict=True):
         try:
@@ -148,7 +148,7 @@ def copy_many(
     return Designs(designs=tuple(answers), unanswered=unanswered)
 
 
-def _certified(questions: list[Question], solutions: list[tuple[Float | None, Float]]) -> list[Design | None]:
+def _certify_solutions(questions: list[Question], solutions: list[tuple[Float | None, Float]]) -> list[Design | None]:
     """What the separate check confirms of the solutions; some at a time, since each check reads all keys twice."""
     answers: list[Design | None] = [None] * len(questions)
     found = [
@@ -162,15 +162,15 @@ def _certified(questions: list[Question], solutions: list[tuple[Float | None, Fl
         some = found[start : start + size]
         if everything:
             places, queries, duals = zip(*some, strict=True)
-            checked = certified_together([questions[place] for place in places], queries, duals)
+            checked = certify_together([questions[place] for place in places], queries, duals)
             for place, answer in zip(places, checked, strict=True):
                 answers[place] = answer
         for place, query, dual in some:
-            answers[place] = answers[place] or certified_shortest(questions[place], query, dual)
+            answers[place] = answers[place] or certify_shortest(questions[place], query, dual)
     return answers
 
 
-def _together(
+def _solve_together(
     keys: Float, rows: NDArray[np.intp], chosen: tuple[int, ...], limit: float
 ) -> list[tuple[Float | None, Float]]:
     """A query and dual weights for each chosen key, found together; None for the query where it did not finish."""

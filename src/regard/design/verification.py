@@ -42,7 +42,7 @@ from regard.design.certificate import (
 )
 from regard.design.combination_check import combination_value
 from regard.design.exact_level import AFFORDABLE, ExactLevel
-from regard.design.problem import FloatLevel, Level, Problem
+from regard.design.problem import CertificateProblem, FloatLevel, Level
 from regard.design.stated_result import check_stated
 from regard.design.wording import at_least, at_most, fraction, in_full
 from regard.errors import InputError
@@ -146,13 +146,13 @@ def recheck(
 
     top: `rigor.largest(keys)`, from a caller that has just looked at all of them.
     """
-    return _rechecked(Problem(certificate, keys, strict, top), quick=quick, outer=outer)
+    return _recheck_problem(CertificateProblem(certificate, keys, strict, top), quick=quick, outer=outer)
 
 
 def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: float | None) -> list[Verification]:
     """`recheck`, quick, of several shortest copying queries on the same keys, all allowed: these are read together."""
     top = rigor.largest(keys) if top is None else top
-    problems = [Problem(certificate, keys, False, top) for certificate in certificates]
+    problems = [CertificateProblem(certificate, keys, False, top) for certificate in certificates]
     weights = [problem.among_all(_present(problem.certificate.dual).weights) for problem in problems]
     enough = min(problem.unseen / problem.scale for problem in problems)
     queries = np.stack([_present(certificate.query) for certificate in certificates])
@@ -161,11 +161,13 @@ def recheck_together(certificates: Sequence[Certificate], keys: Float, *, top: f
     verifications = []
     for place, problem in enumerate(problems):
         problem.enclosed_scores, problem.added = scores[place], added[place]
-        verifications.append(_rechecked(problem, quick=True))
+        verifications.append(_recheck_problem(problem, quick=True))
     return verifications
 
 
-def _rechecked(problem: Problem, *, quick: bool, outer: Mapping[str, Any] | None = None) -> Verification:
+def _recheck_problem(
+    problem: CertificateProblem, *, quick: bool, outer: Mapping[str, Any] | None = None
+) -> Verification:
     rigor.check_arithmetic()
     certificate, keys, strict = problem.certificate, problem.keys, problem.strict
     checker = _Checker(certificate, problem, quick=quick)
@@ -192,7 +194,7 @@ def _rechecked(problem: Problem, *, quick: bool, outer: Mapping[str, Any] | None
 class _Checker:
     """One certificate being checked: what was stated, and what came of it."""
 
-    def __init__(self, certificate: Certificate, problem: Problem, *, quick: bool) -> None:
+    def __init__(self, certificate: Certificate, problem: CertificateProblem, *, quick: bool) -> None:
         self.given, self.problem, self.quick = certificate, problem, quick
         self.statements: list[tuple[str, bool]] = []
         self.numbers: dict[str, float] = {}
@@ -351,7 +353,7 @@ class _Checker:
         match = problem.verb is Verb.MATCH
         proved = ceiling is not None and self._states("ceiling", ceiling, upper=not match)
         ceiling = 1.0 if ceiling is None else ceiling
-        reached, how = self._reached(ceiling)
+        reached, how = self._reached_attention(ceiling)
         most = fraction(self.exactly) if self.exactly is not None else self._side(ceiling, best=True, digits=9)
         self.statements += [
             (f"no query ever gets past {most}", proved),
@@ -367,7 +369,7 @@ class _Checker:
             "reached", reached, upper=self.problem.verb is Verb.MATCH
         )
 
-    def _reached(self, ceiling: float) -> tuple[float, str]:
+    def _reached_attention(self, ceiling: float) -> tuple[float, str]:
         """What the stored query really gets, or what a direction gets in the limit."""
         given, problem = self.given, self.problem
         if given.query is None:
@@ -436,7 +438,7 @@ def _present(value: Any) -> Any:
     return value
 
 
-def _gap_in_nats(problem: Problem, best: float, bound: float) -> float:
+def _gap_in_nats(problem: CertificateProblem, best: float, bound: float) -> float:
     """The gap in -ln alpha; for copying F = ln((1 - alpha) / alpha), so -ln alpha = ln(1 + e^F)."""
     if problem.verb is Verb.COPY:
         return float(np.logaddexp(0, best) - np.logaddexp(0, bound))

@@ -25,7 +25,7 @@ from regard.files import read_file
 from regard.results import Result
 from regard.rigor import check_arithmetic
 from regard.strict_json import parse_json
-from regard.written_numbers import held_exactly, is_finite_number, rounded_integers
+from regard.written_numbers import is_exact_float, is_finite_number, rounded_integer_error
 
 STEP = 2048  # rows that one step compares
 MOST_DIGITS = 2_000_000  # of one rational: reading more could take minutes
@@ -82,11 +82,11 @@ def verify_winnable(
     stored = _as_stored(np.asarray(rows))
     read = _read(certificate)
     ways, proofs = _verdicts(read, stored)
-    chosen = range(len(ways)) if only is None else _chosen(only, len(ways))
+    chosen = range(len(ways)) if only is None else _chosen_rows(only, len(ways))
     K = np.asarray(stored, dtype=np.float64)
-    failed = _screened(K, [j for j in chosen if ways[j] == Way.CENTRED], None)
+    failed = _recipe_failures(K, [j for j in chosen if ways[j] == Way.CENTRED], None)
     if any(ways[j] == Way.WHITENED for j in chosen):
-        failed |= _screened(K, [j for j in chosen if ways[j] == Way.WHITENED], _inverse_covariance(K))
+        failed |= _recipe_failures(K, [j for j in chosen if ways[j] == Way.WHITENED], _inverse_covariance(K))
     for j in chosen:
         if ways[j] in (Way.OWN_QUERY, Way.NEVER):
             reason = _own_proof(K, j, ways[j], proofs.get(j))
@@ -110,7 +110,7 @@ def verify_winnable(
     )
 
 
-def _chosen(only: Sequence[int], count: int) -> list[int]:
+def _chosen_rows(only: Sequence[int], count: int) -> list[int]:
     """The rows to look at, in order; what is no row is refused."""
     # an integer of NumPy's is a row, true and 0.5 are none
     wrong = [j for j in only if isinstance(j, bool) or not isinstance(j, int | np.integer) or not 0 <= j < count]
@@ -203,20 +203,20 @@ def _inverse_covariance(K: Float) -> Float:
     return np.asarray(np.linalg.pinv(covariance + ridge * np.eye(K.shape[1])), dtype=np.float64)
 
 
-def _screened(K: Float, which: list[int], matrix: Float | None) -> dict[int, str]:
+def _recipe_failures(K: Float, which: list[int], matrix: Float | None) -> dict[int, str]:
     """Rows whose recipe, applied again, does not win."""
     failed, centre = {}, K.mean(axis=0)
     for start in range(0, len(which), 256):
         some = which[start : start + 256]
         Q = K[some] - centre
         Q = Q if matrix is None else Q @ matrix
-        for j, q, rivals in zip(some, Q, _unsure(K, some, Q), strict=True):
+        for j, q, rivals in zip(some, Q, _unproved_rivals(K, some, Q), strict=True):
             if not all(_beats(K[j], K[i], q) for i in rivals):
                 failed[j] = "the query that its recipe gives does not make it the strict argmax"
     return failed
 
 
-def _unsure(K: Float, some: list[int], Q: Float) -> list[NDArray[np.intp]]:
+def _unproved_rivals(K: Float, some: list[int], Q: Float) -> list[NDArray[np.intp]]:
     """For each query, the rows that float64 cannot prove to score less than the query's own row."""
     d = K.shape[1]
     top = max(float(np.abs(K).max()), 1e-300)
@@ -304,9 +304,9 @@ def _are_numbers(values: Any, count: int) -> bool:
     """Are they so many finite float64 numbers? Integers that float64 would round are refused."""
     if not isinstance(values, list) or len(values) != count or not all(map(is_finite_number, values)):
         return False
-    rounded = next((x for x in values if isinstance(x, int) and not held_exactly(x)), None)
+    rounded = next((x for x in values if isinstance(x, int) and not is_exact_float(x)), None)
     if rounded is not None:
-        raise rounded_integers(rounded, "the certificate")
+        raise rounded_integer_error(rounded, "the certificate")
     return True
 
 
@@ -322,7 +322,7 @@ def _query_wins(K: Float, j: int, query: Any) -> bool:
     if not _are_numbers(query, K.shape[1]):
         return False
     q = np.array(query, dtype=np.float64)
-    return all(_beats(K[j], K[i], q) for i in _unsure(K, [j], q[None, :])[0])
+    return all(_beats(K[j], K[i], q) for i in _unproved_rivals(K, [j], q[None, :])[0])
 
 
 def _combines_exactly(K: Float, j: int, support: list[int], weights: list[str]) -> bool:
@@ -337,7 +337,7 @@ def _combines_exactly(K: Float, j: int, support: list[int], weights: list[str]) 
         common = common.lcm(x.q)
     whole = [(x * common).p for x in w]
     for column, target in zip(K[support].T.tolist(), K[j].tolist(), strict=True):
-        stored = [_stored(k) for k in (*column, target)]
+        stored = [_rational_of_float(k) for k in (*column, target)]
         power = max(int(k.q) for k in stored)  # denominators of floats are powers of two
         scaled = [(k * power).p for k in stored]
         if sum((x * k for x, k in zip(whole, scaled[:-1], strict=True)), flint.fmpz(0)) != common * scaled[-1]:
@@ -385,5 +385,5 @@ def _whole(text: str) -> flint.fmpz:
     return flint.fmpz(text)  # Python's int refuses long strings
 
 
-def _stored(x: float) -> flint.fmpq:
+def _rational_of_float(x: float) -> flint.fmpq:
     return flint.fmpq(*x.as_integer_ratio())

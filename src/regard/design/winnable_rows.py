@@ -102,7 +102,7 @@ class Winnable(Result):
         return [j for j, way in enumerate(self.ways) if way == Way.NEVER]
 
     @property
-    def undecided(self) -> list[int]:
+    def undecided_rows(self) -> list[int]:
         """Rows of which neither was proved."""
         return [j for j, way in enumerate(self.ways) if way == Way.UNDECIDED]
 
@@ -114,7 +114,7 @@ class Winnable(Result):
         """A query that makes row j the strict argmax; the one that was proved, or the recipe applied again."""
         for proof in self.proofs:
             if proof.row == j and proof.query is not None:
-                return _rounded(proof.query)
+                return _query_floats(proof.query)
         if self.ways[j] not in (Way.CENTRED, Way.WHITENED):
             raise InputError(f"row {j} has no winning query to show: it {WAYS[self.ways[j]]}")
         table = _table(rows)
@@ -128,7 +128,7 @@ class Winnable(Result):
         write_file(path, self.to_json().encode())
 
     def __str__(self) -> str:
-        count, never, undecided = Counter(self.ways), self.never, self.undecided
+        count, never, undecided = Counter(self.ways), self.never, self.undecided_rows
         said = [
             f"{self.rows - len(never) - len(undecided):,} of {self.rows:,} rows can be the strict argmax of some "
             f"query, proved in exact arithmetic on the stored {self.dtype} numbers: {count[Way.CENTRED]:,} win with "
@@ -220,7 +220,7 @@ def _screen(
             for j, win in zip(which, wins, strict=True):
                 state.settle(j, way if win else FAILED[way], None)
         state.save()
-        progress(state.decided(), len(table))
+        progress(state.count_decided(), len(table))
 
 
 def _search(
@@ -242,7 +242,7 @@ def _search(
             way = Way.UNDECIDED if proof is None else Way.NEVER if proof.support else Way.OWN_QUERY
             state.settle(j, way, proof)
         state.save()
-        progress(state.decided(), len(table))
+        progress(state.count_decided(), len(table))
 
 
 def _winners(carried: Carried, which: list[int]) -> NDArray[np.bool_]:
@@ -303,7 +303,7 @@ class _State:
             )
         again = {Way.UNDECIDED: Way.NOT_WHITENED}  # more time may decide it
         self.ways, self.proofs = [again.get(way, way) for way in ways], proofs
-        self.resumed = self.decided()
+        self.resumed = self.count_decided()
 
     def open(self, *, untried: Way | None = None) -> list[int]:
         """Rows without a verdict; with `untried`, those that this screening query has not been tried on."""
@@ -315,7 +315,7 @@ class _State:
         if proof is not None:
             self.proofs[j] = proof
 
-    def decided(self) -> int:
+    def count_decided(self) -> int:
         return sum(way not in OPEN for way in self.ways)
 
     def save(self) -> None:
@@ -367,7 +367,7 @@ def _copies(table: NDArray[Any]) -> Iterator[tuple[int, int]]:
     return iter(twins.items())
 
 
-def _rounded(query: list[float] | list[str]) -> NDArray[np.float64]:
+def _query_floats(query: list[float] | list[str]) -> NDArray[np.float64]:
     """The floats as they are; integers over a common power of two."""
     if not isinstance(query[0], str):
         return np.array(query)
@@ -379,7 +379,7 @@ def _table(rows: ArrayLike) -> NDArray[Any]:
     table = rows if isinstance(rows, np.ndarray) else as_array(rows, "the rows")
     if table.ndim != 2 or 0 in table.shape:
         raise InputError(f"the rows must be an n x d matrix with n, d >= 1, but have shape {table.shape}")
-    table = hull.stored(table, "the rows")
+    table = hull.exact_floats(table, "the rows")
     for part in winnable_screen.blocks(*table.shape):
         if not np.isfinite(table[part]).all():
             j = part.start + int(np.argmin(np.isfinite(table[part]).all(axis=1)))

@@ -61,12 +61,12 @@ class Entry:
             return Entry(parts=self.parts, problem=f"cannot be read ({str(error)[:80]})")
 
 
-def offered(parts: tuple[str, ...], size: int, source: Callable[[], bytes]) -> Entry:
+def make_entry(parts: tuple[str, ...], size: int, source: Callable[[], bytes]) -> Entry:
     """A file that can be read, unless it is none that is graded, or too large."""
     if not parts[-1].lower().endswith(READ):
         return Entry(parts=parts, problem="not a file that is graded")
-    if size > most_of(parts[-1]):
-        return Entry(parts=parts, problem=f"has {size:,} bytes, and at most {most_of(parts[-1]):,} are read")
+    if size > size_limit(parts[-1]):
+        return Entry(parts=parts, problem=f"has {size:,} bytes, and at most {size_limit(parts[-1]):,} are read")
     return Entry(parts=parts, size=size, source=source)
 
 
@@ -78,15 +78,15 @@ def entries(data: bytes | str, *, said: str) -> Iterator[list[Entry]]:
     except UNREADABLE as error:
         raise InputError(f"{said} is not a zip file that can be read ({str(error)[:100]}); hand it in again.") from None
     with archive:
-        yield [entry for info in archive.infolist() if (entry := _offered(archive, info, said)) is not None]
+        yield [entry for info in archive.infolist() if (entry := _zip_entry(archive, info, said)) is not None]
 
 
-def _offered(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entry | None:
+def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entry | None:
     """One file; None for folders and for what systems leave. Of a file whose size is a lie the rest is not unpacked."""
     parts = safe_parts(info.filename)
     if parts is None:
         return Entry(parts=("?",), problem=f"{said}: a name in it leads out of it, and was not read.")
-    if info.is_dir() or hidden(parts):
+    if info.is_dir() or is_hidden(parts):
         return None
     if stat.S_ISLNK(info.external_attr >> 16):
         return Entry(parts=parts, problem="a link, which is not followed")
@@ -99,10 +99,10 @@ def _offered(archive: zipfile.ZipFile, info: zipfile.ZipInfo, said: str) -> Entr
         with archive.open(info) as stream:
             return stream.read(info.file_size)
 
-    return offered(parts, info.file_size, source)
+    return make_entry(parts, info.file_size, source)
 
 
-def most_of(name: str) -> int:
+def size_limit(name: str) -> int:
     """How many bytes a file of this name may have."""
     lower = name.lower()
     return MOST_WEIGHTS if lower.endswith(WEIGHTS) else MOST_SOURCE if lower.endswith(".py") else MOST_FILE
@@ -121,6 +121,6 @@ def safe_parts(name: str) -> tuple[str, ...] | None:
     return parts
 
 
-def hidden(parts: tuple[str, ...]) -> bool:
+def is_hidden(parts: tuple[str, ...]) -> bool:
     """What systems leave in archives and folders."""
     return any(part.startswith(".") or part in ("__MACOSX", "__pycache__") for part in parts)

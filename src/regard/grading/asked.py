@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from regard.grading.assignment import Task
 
 
-def asked(task: Task) -> Question:
+def question_for(task: Task) -> Question:
     """What the runner asks, under the name that the student's function has, and the judge."""
-    return replace(_asked(task), function=task.function)
+    return replace(_question_by_kind(task), function=task.function)
 
 
-def _asked(task: Task) -> Question:
+def _question_by_kind(task: Task) -> Question:
     from regard.grading.assignment import Kind
 
     if task.kind is Kind.CLAIM:
@@ -36,7 +36,7 @@ def _asked(task: Task) -> Question:
 
         return next_word(task.file, weights=bool(task.weights))
     if task.kind is Kind.STATEMENTS:
-        from regard.grading.statements import question_for
+        from regard.grading.statements import statements_question
 
-        return question_for(task.count)
+        return statements_question(task.count)
     raise InputError(f"Question {task.id!r} of kind {task.kind.value} is not answered by a function.")

@@ -54,14 +54,14 @@ class Reveal(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Late:
+class LatePolicy:
     """What a late submission loses: a share of its points for each day begun, and all of them after some days."""
 
     per_day: float = 0.0
     most_days: int = 0  # 0: no end
     grace: timedelta = timedelta(0)
 
-    def kept(self, late: timedelta) -> float:
+    def kept_share(self, late: timedelta) -> float:
         """The share of the points that stays.
 
         >>> Late(per_day=0.25).kept(timedelta(hours=30)), Late(per_day=0.25, most_days=1).kept(timedelta(hours=30))
@@ -124,20 +124,20 @@ class Task:
     @cached_property
     def question(self) -> Question:
         """What the runner asks; only for tasks that a function answers."""
-        from regard.grading.asked import asked
+        from regard.grading.asked import question_for
 
-        return asked(self)
+        return question_for(self)
 
     @property
-    def by_function(self) -> bool:
+    def asks_for_function(self) -> bool:
         return self.kind in (Kind.CLAIM, Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY)
 
-    def ticked(self, ticks: list[bool]) -> float:
+    def checklist_share(self, ticks: list[bool]) -> float:
         """The share of the points that these lines of the checklist are."""
         total = sum(line.points for line in self.checklist)
         return sum(line.points for line, tick in zip(self.checklist, ticks, strict=True) if tick) / total
 
-    def decided_by(self, limits: Limits) -> dict[str, Any]:
+    def outcome_inputs(self, limits: Limits) -> dict[str, Any]:
         """Everything that the outcome of running an answer hangs on."""
         own = hashlib.sha256(self.file.read_bytes()).hexdigest() if self.file is not None else ""
         return {
@@ -155,7 +155,7 @@ class Task:
 
     def digest(self, limits: Limits) -> str:
         """A short name for what decides this question."""
-        return hashlib.sha256(json.dumps(self.decided_by(limits), sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(self.outcome_inputs(limits), sort_keys=True).encode()).hexdigest()[:16]
 
     def rule(self) -> str:
         """How points are given, in one sentence."""
@@ -189,7 +189,7 @@ class Assignment:
     tasks: tuple[Task, ...]
     path: Path
     deadline: datetime | None = None
-    late: Late = Late()
+    late: LatePolicy = LatePolicy()
     limits: Limits = Limits()
 
     @property

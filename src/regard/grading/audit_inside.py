@@ -15,49 +15,49 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.coursework.answers.inside import packed, unpacked
+from regard.coursework.answers.inside import pack_array, unpack_array
 from regard.errors import InputError
 from regard.models.auditing import Audit, audit
 from regard.models.auditing.subject import Question, Rows, Subject
-from regard.models.given import Given, give
+from regard.models.given import ModelInput, model_input
 
 kept: dict[str, Subject] = {}  # the model, between two questions
 
 
-def same_draws() -> None:
+def fix_seeds() -> None:
     """Whatever the code draws it draws again in another process: the same model twice, if it wants nothing else."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
 
 
-same_draws()  # for what the file draws while it is imported
+fix_seeds()  # for what the file draws while it is imported
 
 
-def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
+def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """What was asked for, as a JSON text."""
     if asked["wanted"] != "answers":
-        given = _given(thing, asked)
+        given = _build_input(thing, asked)
         kept["model"] = Subject(given, seed=int(asked["seed"]))
-        told = _told(audit(given, seed=int(asked["seed"]))) if asked["wanted"] == "audit" else []
+        told = _finding_rows(audit(given, seed=int(asked["seed"]))) if asked["wanted"] == "audit" else []
         return json.dumps({"findings": told, "streams": _streams(kept["model"])}).encode("ascii")
     subject, rows = kept["model"], tuple(_rows(sent) for sent in asked["rows"])
     like = subject.make(int(rows[0].values.shape[0]), lengths=tuple(one.length for one in rows))
     outputs = subject.ask(Question(rows=rows, others=like.others))
-    return json.dumps({one.name: packed(one.values.double().numpy()) for one in outputs}).encode("ascii")
+    return json.dumps({one.name: pack_array(one.values.double().numpy()) for one in outputs}).encode("ascii")
 
 
-def _given(thing: Any, asked: dict[str, Any]) -> Given:
-    same_draws()
+def _build_input(thing: Any, asked: dict[str, Any]) -> ModelInput:
+    fix_seeds()
     built = thing if isinstance(thing, nn.Module) or not callable(thing) else thing()
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not isinstance(module, nn.Module):
         kind = type(built).__name__
         raise InputError(f"it gives something of type {kind}; return a torch module, or (module, example).")
-    return give(module, example, name=str(asked["name"]))
+    return model_input(module, example, name=str(asked["name"]))
 
 
-def _told(audited: Audit) -> list[list[str]]:
+def _finding_rows(audited: Audit) -> list[list[str]]:
     return [[one.property, one.check, str(one.status), one.sentence] for one in audited.findings]
 
 
@@ -73,5 +73,5 @@ def _streams(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _rows(sent: dict[str, Any]) -> Rows:
-    values = torch.from_numpy(unpacked(sent))
+    values = torch.from_numpy(unpack_array(sent))
     return Rows(values=values, keep=torch.ones(values.shape[:2], dtype=torch.bool))

@@ -41,7 +41,7 @@ class Stream:
     width: int | None
     causal: bool
 
-    def drawn(self, rng: np.random.Generator, examples: int = EXAMPLES) -> Array:
+    def draw(self, rng: np.random.Generator, examples: int = EXAMPLES) -> Array:
         if self.words is None:
             return rng.standard_normal((examples, self.length, self.width or 1))
         free = [word for word in range(self.words) if word not in self.avoid] or [0]
@@ -75,10 +75,10 @@ def read_answers(data: bytes) -> dict[str, Array]:
     said = parse_json(data)
     if not isinstance(said, dict) or not 1 <= len(said) <= 50:
         raise ValueError("no answers")
-    return {str(name)[:60]: np.asarray(inside.unpacked(sent), dtype=np.float64) for name, sent in said.items()}
+    return {str(name)[:60]: np.asarray(inside.unpack_array(sent), dtype=np.float64) for name, sent in said.items()}
 
 
-class Differs(Exception):  # noqa: N818 - no mistake of the model's: nothing can be compared
+class DifferentModelsError(Exception):
     """The model of one process is not that of the other."""
 
 
@@ -88,50 +88,52 @@ class Questions:
     def __init__(self, streams: tuple[Stream, ...], seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.streams, self.half = streams, streams[-1].length // 2
-        self.base = [stream.drawn(rng) for stream in streams]
+        self.base = [stream.draw(rng) for stream in streams]
         self.later = [rows.copy() for rows in self.base]
-        self.later[-1][:, self.half :] = streams[-1].drawn(rng)[:, self.half :]
+        self.later[-1][:, self.half :] = streams[-1].draw(rng)[:, self.half :]
 
-    def together(self, ask: Asked) -> dict[str, Answers]:
+    def ask_together(self, ask: Asked) -> dict[str, Answers]:
         """All examples at once, once more, and with another end."""
-        return {name: ask(_copied(getattr(self, rows))) for name, rows in ASKED_TOGETHER.items()}
+        return {name: ask(_copy_rows(getattr(self, rows))) for name, rows in ASKED_TOGETHER.items()}
 
-    def alone(self, ask: Asked) -> dict[str, Answers]:
+    def ask_alone(self, ask: Asked) -> dict[str, Answers]:
         """Each example alone; and then all at once, by which the two processes are compared."""
         answers = {f"alone {i}": ask([rows[i : i + 1].copy() for rows in self.base]) for i in range(EXAMPLES)}
-        return {**answers, "all": ask(_copied(self.base))}
+        return {**answers, "all": ask(_copy_rows(self.base))}
 
-    def broken(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
+    def violations(self, answers: Mapping[str, Answers]) -> tuple[str, ...]:
         """What does not hold, one sentence for each; Differs where nothing else is found and the processes disagree."""
         broken, first = [], answers["first"]
         whole = {name: value for name, value in first.items() if value.ndim and value.shape[0] == EXAMPLES}
         if not whole:
             raise InputError("its answers have no axis for the examples")
         for name, value in whole.items():
-            broken += ["the same question has two answers"] * far(value, answers["again"].get(name))
-            broken += self._among_others(answers, name, value) + self._later(answers, name, value)
-        if not any(far(value, answers["later"].get(name)) for name, value in whole.items()):
+            broken += ["the same question has two answers"] * answers_differ(value, answers["again"].get(name))
+            broken += self._batch_violations(answers, name, value) + self._causality_violations(answers, name, value)
+        if not any(answers_differ(value, answers["later"].get(name)) for name, value in whole.items()):
             broken.append("its answers do not hang on its input")
         certain = tuple(dict.fromkeys(one for one in broken if one != OTHER_WEIGHTS))
         if OTHER_WEIGHTS in broken and not certain:
-            raise Differs(OTHER_WEIGHTS)
+            raise DifferentModelsError(OTHER_WEIGHTS)
         return certain
 
-    def _among_others(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
+    def _batch_violations(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
         alone = [answers[f"alone {i}"].get(name) for i in range(EXAMPLES)]
-        if not any(far(value[i : i + 1], one) for i, one in enumerate(alone)):
+        if not any(answers_differ(value[i : i + 1], one) for i, one in enumerate(alone)):
             return []
         there = answers["all"].get(name)  # the same process as the examples alone
-        if there is not None and not any(far(there[i : i + 1], one) for i, one in enumerate(alone)):
+        if there is not None and not any(answers_differ(there[i : i + 1], one) for i, one in enumerate(alone)):
             return [OTHER_WEIGHTS]
         return ["an example's answer hangs on its neighbours in the batch"]
 
-    def _later(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
+    def _causality_violations(self, answers: Mapping[str, Answers], name: str, value: Array) -> list[str]:
         stream, other = self.streams[-1], answers["later"].get(name)
         if not stream.causal or value.ndim < 2 or value.shape[1] != stream.length:
             return []
         same = (
-            other is not None and other.shape == value.shape and not far(value[:, : self.half], other[:, : self.half])
+            other is not None
+            and other.shape == value.shape
+            and not answers_differ(value[:, : self.half], other[:, : self.half])
         )
         return [] if same else ["a place reads later ones"]
 
@@ -139,11 +141,11 @@ class Questions:
 ASKED_TOGETHER = {"first": "base", "again": "base", "later": "later"}
 
 
-def _copied(rows: list[Array]) -> list[Array]:
+def _copy_rows(rows: list[Array]) -> list[Array]:
     return [one.copy() for one in rows]
 
 
-def far(value: Array, other: Array | None) -> bool:
+def answers_differ(value: Array, other: Array | None) -> bool:
     """Whether two answers differ by more than any rounding; NaN equals NaN."""
     if other is None or value.shape != other.shape:
         return True

@@ -27,7 +27,7 @@ from regard.coursework.answers.jail import Tier
 from regard.errors import RegardError
 from regard.files import write_file
 from regard.grading.assignment import Assignment, Kind
-from regard.grading.formats import NOT_GRADED, gradescope, prairielearn
+from regard.grading.formats import NOT_GRADED, gradescope_results, prairielearn_results
 from regard.grading.grader import grade, pile_of, safe_tier
 from regard.grading.reading import read_assignment
 from regard.grading.secret import Secret, read_secret
@@ -67,7 +67,7 @@ LEFT_OUT = ("lab", "demo.py", "__pycache__")  # of the package: not needed to gr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Packed(Result):
+class PackedAutograder(Result):
     """An autograder, packed."""
 
     path: str
@@ -86,7 +86,7 @@ class Packed(Result):
         )
 
 
-def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Packed:
+def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> PackedAutograder:
     """Write the zip; the assignment, its files and the secret are in it."""
     models = any(task.kind in (Kind.TRANSFORMER, Kind.AUDIT) or task.weights for task in assignment.tasks)
     target = check_target(path, (".zip",))
@@ -113,7 +113,7 @@ def pack(assignment: Assignment, secret: str, path: str, *, system: str) -> Pack
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, data)
     write_file(target, stream.getvalue())
-    return Packed(path=path, system=system, files=len(files), size=len(stream.getvalue()))
+    return PackedAutograder(path=path, system=system, files=len(files), size=len(stream.getvalue()))
 
 
 def _package() -> dict[str, bytes]:
@@ -136,29 +136,29 @@ def main(words: list[str], *, source: Path) -> None:
     secret = read_secret(source / "secret.txt")
     try:
         tier = Tier.LANDLOCK if "landlock" in words[2:] else safe_tier(sandbox=True)
-        said = graded(read_assignment(source / "assignment.toml"), secret, base, system=system, tier=tier)
+        said = grade_submission(read_assignment(source / "assignment.toml"), secret, base, system=system, tier=tier)
     except RegardError as error:
-        said = refused(str(error), system)
+        said = refusal(str(error), system)
         print(printable(str(error)), file=sys.stderr)
     (base / "results").mkdir(exist_ok=True)
     write_file(base / "results" / "results.json", json.dumps(said, indent=1).encode())
 
 
-def refused(why: str, system: str) -> dict[str, Any]:
+def refusal(why: str, system: str) -> dict[str, Any]:
     """No mark, and the reason; never a zero that looks like a verdict."""
     if system == "prairielearn":
         return {"gradable": False, "message": NOT_GRADED + why, "format_errors": [NOT_GRADED + why]}
     return {"output": NOT_GRADED + why, "tests": [], "visibility": "visible", "score": 0, "stdout_visibility": "hidden"}
 
 
-def graded(assignment: Assignment, secret: Secret, base: Path, *, system: str, tier: Tier) -> dict[str, Any]:
+def grade_submission(assignment: Assignment, secret: Secret, base: Path, *, system: str, tier: Tier) -> dict[str, Any]:
     """The result for one submission."""
     folder = base / ("submission" if system == "gradescope" else "student")
-    one = replace(_submission(folder), **_about(base, system))
+    one = replace(_submission(folder), **_submission_metadata(base, system))
     pile = pile_of(assignment, [one], secret=secret)
     with tempfile.TemporaryDirectory(prefix="regard-") as scratch:
         marks = grade(pile, Path(scratch), jail=tier, workers=1)
-    return (gradescope if system == "gradescope" else prairielearn)(assignment, marks.rows[0])
+    return (gradescope_results if system == "gradescope" else prairielearn_results)(assignment, marks.rows[0])
 
 
 def _submission(folder: Path) -> Submission:
@@ -169,7 +169,7 @@ def _submission(folder: Path) -> Submission:
     return Submission(student="student", files=files, problems=problems, refused=duplicate_names(files))
 
 
-def _about(base: Path, system: str) -> dict[str, Any]:
+def _submission_metadata(base: Path, system: str) -> dict[str, Any]:
     """Who handed it in and when, as the course system says; never as a file of the student does."""
     path = base / ("submission_metadata.json" if system == "gradescope" else "data/data.json")
     try:

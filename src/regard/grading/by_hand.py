@@ -24,7 +24,7 @@ from regard.errors import InputError
 from regard.files import Lock, read_file, write_file
 from regard.grading.assignment import Assignment, Kind, Task
 from regard.grading.folders import make_folder
-from regard.grading.students import identity, shown
+from regard.grading.students import display_text, identity
 from regard.results import Result
 from regard.strict_json import parse_json
 from regard.written_numbers import in_full
@@ -37,7 +37,7 @@ FORM = "save it from marking.html with the key s"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByHand:
+class Decision:
     """One person's decision on one answer: what they ticked, or the points they gave instead, and why."""
 
     ticks: tuple[bool, ...] | None = None
@@ -52,7 +52,7 @@ class ByHand:
         return {**ticked, **changed, **({} if self.was is None else {"was": self.was})}
 
 
-Decisions = Mapping[str, Mapping[str, ByHand]]  # by the student's identity, and by question
+Decisions = Mapping[str, Mapping[str, Decision]]  # by the student's identity, and by question
 
 
 Part = tuple[str, str, str]  # the student's identity, the question, and one of PARTS
@@ -75,7 +75,7 @@ class Ledger:
         data = _read(path, self.assignment)
         there, began = self._parts(data["marks"]), self._parts(data.get("base", []))  # base: what the page began with
         changed = {part: there.get(part) for part in began | there if there.get(part) != began.get(part)}
-        taken = self._taken()
+        taken = self._earlier_decisions()
         old = {
             part: value
             for part, value in changed.items()
@@ -88,12 +88,12 @@ class Ledger:
         said = [line for part, value in new.items() for line in self.put(part, value, by=str(path))]
         for part, value in new.items():
             self.taken += [{**row, "base": began.get(part)} for row in self._rows({part: value})]
-        said += self._passed_by(path, data, old)
+        said += self._lines_on_superseded(path, data, old)
         many = f"{len(new)} decision{'s' * (len(new) != 1)}"
         first = f"{many} of {path} {'were' if len(new) != 1 else 'was'} taken into {self.path}."
         return [first, *said] if new else said
 
-    def _taken(self) -> dict[Part, list[tuple[object, Value]]]:
+    def _earlier_decisions(self) -> dict[Part, list[tuple[object, Value]]]:
         """All that files have brought, each with what its page began with."""
         taken: dict[Part, list[tuple[object, Value]]] = {}
         for row in self.taken:
@@ -101,15 +101,15 @@ class Ledger:
                 taken.setdefault(part, []).append((row.get("base", UNKNOWN), value))
         return taken
 
-    def _passed_by(self, path: Path, data: Mapping[str, Any], old: Parts) -> list[str]:
+    def _lines_on_superseded(self, path: Path, data: Mapping[str, Any], old: Parts) -> list[str]:
         """A line on each decision that was taken once and counts no more; said once of a file, which may lie there."""
         digest = hashlib.sha256(json.dumps([data["marks"], data.get("base")]).encode()).hexdigest()
         if digest in self.files:
             return []
         self.files.append(digest)
         return [
-            f"{self._name(part)}: {_short(value)} of {path} was taken once, and is not taken again; "
-            f"what counts: {_short(self.counting.get(part))}."
+            f"{self._name(part)}: {_describe(value)} of {path} was taken once, and is not taken again; "
+            f"what counts: {_describe(self.counting.get(part))}."
             for part, value in old.items()
             if value != self.counting.get(part)
         ]
@@ -122,22 +122,24 @@ class Ledger:
         if before is None or before == value:
             return []
         self.replaced += self._rows({part: before})
-        return [f"{self._name(part)}: {_short(value)} by {by}, in place of {_short(before)}."]
+        return [f"{self._name(part)}: {_describe(value)} by {by}, in place of {_describe(before)}."]
 
-    def decisions(self, tasks: Mapping[str, Task]) -> tuple[dict[str, dict[str, ByHand]], list[str]]:
+    def decisions(self, tasks: Mapping[str, Task]) -> tuple[dict[str, dict[str, Decision]], list[str]]:
         """What counts, and a line on each decision that the assignment, as it is now, has no place for."""
-        decided: dict[str, dict[str, ByHand]] = {}
+        decided: dict[str, dict[str, Decision]] = {}
         passed_over = []
         for part, value in self.counting.items():
             student, question, kind = part
             try:
                 if question not in tasks:
-                    raise InputError(f"{self._name(part)}: {_short(value)}, but this question is not asked any more.")
+                    raise InputError(
+                        f"{self._name(part)}: {_describe(value)}, but this question is not asked any more."
+                    )
                 given = _decision(value or {}, tasks[question], self._name(part))
             except InputError as error:
                 passed_over.append(f"{error} It stays in {self.path}, and does not count.")
             else:  # ticks and points, each by itself
-                before = decided.setdefault(student, {}).get(question, ByHand())
+                before = decided.setdefault(student, {}).get(question, Decision())
                 decided[student][question] = replace(before, **{name: getattr(given, name) for name in PARTS[kind]})
         return decided, passed_over
 
@@ -164,7 +166,7 @@ class Ledger:
         return list(rows.values())
 
     def _name(self, part: Part) -> str:
-        return f"{shown(self.names[part[0]])}, {part[1][:40]}"
+        return f"{display_text(self.names[part[0]])}, {part[1][:40]}"
 
 
 @contextmanager
@@ -178,7 +180,7 @@ def ledger_of(folder: Path, assignment: str) -> Iterator[Ledger]:
 
 def gather_decisions(
     folder: Path, assignment: Assignment, written: str | os.PathLike[str] | None = None
-) -> tuple[dict[str, dict[str, ByHand]], list[str]]:
+) -> tuple[dict[str, dict[str, Decision]], list[str]]:
     """Everything that was decided, and what to tell the person about it; ``written``: one more file of the form."""
     beside = folder / WRITTEN
     files = [beside] if beside.exists() else []
@@ -194,7 +196,7 @@ def gather_decisions(
 
 def lines_on_absent(decided: Decisions, there: Collection[str]) -> list[str]:
     """A line, if somebody decided on students of whom nothing is graded; ``there``: the identities of all others."""
-    absent = [shown(student) for student in decided if student not in there]
+    absent = [display_text(student) for student in decided if student not in there]
     if not absent:
         return []
     names = f"{', '.join(absent[:12])}{', ...' if len(absent) > 12 else ''}"
@@ -222,7 +224,7 @@ def _read(path: Path, assignment: str) -> dict[str, Any]:
     return data
 
 
-def _short(value: Value) -> str:
+def _describe(value: Value) -> str:
     """A decision in a few words."""
     if value is None:
         return "no decision"
@@ -235,16 +237,16 @@ def _fits(ticks: object, length: int | None) -> bool:
     return isinstance(ticks, list) and len(ticks) == length and all(isinstance(tick, bool) for tick in ticks)
 
 
-def _decision(row: Mapping[str, Any], task: Task, where: str) -> ByHand:
+def _decision(row: Mapping[str, Any], task: Task, where: str) -> Decision:
     """The ticks, or the points, if they fit their question."""
     if "ticks" in row:
         if not _fits(row["ticks"], len(task.checklist) if task.kind is Kind.WRITTEN else None):
             raise InputError(f"{where}: the ticks do not fit its checklist; {FORM}.")
-        return ByHand(ticks=tuple(row["ticks"]))
+        return Decision(ticks=tuple(row["ticks"]))
     points, reason = checked_points(row.get("points"), task.points, where), checked_reason(row.get("reason"), where)
     was = row.get("was")
     known = float(was) if isinstance(was, (int, float)) and abs(was) < 1e9 else None
-    return ByHand(points=points, reason=reason, was=known)
+    return Decision(points=points, reason=reason, was=known)
 
 
 def checked_points(points: object, of: float, where: str) -> float:
@@ -269,7 +271,7 @@ def checked_reason(reason: object, where: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Overruled(Result):
+class OverruledMark(Result):
     """A mark that a person changed, or gave back to the check."""
 
     student: str
@@ -291,7 +293,7 @@ class Overruled(Result):
 
 def overrule(
     folder: str | os.PathLike[str], student: str, question: str, *, points: float | None, reason: str = ""
-) -> Overruled:
+) -> OverruledMark:
     """Put one decision into the by-hand.json of a folder of marks; without points, take an earlier one away."""
     marks, where = _marks(Path(folder)), f"{student}, {question}"
     row, one = _mark(marks, student, question, folder)
@@ -308,7 +310,7 @@ def overrule(
             raise InputError(f"{where}: nobody has overruled this mark; there is nothing to undo.")
         ledger.names.setdefault(part[0], owner)
         notes += ledger.put(part, given or None, by="this command")
-    return Overruled(
+    return OverruledMark(
         student=owner, question=question, points=points, was=was, of=of, reason=str(given.get("reason", "")),
         path=str(ledger.path), notes=tuple(notes),
     )  # fmt: skip
@@ -334,17 +336,21 @@ def _mark(
     rows = [row for row in marks["rows"] if identity(str(row["student"])) == identity(student)]
     if not rows:
         raise InputError(
-            f"{folder} has no marks of {shown(student)!r}; {_some(row['student'] for row in marks['rows'])}."
+            f"{folder} has no marks of {display_text(student)!r}; {_name_list(row['student'] for row in marks['rows'])}."
         )
     row = next((row for row in rows if row["questions"]), None)
     if row is None:
-        raise InputError(f"{shown(student)} handed in nothing that could be graded, so there is no mark to overrule.")
+        raise InputError(
+            f"{display_text(student)} handed in nothing that could be graded, so there is no mark to overrule."
+        )
     one = next((one for one in row["questions"] if one["question"] == question), None)
     if one is None:
-        raise InputError(f"There is no question {question!r}; {_some(one['question'] for one in row['questions'])}.")
+        raise InputError(
+            f"There is no question {question!r}; {_name_list(one['question'] for one in row['questions'])}."
+        )
     return row, one
 
 
-def _some(names: Iterable[object]) -> str:
+def _name_list(names: Iterable[object]) -> str:
     known = list(map(str, names))
     return f"there are {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"

@@ -32,7 +32,7 @@ def public_check(assignment: str, question: str, function: Callable[..., Any]) -
     clock, seed = Clock(asked.limits.seconds), Secret(PUBLIC).seed(asked.name, task.id)
     check = Check(task.claim or task.id, task.question, task.function, caller(function, clock), sizes, clock, seed)
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        outcome = Stages(check, asked.limits, within=task.within).examined()
+        outcome = Stages(check, asked.limits, within=task.within).examine()
     if outcome.status is not Status.PASSED:
         hint = f" Hint: {task.hint}" if task.hint else ""
         raise AssertionError(f"{task.id}: {outcome.reason.rstrip('.')}.{hint}")

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.adversary import Tried
+from regard.coursework.adversary import Attempt
 from regard.coursework.answers.checking import Check, Stage
 from regard.coursework.answers.clock import Clock
 from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
+from regard.coursework.answers.runner import Runner, SandboxStartError, TimeLimitError
 from regard.coursework.answers.tool import NO_TORCH, Tool
-from regard.coursework.question import Instance, told_apart
+from regard.coursework.question import Instance, format_distinctly
 from regard.errors import CouldNotFindOut, InputError
 from regard.grading.assignment import ORDER, Kind, Limits, Task
 from regard.grading.notebooks import Code
@@ -69,7 +69,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Given:
+class StudentAnswer:
     """What is to be examined: the name of a file, its text, the notebook behind it, and the seed of the instances."""
 
     name: str
@@ -86,12 +86,12 @@ class WorkClock(Clock):
         return time.monotonic() - self.start > 20 * self.limit
 
 
-def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
+def examine(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tier) -> Outcome:
     """Run one answer in a process of its own, and judge it here."""
-    if not task.by_function:
-        from regard.grading.model_answers import examined_model
+    if not task.asks_for_function:
+        from regard.grading.model_answers import examine_model
 
-        return examined_model(task, given, limits=limits, jail=jail)
+        return examine_model(task, given, limits=limits, jail=jail)
     clock = WorkClock(limits.seconds)
     arguments = tuple(task.question.arguments)
     runner = Runner(
@@ -105,18 +105,18 @@ def examined(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome
     )
     try:
         with runner:
-            outcome = _asked(task, given, runner, clock, limits)
-    except NotStarted as error:
+            outcome = _judge_answer(task, given, runner, clock, limits)
+    except SandboxStartError as error:
         return Outcome(status=Status.NOT_RUN, reason=str(error))
-    except TookTooLong as error:
-        outcome = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)))
+    except TimeLimitError as error:
+        outcome = Outcome(status=Status.CUT_SHORT, reason=without_author_advice(str(error)))
     except CouldNotFindOut as error:  # the judge's own, or the teacher's
         outcome = Outcome(status=Status.NOT_RUN, reason=str(error))
     except InputError as error:  # whatever is wrong before the first instance
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
-        outcome = failed(str(error), at=Stage.PLAIN)
-    return _told(outcome, given, runner)
+        outcome = failed_outcome(str(error), at=Stage.PLAIN)
+    return _add_run_details(outcome, given, runner)
 
 
 def tool_of(task: Task) -> Tool | None:
@@ -128,7 +128,7 @@ def tool_of(task: Task) -> Tool | None:
     return SCORER
 
 
-def failed(reason: str, *, at: str = "", **more: Any) -> Outcome:
+def failed_outcome(reason: str, *, at: str = "", **more: Any) -> Outcome:
     """It fails, for this reason."""
     return Outcome(status=Status.FAILED, reason=reason, at=at, mistakes=(pattern(reason),), **more)
 
@@ -147,41 +147,41 @@ def pattern(reason: str) -> str:
     return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
 
 
-def _told(outcome: Outcome, given: Given, runner: Runner) -> Outcome:
+def _add_run_details(outcome: Outcome, given: StudentAnswer, runner: Runner) -> Outcome:
     """With what kept it in, what it printed, and lines as cells where it is a notebook."""
     book = given.notebook
     reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
-    printed = runner.printed if hasattr(runner, "lines") else ""
+    printed = runner.printed_text if hasattr(runner, "lines") else ""
     said = {
         **outcome.to_dict(),
-        "reason": book.told(reason) if book is not None else reason,
+        "reason": book.with_cell_numbers(reason) if book is not None else reason,
         "tier": runner.tier.value,
         "seconds": runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
-        "confined": re.sub(r"user \d+", "another user", runner.confined),  # else two runs would differ
+        "confined": re.sub(r"user \d+", "another user", runner.jail_description),  # else two runs would differ
         "printed": printed[:500],
         "notes": (*outcome.notes, *(book.notes if book is not None else ())),
     }
     return Outcome.from_dict(said)
 
 
-def plainly(reason: str) -> str:
+def without_author_advice(reason: str) -> str:
     """Without the advice to the author of a single check."""
     return reason.partition("; end the loop")[0] + "; that is no verdict: a person has to look at it."
 
 
-def _asked(task: Task, given: Given, runner: Runner, clock: Clock, limits: Limits) -> Outcome:
+def _judge_answer(task: Task, given: StudentAnswer, runner: Runner, clock: Clock, limits: Limits) -> Outcome:
     if task.kind is Kind.STATEMENTS:
-        from regard.grading.statements import judged_statements
+        from regard.grading.statements import judge_statements
 
-        return judged_statements(task, runner, given.seed)
+        return judge_statements(task, runner, given.seed)
     if task.kind is Kind.PERPLEXITY:
-        from regard.grading.perplexity import judged_perplexity
+        from regard.grading.perplexity import judge_perplexity
 
-        return judged_perplexity(task, runner, given.weights)
+        return judge_perplexity(task, runner, given.weights)
     question = task.question
     sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
     check = Check(task.claim or task.id, question, runner.name, runner.call, sizes, clock, given.seed)
-    return Stages(check, limits, within=task.within).examined()
+    return Stages(check, limits, within=task.within).examine()
 
 
 @dataclass(eq=False)
@@ -196,9 +196,9 @@ class Stages:
     within: float = 0.0
     fresh: int = 0
     passed: list[str] = field(default_factory=list)
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[Attempt] = field(default_factory=list)
 
-    def examined(self) -> Outcome:
+    def examine(self) -> Outcome:
         """Stage by stage; the first failure ends it."""
         groups = self.check.steps(self.limits.instances)
         self.fresh = sum(map(len, groups.values()))
@@ -206,33 +206,33 @@ class Stages:
         for stage in ORDER:
             try:
                 outcome = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
-            except TookTooLong as error:
-                return self._ended(Status.CUT_SHORT, reason=plainly(str(error)), at=stage)
-            except NotStarted:
+            except TimeLimitError as error:
+                return self._outcome(Status.CUT_SHORT, reason=without_author_advice(str(error)), at=stage)
+            except SandboxStartError:
                 raise
             except InputError as error:  # it raised, or returned something that is no answer, or ended the process
-                return self._ended(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
+                return self._outcome(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
             if outcome is not None:
                 return outcome
             empty.append(stage.value)
             if groups.get(stage) or stage is Stage.ADVERSARY:
                 self.passed += empty
                 empty = []
-        return self._ended(Status.PASSED, notes=self._unsteady())
+        return self._outcome(Status.PASSED, notes=self._unsteady_notes())
 
     def _stage(self, stage: Stage, instances: list[Instance]) -> Outcome | None:
         for instance in instances:
-            one = self.check.judged(instance)
+            one = self.check.judge(instance)
             if one.ruling.fails:
                 return self._failure(one, stage)
             self.tried.append(one)
         return None
 
     def _adversary(self) -> Outcome | None:
-        failure = self.check.adversary(self.tried, moves=self.limits.moves)
+        failure = self.check.adversary_failure(self.tried, moves=self.limits.moves)
         if failure is not None:
             return self._failure(failure, Stage.ADVERSARY)
-        again = self.check.judged(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
+        again = self.check.judge(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
         if again.ruling.fails:
             return self._failure(again, Stage.ADVERSARY, shrink=False)
         if (far := self._too_far()) is not None:
@@ -240,7 +240,7 @@ class Stages:
         if self.check.clock.stopped:
             most = at_least(0.9 * self.limits.seconds, 3)
             reason = f"it took more than {most} s before all moves of the adversary were made"
-            return self._ended(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
+            return self._outcome(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
         return None
 
     def _too_far(self) -> Outcome | None:
@@ -248,19 +248,19 @@ class Stages:
         distance = self.check.distance(self.tried) if self.within else None
         if distance is None or distance.most <= self.within * (1 + 1e-9):
             return None
-        times, most = told_apart(distance.most, self.within, digits=4)
+        times, most = format_distinctly(distance.most, self.within, digits=4)
         said = f"it is right, but {distance.measure.format(f'{times} times')}, and {most} are allowed"
         mistakes = ("right, but too far from the best",)
-        return self._ended(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
+        return self._outcome(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
 
-    def _failure(self, one: Tried, stage: Stage, *, shrink: bool = True) -> Outcome:
+    def _failure(self, one: Attempt, stage: Stage, *, shrink: bool = True) -> Outcome:
         asked = self.check.asked  # before anything smaller is looked for
-        smallest = self.check.counterexample(self.check.shrunk(one) if shrink else one)
+        smallest = self.check.counterexample(self.check.shrink(one) if shrink else one)
         code = smallest.code.replace("numbers: to_json() has them", "numbers, too many to be shown")
         shown = {"said": smallest.said, "setting": dict(smallest.setting), "code": code}
         self.check.asked = asked
         notes = () if shrink else ("for the same arguments it gave a right answer first, and a wrong one later",)
-        return self._ended(
+        return self._outcome(
             Status.FAILED,
             reason=smallest.said,
             at=stage,
@@ -269,13 +269,13 @@ class Stages:
             notes=notes,
         )
 
-    def _unsteady(self) -> tuple[str, ...]:
+    def _unsteady_notes(self) -> tuple[str, ...]:
         first = self.tried[0]
-        answer = self.check.judged(first.instance).answer
+        answer = self.check.judge(first.instance).answer
         same = np.array_equal(np.asarray(answer, dtype=object), np.asarray(first.answer, dtype=object))
         return () if same else ("its answers change from call to call",)
 
-    def _ended(self, status: Status, **more: Any) -> Outcome:
+    def _outcome(self, status: Status, **more: Any) -> Outcome:
         fresh = min(self.check.asked, self.fresh)
         lucky = () if status is Status.PASSED else (Stage.RANDOM,)
         passed = tuple(stage for stage in self.passed if stage not in lucky)

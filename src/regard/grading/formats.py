@@ -12,25 +12,25 @@ from regard.files import write_file
 from regard.grading.assignment import Assignment, Kind, Reveal, Task
 from regard.grading.folders import make_folder
 from regard.grading.marks import ClassMarks, QuestionMark, StudentMarks, student_view
-from regard.grading.pages import about
+from regard.grading.pages import submission_notes
 from regard.grading.public import PASSED
 from regard.grading.spreadsheet import as_csv
-from regard.grading.template import Part, TemplateWritten, as_notebook, part, stem
+from regard.grading.template import Part, TemplateWritten, as_notebook, question_part, stem
 from regard.strict_json import parse_json
 
 NOT_GRADED = "This could not be graded here, through no fault of the submission; the course staff has been told why: "
 
 
-def told(task: Task, one: QuestionMark) -> str:
+def question_feedback(task: Task, one: QuestionMark) -> str:
     """What a student reads of one question, as plain text."""
     lines = student_view(task, one)
-    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and one.lost:
+    if task.reveal is Reveal.COUNTEREXAMPLE and one.counterexample is not None and one.has_lost_points:
         lines += ["The smallest counterexample found:", str(one.counterexample["code"])]
     lines += [f"Note: {note}" for note in one.notes]
     return "\n".join([*lines, f"How points are given: {task.rule()}"])
 
 
-def gradescope(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
+def gradescope_results(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
     """results.json of Gradescope: a test for each question. What waits for a person has no score yet, and says so."""
     tests = []
     for number, one in enumerate(row.questions, 1):
@@ -42,7 +42,7 @@ def gradescope(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
             "number": str(number),
             "score": one.points,
             "max_score": one.of,
-            "output": told(task, one),
+            "output": question_feedback(task, one),
             "output_format": "text",
             "visibility": "visible",
         }
@@ -50,7 +50,7 @@ def gradescope(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
     total = round(sum(one.points for one in row.questions) * row.kept + 1e-9, 2)
     return {
         "score": total,
-        "output": "\n".join([*about(assignment, row), *_ran(row)]),
+        "output": "\n".join([*submission_notes(assignment, row), *_tier_lines(row)]),
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
@@ -58,27 +58,27 @@ def gradescope(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
     }
 
 
-def prairielearn(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
+def prairielearn_results(assignment: Assignment, row: StudentMarks) -> dict[str, Any]:
     """results.json of an external grader of PrairieLearn: a score from 0 to 1, and points for each question."""
     possible = [one for one in row.questions if not (one.open and assignment.task(one.question).kind is Kind.WRITTEN)]
     of = sum(one.of for one in possible)
     return {
         "gradable": True,
         "score": round(sum(one.points for one in possible) * row.kept / of, 6) if of else 0.0,
-        "output": "\n".join([*about(assignment, row), *_ran(row)]),
+        "output": "\n".join([*submission_notes(assignment, row), *_tier_lines(row)]),
         "tests": [
             {
                 "name": one.question,
                 "points": one.points,
                 "max_points": one.of,
-                "output": told(assignment.task(one.question), one),
+                "output": question_feedback(assignment.task(one.question), one),
             }
             for one in possible
         ],
     }
 
 
-def _ran(row: StudentMarks) -> list[str]:
+def _tier_lines(row: StudentMarks) -> list[str]:
     tiers = sorted({one.tier for one in row.questions if one.tier})
     return [f"Ran in: {', '.join(tiers)}."] if tiers else []
 
@@ -154,7 +154,7 @@ def _literal(value: Any) -> str:
 
 def nbgrader_notebook(assignment: Assignment, file: str) -> str:
     """The source notebook for nbgrader: a solution cell and a locked test cell for each question; words by hand."""
-    parts = [part(task, None) for task in assignment.tasks]
+    parts = [question_part(task, None) for task in assignment.tasks]
     book = parse_json(as_notebook(assignment, parts))
     cells = [_marked_cell("read", cell, f"words-{n}") for n, cell in enumerate(book["cells"][:2])]
     for number, (task, one) in enumerate(zip(assignment.tasks, parts, strict=True)):

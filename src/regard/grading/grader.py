@@ -14,20 +14,20 @@ from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 
-from regard.coursework.answers.jail import ONE_THREAD, Tier, chosen
-from regard.coursework.answers.keeper import warm
+from regard.coursework.answers.jail import ONE_THREAD, Tier, best_tier
+from regard.coursework.answers.keeper import keep_warm
 from regard.errors import InputError
 from regard.files import Lock, end_with_parent
 from regard.grading.assignment import Assignment, Kind, Limits, Task
 from regard.grading.by_hand import Decisions
 from regard.grading.differences import differences
-from regard.grading.examination import Given, Outcome, Status, examined, failed
+from regard.grading.examination import Outcome, Status, StudentAnswer, examine, failed_outcome
 from regard.grading.folders import make_folder
 from regard.grading.journal import Journal, key_of
-from regard.grading.marks import ClassMarks, StudentMarks, marked
+from regard.grading.marks import ClassMarks, StudentMarks, mark_outcome
 from regard.grading.secret import Secret
 from regard.grading.students import Student, identity
-from regard.grading.submissions import Submission, known
+from regard.grading.submissions import Submission, match_students
 from regard.progress import Progress
 from regard.strict_json import parse_json
 
@@ -41,7 +41,7 @@ class Job:
     key: str
     about: str
     task: Task
-    given: Given
+    given: StudentAnswer
     limits: Limits
     jail: Tier
 
@@ -62,7 +62,7 @@ class Pile:
         named = {identity(one.group): one.group for one in self.students.values() if one.group}
         return {key: group for key, group in named.items() if key not in self.students}
 
-    def who(self, submission: Submission) -> str:
+    def seed_owner(self, submission: Submission) -> str:
         """Whose numbers a submission is examined with: its group's, or its student's."""
         student = self.students.get(submission.identity)
         group = student.group if student is not None else self.groups.get(submission.identity, "")
@@ -74,7 +74,7 @@ def safe_tier(*, sandbox: bool) -> Tier:
     if not sandbox:
         return Tier.NONE
     try:
-        return chosen(True)
+        return best_tier(True)
     except InputError as error:
         said = str(error).partition("; without --jail")[0]
         raise InputError(
@@ -93,8 +93,8 @@ def grade(
         raise InputError(f"Another grading is at work in {folder}; wait for it, or give another --out.")
     try:
         journal = Journal(folder, pile.secret)
-        outcomes, jobs = planned(pile, jail)
-        todo = [job for job in jobs if not _settled(journal.outcomes.get(job.key), job.limits)]
+        outcomes, jobs = plan_jobs(pile, jail)
+        todo = [job for job in jobs if not _is_settled(journal.outcomes.get(job.key), job.limits)]
         for done, (job, outcome) in enumerate(_run(todo, workers or cores()), 1):
             if outcome.status is Status.NOT_RUN:
                 outcomes[job.key] = outcome  # not kept: the next time it may run
@@ -103,17 +103,17 @@ def grade(
             if progress is not None:
                 progress(len(jobs) - len(todo) + done, len(jobs))
         marks = _marks(pile, {**journal.outcomes, **outcomes}, jail, counts=(len(todo), len(jobs) - len(todo)))
-        return replace(marks, changed=tuple(differences(before(folder), marks)), damaged=journal.damaged)
+        return replace(marks, changed=tuple(differences(previous_marks(folder), marks)), damaged=journal.damaged)
     finally:
         lock.release()
 
 
-def _settled(outcome: Outcome | None, limits: Limits) -> bool:
+def _is_settled(outcome: Outcome | None, limits: Limits) -> bool:
     """Whether an answer need not be run: it was, and not cut short by a lower limit than now."""
     return outcome is not None and not 0 < outcome.seconds < limits.seconds
 
 
-def before(folder: Path) -> dict[str, object] | None:
+def previous_marks(folder: Path) -> dict[str, object] | None:
     """The marks that are in the folder already."""
     try:
         marks = parse_json((folder / MARKS).read_bytes())
@@ -122,7 +122,7 @@ def before(folder: Path) -> dict[str, object] | None:
     return marks if isinstance(marks, dict) else None
 
 
-def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
+def plan_jobs(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
     """What can be said without running anything, and what has to be run."""
     outcomes: dict[str, Outcome] = {}
     jobs: dict[str, Job] = {}
@@ -133,13 +133,13 @@ def planned(pile: Pile, jail: Tier) -> tuple[dict[str, Outcome], list[Job]]:
             if task.kind is Kind.WRITTEN:
                 outcomes[key] = Outcome(status=Status.BY_HAND)
             elif task.weights and submission.weights(task.weights) is None:
-                outcomes[key] = failed(f"there is no file {task.weights} in it that can be read", share=0.0)
+                outcomes[key] = failed_outcome(f"there is no file {task.weights} in it that can be read", share=0.0)
             elif code is None:
-                outcomes[key] = failed(submission.no_code())
+                outcomes[key] = failed_outcome(submission.missing_code_reason())
             else:
-                seed = pile.secret.seed(pile.assignment.name, pile.who(submission), task.id)
+                seed = pile.secret.seed(pile.assignment.name, pile.seed_owner(submission), task.id)
                 weights = submission.weights(task.weights) if task.weights else None
-                given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2], weights=weights)
+                given = StudentAnswer(name=code[0], source=code[1], seed=seed, notebook=code[2], weights=weights)
                 about = f"{submission.student}, {task.id}"
                 limits = pile.assignment.limits
                 jobs[key] = Job(key=key, about=about, task=replace(task), given=given, limits=limits, jail=jail)
@@ -152,7 +152,7 @@ def outcome_key(pile: Pile, submission: Submission, task: Task) -> str:
     source = code[1] if code is not None else b""
     source += (submission.weights(task.weights) or b"") if task.weights else b""
     digest = task.digest(pile.assignment.limits)
-    return key_of(pile.assignment.name, pile.who(submission), task.id, digest, pile.secret.name(), source)
+    return key_of(pile.assignment.name, pile.seed_owner(submission), task.id, digest, pile.secret.name(), source)
 
 
 def cores() -> int:
@@ -163,15 +163,15 @@ def cores() -> int:
 def _run(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     """Outcomes as they come; one worker needs no pool."""
     if workers <= 1 or len(jobs) < 2:
-        with warm():
-            yield from ((job, _examined(job)) for job in jobs)
+        with keep_warm():
+            yield from ((job, _examine_job(job)) for job in jobs)
         return
     waiting: dict[Future[Outcome], Job] = {}
     rest = iter(jobs)
     with _pool(workers) as pool:
         while True:
             for job in rest:
-                waiting[pool.submit(_examined, job)] = job
+                waiting[pool.submit(_examine_job, job)] = job
                 if len(waiting) >= 4 * workers:  # a pile of hundreds is not sent at once
                     break
             if not waiting:
@@ -189,7 +189,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begun, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_prepare_worker, initargs=(os.getpid(),)
+    )
     try:
         yield pool
     finally:
@@ -199,17 +201,17 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
             os.environ.update({} if value is None else {name: value})
 
 
-def _begun(parent: int) -> None:
+def _prepare_worker(parent: int) -> None:
     """In a worker: Ctrl-C is for the one who waits; whoever loses that one ends too; jails stay for the next answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
     jails = contextlib.ExitStack()
-    jails.enter_context(warm())
+    jails.enter_context(keep_warm())
     atexit.register(jails.close)
 
 
-def _examined(job: Job) -> Outcome:
-    return examined(job.task, job.given, limits=job.limits, jail=job.jail)
+def _examine_job(job: Job) -> Outcome:
+    return examine(job.task, job.given, limits=job.limits, jail=job.jail)
 
 
 def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: tuple[int, int]) -> ClassMarks:
@@ -217,7 +219,7 @@ def _marks(pile: Pile, outcomes: Mapping[str, Outcome], jail: Tier, *, counts: t
     tiers = sorted({one.tier for row in rows for one in row.questions if one.tier})
     return ClassMarks(
         assignment=pile.assignment.name,
-        rows=tuple(_shared(pile, rows)),
+        rows=tuple(_class_rows(pile, rows)),
         tiers=tuple(tiers) or ((jail.value,) if counts[0] else ()),
         secret=pile.secret.name(),
         graded=counts[0],
@@ -233,7 +235,7 @@ def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) ->
         ()
         if submission.refused
         else tuple(
-            marked(task, outcomes[outcome_key(pile, submission, task)], by_hand=decided.get(task.id))
+            mark_outcome(task, outcomes[outcome_key(pile, submission, task)], by_hand=decided.get(task.id))
             for task in assignment.tasks
         )
     )
@@ -252,13 +254,13 @@ def _row(pile: Pile, submission: Submission, outcomes: Mapping[str, Outcome]) ->
         of=assignment.points,
         submitted=submission.submitted,
         late=late,
-        kept=assignment.late.kept(late),
+        kept=assignment.late.kept_share(late),
         problems=problems,
         refused=submission.refused,
     )
 
 
-def _shared(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
+def _class_rows(pile: Pile, rows: list[StudentMarks]) -> list[StudentMarks]:
     """Everybody on the list: members of a group get its better submission; who handed in nothing gets a row too."""
     own_rows = {identity(row.student): row for row in rows}
     groups: dict[str, StudentMarks] = {}
@@ -310,7 +312,7 @@ def pile_of(
     listed = students or {}
     return Pile(
         assignment=assignment,
-        submissions=tuple(known(submissions, listed)),
+        submissions=tuple(match_students(submissions, listed)),
         students=listed,
         secret=secret,
         by_hand=by_hand or {},

@@ -35,10 +35,10 @@ class Journal:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}; check the folder.") from None
         self.end = data.rfind(b"\n") + 1
         for line in data[: self.end].splitlines():
-            self._take(line)
+            self._read_line(line)
         self.damaged += self.end < len(data)
 
-    def _take(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         try:
             entry = parse_json(line, constants=True)
             body = json.dumps(entry["body"], sort_keys=True).encode()

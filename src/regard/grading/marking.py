@@ -19,7 +19,7 @@ from regard.grading.by_hand import MOST_REASON
 from regard.grading.examination import Status
 from regard.grading.grader import Pile
 from regard.grading.marks import ClassMarks, QuestionMark
-from regard.grading.pages import framed, said
+from regard.grading.pages import escape_html, html_page
 from regard.grading.students import identity
 from regard.grading.submissions import YOURS, Submission
 
@@ -47,12 +47,12 @@ def marking_page(pile: Pile, marks: ClassMarks) -> str:
         return ""
     asked = [[item["student"], item["question"], item["checklist"]] for item in items]
     version = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-    data = {"assignment": pile.assignment.name, "version": version, "items": items, **_decided(pile, items)}
+    data = {"assignment": pile.assignment.name, "version": version, "items": items, **_previous_decisions(pile, items)}
     script = (resources.files("regard.grading") / "marking.js").read_text(encoding="utf-8")
     text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")  # nothing of a submission ends the element
-    keys = " ".join(f"<kbd>{said(key)}</kbd> {said(does)} ·" for key, does in KEYS).rstrip("·")
+    keys = " ".join(f"<kbd>{escape_html(key)}</kbd> {escape_html(does)} ·" for key, does in KEYS).rstrip("·")
     body = [
-        f"<h1>Marking: {said(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
+        f"<h1>Marking: {escape_html(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
         "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
         "<h2 id=where></h2><p id=text></p><div class=answer id=answer tabindex=0></div><div id=list></div>",
         "<p class=overrule><label>Overrule: <input id=points type=number min=0 step=any> <span id=of></span></label>",
@@ -60,10 +60,10 @@ def marking_page(pile: Pile, marks: ClassMarks) -> str:
         "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p>",
         f'<script type="application/json" id=data>{text}</script><script>{script}</script>',
     ]
-    return framed(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
+    return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
 
 
-def _decided(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:
+def _previous_decisions(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:
     """What was decided before: of the items, and of students who are not there any more, which is kept too."""
     there = {(identity(item["student"]), item["question"]): item for item in items}
     marks, others = {}, []

@@ -11,10 +11,10 @@ from typing import Any
 
 from regard.coursework.answers.checking import Stage
 from regard.grading.assignment import STAGES, Assignment, Reveal, Task
-from regard.grading.by_hand import ByHand
+from regard.grading.by_hand import Decision
 from regard.grading.examination import Outcome, Status
 from regard.results import Result
-from regard.tables import aligned
+from regard.tables import align_columns
 
 MOST_SHOWN = 40  # rows of the table on the screen; the files have them all
 
@@ -42,7 +42,7 @@ class QuestionMark(Result):
     automatic_then: float | None = None  # and what they were at that time
 
     @property
-    def lost(self) -> bool:
+    def has_lost_points(self) -> bool:
         return self.points < self.of and not self.open
 
     @property
@@ -54,11 +54,11 @@ class QuestionMark(Result):
         return f"{self.question}: {self.points:g} of {self.of:g}{' (open)' * self.open}. {self.reason}".rstrip()
 
 
-def marked(task: Task, outcome: Outcome, *, by_hand: ByHand | None = None) -> QuestionMark:
+def mark_outcome(task: Task, outcome: Outcome, *, by_hand: Decision | None = None) -> QuestionMark:
     """The points of one outcome, unless a person has decided otherwise."""
     ticks = by_hand.ticks if by_hand is not None else None
-    ticked = task.ticked(list(ticks)) if ticks is not None and outcome.status is Status.BY_HAND else None
-    mark = _by_rule(task, outcome, ticked)
+    ticked = task.checklist_share(list(ticks)) if ticks is not None and outcome.status is Status.BY_HAND else None
+    mark = _mark_by_rule(task, outcome, ticked)
     if by_hand is None or by_hand.points is None:
         return mark
     return replace(
@@ -73,7 +73,7 @@ def marked(task: Task, outcome: Outcome, *, by_hand: ByHand | None = None) -> Qu
     )
 
 
-def _by_rule(task: Task, outcome: Outcome, ticked: float | None) -> QuestionMark:
+def _mark_by_rule(task: Task, outcome: Outcome, ticked: float | None) -> QuestionMark:
     """As the assignment states it; ``ticked`` is the share of a checklist that a person ticked."""
     if outcome.status is Status.BY_HAND:
         part = ticked or 0.0
@@ -121,15 +121,15 @@ def student_view(task: Task, one: QuestionMark) -> list[str]:
         }
         return [waits.get(one.status, "It could not be run here; it will be graded again.")]
     if one.overruled:
-        return [f"A person gave this mark: {one.overruled}", *(_lost(task, one) if one.points < one.of else [])]
+        return [f"A person gave this mark: {one.overruled}", *(_loss_reasons(task, one) if one.points < one.of else [])]
     if one.points >= one.of:
         return [
             "Nothing was found against it." if one.status != Status.BY_HAND.value else "All points of the checklist."
         ]
-    return _lost(task, one) or ["Points were lost here."]
+    return _loss_reasons(task, one) or ["Points were lost here."]
 
 
-def _lost(task: Task, one: QuestionMark) -> list[str]:
+def _loss_reasons(task: Task, one: QuestionMark) -> list[str]:
     """Why points were lost, as far as it may be told."""
     lines = []
     if task.reveal is not Reveal.MARK and one.reason and one.status == Status.FAILED.value:
@@ -166,13 +166,13 @@ class StudentMarks(Result):
     by: str = ""  # whose submission it is, in a group
 
     @property
-    def earned(self) -> float:
+    def earned_points(self) -> float:
         """Before lateness."""
         return round(sum(one.points for one in self.questions), 2)
 
     @property
     def points(self) -> float:
-        return round(self.earned * self.kept + 1e-9, 2)
+        return round(self.earned_points * self.kept + 1e-9, 2)
 
     @property
     def open(self) -> int:
@@ -181,13 +181,19 @@ class StudentMarks(Result):
 
     def to_dict(self) -> dict[str, Any]:
         late = self.late.total_seconds()
-        return {**super().to_dict(), "late": late, "points": self.points, "earned": self.earned, "open": self.open}
+        return {
+            **super().to_dict(),
+            "late": late,
+            "points": self.points,
+            "earned": self.earned_points,
+            "open": self.open,
+        }
 
     def __str__(self) -> str:
         return f"{self.student}: {self.points:g} of {self.of:g}{f', {self.open} open' if self.open else ''}"
 
 
-def _not_believed(lines: int) -> str:
+def _damaged_lines_note(lines: int) -> str:
     told = "1 line of journal.jsonl was" if lines == 1 else f"{lines} lines of journal.jsonl were"
     return f"{told} cut, changed, or sealed with another secret, and not believed; what it told was run again."
 
@@ -214,7 +220,7 @@ class ClassMarks(Result):
         return [(question, name, many) for (question, name), many in sorted(count.items(), key=lambda e: (-e[1], e[0]))]
 
     @property
-    def overruled(self) -> list[str]:
+    def overruled_lines(self) -> list[str]:
         """What persons changed, one line per change."""
         return [overruled_line(row, one) for row in self.rows for one in row.questions if one.overruled]
 
@@ -236,7 +242,7 @@ class ClassMarks(Result):
             else []
         )
         lines += ["", self._summary()]
-        lines += [_not_believed(self.damaged)] if self.damaged else []
+        lines += [_damaged_lines_note(self.damaged)] if self.damaged else []
         lines += [f"Often: {question}, {many} times: {name}" for question, name, many in self.mistakes[:3] if many > 1]
         lines += [f"{row.student} was not graded: {row.refused}" for row in self.rows if row.refused]
         lines += (
@@ -253,7 +259,7 @@ class ClassMarks(Result):
             cells = [f"{one.points:g}{one.sign}" for one in row.questions] or ["-"] * len(ids)
             late = f"late: {row.kept:.0%} kept" if row.kept < 1 else ""
             rows.append([row.student, *cells, f"{row.points:g}", f"{row.of:g}", late])
-        return aligned(rows)
+        return align_columns(rows)
 
     def _summary(self) -> str:
         totals = self.totals()
@@ -266,6 +272,8 @@ class ClassMarks(Result):
             f"{self.graded} answers were run, {self.known} were known from before."
         )
         ran = f" They ran in: {', '.join(self.tiers)}." if self.tiers else ""
-        stars = f" Marks with a star were given by a person: {len(self.overruled)}." if self.overruled else ""
+        stars = (
+            f" Marks with a star were given by a person: {len(self.overruled_lines)}." if self.overruled_lines else ""
+        )
         waits = f" Marks with a question mark wait for a person: {waiting}." if waiting else ""
         return f"{said}{ran}{waits}{stars}"

@@ -14,12 +14,12 @@ from typing import Any
 from regard.coursework.answers import inside
 from regard.coursework.answers.jail import Tier
 from regard.coursework.answers.lines import clean
-from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong
+from regard.coursework.answers.runner import Runner, SandboxStartError, TimeLimitError
 from regard.coursework.answers.tool import NO_TORCH, Tool
 from regard.errors import InputError
 from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.audit_recheck import DONE_AGAIN, Differs, Questions, Stream, read_answers, read_streams
-from regard.grading.examination import Given, Outcome, Status, WorkClock, failed, plainly
+from regard.grading.audit_recheck import DONE_AGAIN, DifferentModelsError, Questions, Stream, read_answers, read_streams
+from regard.grading.examination import Outcome, Status, StudentAnswer, WorkClock, failed_outcome, without_author_advice
 from regard.strict_json import parse_json
 
 MOST_TOLD, MOST_ANSWERED = 1_000_000, 30_000_000  # bytes: of an audit's findings, of a model's answers
@@ -31,18 +31,18 @@ AUDIT = Tool(
 )
 
 
-def examined_model(task: Task, given: Given, *, limits: Limits, jail: Tier) -> Outcome:
+def examine_model(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tier) -> Outcome:
     """What a model is worth: the share of its parts that are right, or whether its audit found nothing."""
     try:
-        outcome = (_transformer if task.kind is Kind.TRANSFORMER else _audited)(task, given, limits, jail)
-    except NotStarted as error:
+        outcome = (_transformer_outcome if task.kind is Kind.TRANSFORMER else _audit_outcome)(task, given, limits, jail)
+    except SandboxStartError as error:
         return Outcome(status=Status.NOT_RUN, reason=str(error))
-    except TookTooLong as error:
-        outcome = Outcome(status=Status.CUT_SHORT, reason=plainly(str(error)), seconds=limits.seconds)
+    except TimeLimitError as error:
+        outcome = Outcome(status=Status.CUT_SHORT, reason=without_author_advice(str(error)), seconds=limits.seconds)
     except InputError as error:
         if NO_TORCH in str(error):
             return Outcome(status=Status.NOT_RUN, reason=str(error))
-        outcome = failed(str(error), share=0.0)
+        outcome = failed_outcome(str(error), share=0.0)
     except Exception as error:  # of the judge, on what came back: no reason to stop the others, and no zero
         reason = f"what came back could not be judged ({type(error).__name__}); a person has to look at it"
         outcome = Outcome(status=Status.DOUBTED, share=0.0, reason=reason)
@@ -51,22 +51,24 @@ def examined_model(task: Task, given: Given, *, limits: Limits, jail: Tier) -> O
     said = {
         **outcome.to_dict(),
         "tier": jail.value,
-        "reason": book.told(reason) if book is not None else reason,
+        "reason": book.with_cell_numbers(reason) if book is not None else reason,
         "notes": (*outcome.notes, *(book.notes if book is not None else ())),
     }
     return Outcome.from_dict(said)
 
 
-def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
+def _transformer_outcome(task: Task, given: StudentAnswer, limits: Limits, jail: Tier) -> Outcome:
     from regard.coursework.transformer import runner
-    from regard.coursework.transformer.check import checked
+    from regard.coursework.transformer.check import check_recording
 
     seed, spec = given.seed % 2**31, f"{given.name}:{task.function}"
-    ran = runner.run(spec, default=task.function, seed=seed, limit=limits.seconds, jail=jail, code=given.source)
-    report = checked(ran, name=spec, seed=seed, hints=1, several_heads=True)
+    ran = runner.record_in_sandbox(
+        spec, default=task.function, seed=seed, limit=limits.seconds, jail=jail, code=given.source
+    )
+    report = check_recording(ran, name=spec, seed=seed, hints=1, several_heads=True)
     parts = report.diagnosis.parts
     right = sum(verdict == "right" for verdict in parts.values())
-    kept: dict[str, Any] = {"instances": len(parts), "confined": _anybody(ran.confined), "printed": ran.printed[:500]}
+    kept: dict[str, Any] = {"instances": len(parts), "confined": _hide_user(ran.confined), "printed": ran.printed[:500]}
     if report.doubts and right:
         share = 1.0 if report.answer else min(right / len(parts), 0.99)
         reason = f"{right} of {len(parts)} parts equal the reference, but a person has to look: {report.doubts[0]}"
@@ -80,20 +82,20 @@ def _transformer(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcom
     return Outcome(status=Status.FAILED, share=share, reason=said, mistakes=names, **kept)
 
 
-def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
+def _audit_outcome(task: Task, given: StudentAnswer, limits: Limits, jail: Tier) -> Outcome:
     again: tuple[str, ...] = ()
     with _runner(task, given, limits, jail) as runner:
-        failures, streams = _started(runner, "audit", _seed(given, "audit"))
+        failures, streams = _start_model(runner, "audit", _seed(given, "audit"))
         questions = Questions(streams, _seed(given, "asked again")) if streams and not failures else None
-        answers = {} if questions is None else questions.together(lambda rows: _asked(runner, rows))
-    kept: dict[str, Any] = {"confined": _anybody(runner.confined), "printed": runner.printed[:500]}
+        answers = {} if questions is None else questions.ask_together(lambda rows: _ask_model(runner, rows))
+    kept: dict[str, Any] = {"confined": _hide_user(runner.jail_description), "printed": runner.printed_text[:500]}
     if questions is not None:
         with _runner(task, given, limits, jail) as other:
-            _started(other, "model", _seed(given, "audit"))
-            answers |= questions.alone(lambda rows: _asked(other, rows))
+            _start_model(other, "model", _seed(given, "audit"))
+            answers |= questions.ask_alone(lambda rows: _ask_model(other, rows))
         try:
-            again = questions.broken(answers)
-        except Differs as error:
+            again = questions.violations(answers)
+        except DifferentModelsError as error:
             reason = f"the audit found nothing, but {error}, so that nothing could be asked again; a person has to look"
             return Outcome(status=Status.DOUBTED, share=0.0, reason=reason, **kept)
     if failures or again:
@@ -104,17 +106,17 @@ def _audited(task: Task, given: Given, limits: Limits, jail: Tier) -> Outcome:
     return Outcome(status=Status.PASSED, share=1.0, notes=(f"{note}properties are what its process said",), **kept)
 
 
-def _runner(task: Task, given: Given, limits: Limits, jail: Tier) -> Runner:
+def _runner(task: Task, given: StudentAnswer, limits: Limits, jail: Tier) -> Runner:
     spec, clock = f"{given.name}:{task.function}", WorkClock(2 * limits.seconds)
     return Runner(spec, function=task.function, clock=clock, jail=jail, code=given.source, tool=AUDIT)
 
 
-def _seed(given: Given, what: str) -> int:
+def _seed(given: StudentAnswer, what: str) -> int:
     """A seed for each purpose: whoever is told one does not know the other."""
     return int.from_bytes(hashlib.sha256(f"{given.seed} {what}".encode()).digest()[:4]) % 2**31
 
 
-def _started(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...], tuple[Stream, ...]]:
+def _start_model(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...], tuple[Stream, ...]]:
     """The properties that failed, and how the model is asked; damaged words are a sentence."""
     asked = {"wanted": wanted, "name": runner.function, "seed": seed}
     data = runner.ask(asked, doing="auditing it", most=MOST_TOLD)
@@ -126,8 +128,8 @@ def _started(runner: Runner, wanted: str, seed: int) -> tuple[tuple[str, ...], t
         raise InputError("What came back of the audit is damaged; let the process of the audit alone.") from None
 
 
-def _asked(runner: Runner, rows: list[Any]) -> dict[str, Any]:
-    question = {"wanted": "answers", "rows": [inside.packed(one) for one in rows]}
+def _ask_model(runner: Runner, rows: list[Any]) -> dict[str, Any]:
+    question = {"wanted": "answers", "rows": [inside.pack_array(one) for one in rows]}
     data = runner.ask(question, doing="answering", most=MOST_ANSWERED)
     try:
         return read_answers(data)
@@ -135,5 +137,5 @@ def _asked(runner: Runner, rows: list[Any]) -> dict[str, Any]:
         raise InputError("What came back for an answer is none; return tensors of numbers.") from None
 
 
-def _anybody(confined: str) -> str:
+def _hide_user(confined: str) -> str:
     return re.sub(r"user \d+", "another user", confined)  # else two runs would differ

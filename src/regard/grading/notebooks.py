@@ -54,7 +54,7 @@ class Code:
     written: tuple[str, ...]  # the text cells
     names: frozenset[str]  # what is defined at the top of some cell
 
-    def told(self, message: str) -> str:
+    def with_cell_numbers(self, message: str) -> str:
         """The message, with lines of the made file as cells and lines."""
         return re.sub(r"\bline (\d+)", lambda line: self._place(int(line[1])), message)
 
@@ -71,16 +71,16 @@ def code_of(data: bytes, *, wanted: tuple[str, ...] = ()) -> Code:
     for n, kind, text in cells:
         if kind == "code" and (code := _python(text)).strip():
             read += len(code)
-            if problem := _broken(code) if read <= PARSED_IN_ALL else "":
+            if problem := _syntax_problem(code) if read <= PARSED_IN_ALL else "":
                 notes.append(f"cell {n} cannot be parsed: {problem}.")
             else:
                 kept.append((n, code))
     if read > MOST_CODE:
         raise InputError(f"it has more than {MOST_CODE:,} characters of code; an answer is short.")
-    names = {name for _, text in kept for name in defined(text)}
+    names = {name for _, text in kept for name in defined_names(text)}
     for n, kind, text in cells:
-        stray = set(defined(text)) & (set(wanted) - names) if kind != "code" else set()
-        if stray and len(text) <= PARSED and not _broken(text):
+        stray = set(defined_names(text)) & (set(wanted) - names) if kind != "code" else set()
+        if stray and len(text) <= PARSED and not _syntax_problem(text):
             notes.append(f"cell {n} is not a code cell, but holds {', '.join(sorted(stray))}: it was run.")
             kept.append((n, text))
             names |= stray
@@ -128,7 +128,7 @@ def _python(text: str) -> str:
     return "\n".join("" if PREFIX.match(line) else line for line in text.split("\n"))
 
 
-def _broken(text: str) -> str:
+def _syntax_problem(text: str) -> str:
     """Why a short text is no Python; a long one is left to the jail."""
     if len(text) > PARSED:
         return ""
@@ -141,7 +141,7 @@ def _broken(text: str) -> str:
     return ""
 
 
-def defined(text: str | bytes) -> list[str]:
+def defined_names(text: str | bytes) -> list[str]:
     """Names that Python code defines where a line begins.
 
     Told by the lines alone: Python's own parser can be kept busy for minutes by a short text, and this runs outside.

@@ -22,18 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.question import Instance, Question, Ruling, sized
+from regard.coursework.question import Instance, Question, Ruling, make_size
 from regard.errors import CouldNotFindOut, InputError
 
 LEVELS = 6
 
 
-class JudgeFailed(CouldNotFindOut):
+class JudgeError(CouldNotFindOut):
     """The teacher's own code failed: nobody's answer is wrong for that."""
 
 
 @cache
-def loaded(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
     """The teacher's file as a module; what is wrong with it is one sentence."""
     spec = importlib.util.spec_from_file_location(f"regard_own_{hashlib.sha256(bytes(path)).hexdigest()[:12]}", path)
     if not path.is_file() or spec is None or spec.loader is None:
@@ -53,9 +53,9 @@ def loaded(path: Path) -> ModuleType:
 
 def question_of(path: Path) -> Question:
     """The file as a question like those of the claims."""
-    module = loaded(path)
+    module = load_module(path)
     # Any instance will do: only the names of its arguments are wanted.
-    arguments = dict(getattr(module, "ARGUMENTS", {})) or dict.fromkeys(_made(module, path, np.eye(8), 1), "")
+    arguments = dict(getattr(module, "ARGUMENTS", {})) or dict.fromkeys(_make_instance(module, path, np.eye(8), 1), "")
     levels = int(getattr(module, "LEVELS", LEVELS))
     return Question(
         function="answer",
@@ -64,9 +64,11 @@ def question_of(path: Path) -> Question:
         returns=str(getattr(module, "RETURNS", "what is asked for")),
         shape=_shape(module, path),
         sizes=(
-            sized("level", "how large the instance is", tuple(range(1, levels + 1)), whole=True, least=1, most=levels),
+            make_size(
+                "level", "how large the instance is", tuple(range(1, levels + 1)), whole=True, least=1, most=levels
+            ),
         ),
-        make=lambda latent, level: Instance(given=_made(module, path, latent, level)),
+        make=lambda latent, level: Instance(given=_make_instance(module, path, latent, level)),
         judge=_judge(module, path),
         decided="Decided by the teacher's own judge.",
         may_be_none=bool(getattr(module, "MAY_BE_NONE", False)),
@@ -74,13 +76,13 @@ def question_of(path: Path) -> Question:
     )
 
 
-def _made(module: ModuleType, path: Path, latent: Any, level: int) -> dict[str, Any]:
+def _make_instance(module: ModuleType, path: Path, latent: Any, level: int) -> dict[str, Any]:
     """An instance; its random numbers come from the latent, so that the same latent gives the same instance."""
     draws = hashlib.sha256(np.ascontiguousarray(latent).tobytes()).digest()
     rng = np.random.default_rng(np.frombuffer(draws, dtype="<u4"))
-    given = _called(path, "instance", module.instance, rng, level)
+    given = _call(path, "instance", module.instance, rng, level)
     if not isinstance(given, dict) or not all(isinstance(name, str) and name.isidentifier() for name in given):
-        raise JudgeFailed(f"{path}: instance(rng, level) must return a dictionary of arguments by name.")
+        raise JudgeError(f"{path}: instance(rng, level) must return a dictionary of arguments by name.")
     return {name: _sendable(path, name, value) for name, value in given.items()}
 
 
@@ -91,7 +93,7 @@ def _sendable(path: Path, name: str, value: Any) -> Any:
         return value.item()
     array = np.asarray(value)
     if array.dtype.kind not in "iufb":
-        raise JudgeFailed(f"{path}: the argument {name!r} of an instance must be numbers, not {array.dtype}.")
+        raise JudgeError(f"{path}: the argument {name!r} of an instance must be numbers, not {array.dtype}.")
     return array
 
 
@@ -99,27 +101,27 @@ def _shape(module: ModuleType, path: Path) -> Callable[[Mapping[str, Any]], tupl
     given_shape = getattr(module, "shape", None)
     if given_shape is None:
         return lambda given: ()
-    return lambda given: tuple(int(n) for n in _called(path, "shape", given_shape, dict(given)))
+    return lambda given: tuple(int(n) for n in _call(path, "shape", given_shape, dict(given)))
 
 
 def _judge(module: ModuleType, path: Path) -> Callable[..., Ruling]:
     def judge(instance: Instance, answer: Any) -> Ruling:
-        ruled = _called(path, "judge", module.judge, dict(instance.given), answer)
+        ruled = _call(path, "judge", module.judge, dict(instance.given), answer)
         verdict, said = ruled if isinstance(ruled, tuple) and len(ruled) == 2 else (ruled, "the judge says no")
         if isinstance(verdict, (bool, np.bool_)):
             # a plain yes or no gives the adversary nothing to climb
             return Ruling(room=1.0 if verdict else -1.0, said=str(said))
         if isinstance(verdict, (int, float, np.number)):
             return Ruling(room=float(verdict), said=str(said))
-        raise JudgeFailed(
+        raise JudgeError(
             f"{path}: judge(given, answer) returned {type(verdict).__name__}; return True, False, or (room, why)."
         )
 
     return judge
 
 
-def _called(path: Path, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _call(path: Path, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        raise JudgeFailed(f"{path}: {name} failed: {type(error).__name__}: {error}.") from None
+        raise JudgeError(f"{path}: {name} failed: {type(error).__name__}: {error}.") from None

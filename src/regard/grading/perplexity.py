@@ -23,9 +23,9 @@ import numpy as np
 
 from regard.attention import log_sum_exp
 from regard.coursework.answers import inside
-from regard.coursework.answers.runner import NotStarted, Runner, TookTooLong, checked_reply, told
+from regard.coursework.answers.runner import Runner, SandboxStartError, TimeLimitError, checked_reply, format_error
 from regard.coursework.answers.tool import Tool
-from regard.coursework.question import Instance, Question, Ruling, told_apart
+from regard.coursework.question import Instance, Question, Ruling, format_distinctly
 from regard.errors import InputError
 from regard.files import read_file
 from regard.strict_json import parse_json
@@ -42,7 +42,7 @@ SCORER = Tool(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hidden:
+class HiddenSentences:
     """The sentences."""
 
     words: int
@@ -53,7 +53,7 @@ class Hidden:
         return sum(len(target) for _, target in self.pairs)
 
 
-def read_hidden(path: Path) -> Hidden:
+def read_hidden_sentences(path: Path) -> HiddenSentences:
     """The hidden file, checked."""
     form = 'write {"words": 100, "pairs": [[[1, 2], [3, 4]], ...]}'
     try:
@@ -70,13 +70,13 @@ def read_hidden(path: Path) -> Hidden:
         for sentence in pair:
             if not sentence or not all(type(word) is int and 0 <= word < words for word in sentence):
                 raise InputError(f"{path}: every sentence is a list of whole numbers from 0 to {words - 1}; {form}.")
-    hidden = Hidden(words=words, pairs=pairs)
+    hidden = HiddenSentences(words=words, pairs=pairs)
     if hidden.tokens > MOST_TOKENS:
         raise InputError(f"{path} has {hidden.tokens:,} target words, and at most {MOST_TOKENS:,} are asked for.")
     return hidden
 
 
-def perplexity_of(hidden: Hidden, scores: Callable[[Any, Any], Any]) -> float:
+def perplexity_of(hidden: HiddenSentences, scores: Callable[[Any, Any], Any]) -> float:
     """exp of the mean of -log p over all target words; ``scores`` is the student's function, its answers checked."""
     lost = 0.0
     for source, target in hidden.pairs:
@@ -101,7 +101,7 @@ def share(perplexity: float, *, good: float, bad: float) -> float:
 
 def question_of(path: Path, *, weights: bool = False) -> Question:
     """What the runner asks; instances are not drawn, the hidden sentences are."""
-    hidden = read_hidden(path)
+    hidden = read_hidden_sentences(path)
     third = {"weights": "the weights that you handed in, torch tensors by name"} if weights else {}
     return Question(
         function="scores",
@@ -120,9 +120,9 @@ def question_of(path: Path, *, weights: bool = False) -> Question:
     )
 
 
-def _with_weights(runner: Runner, given: dict[str, Any], hidden: Hidden) -> dict[str, Any]:
+def _ask_with_weights(runner: Runner, given: dict[str, Any], hidden: HiddenSentences) -> dict[str, Any]:
     """One question to the tool that holds the weights; its reply, checked."""
-    asked = {"wanted": "scores", **{name: inside.packed(value) for name, value in given.items()}}
+    asked = {"wanted": "scores", **{name: inside.pack_array(value) for name, value in given.items()}}
     data = runner.ask(asked, doing=f"one call of {runner.function}", most=32 * hidden.words + 1000)
     try:
         return checked_reply(data)
@@ -130,22 +130,22 @@ def _with_weights(runner: Runner, given: dict[str, Any], hidden: Hidden) -> dict
         raise InputError(f"{runner.name} must return {hidden.words} finite numbers, one score for each word.") from None
 
 
-def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) -> Outcome:
+def judge_perplexity(task: Task, runner: Runner, weights: bytes | None = None) -> Outcome:
     """Ask for every word of the hidden sentences, and say what the perplexity is."""
-    from regard.grading.examination import Outcome, Status, failed
+    from regard.grading.examination import Outcome, Status, failed_outcome
 
     if task.file is None:
         raise InputError(f"Question {task.id!r} names no hidden file.")
-    hidden = read_hidden(task.file)
+    hidden = read_hidden_sentences(task.file)
     if task.weights:
         sent = {"wanted": "weights", "data": base64.b64encode(weights or b"").decode("ascii")}
         runner.ask(sent, doing="reading its weights", most=100)
 
     def scores(source: Any, prefix: Any) -> Any:
         given = {"source": source, "prefix": prefix}
-        reply = _with_weights(runner, given, hidden) if task.weights else runner.call(given, most=16 * hidden.words)
+        reply = _ask_with_weights(runner, given, hidden) if task.weights else runner.call(given, most=16 * hidden.words)
         if "raised" in reply:
-            raise InputError(f"{runner.name} failed: {told(reply['raised'])}; fix it first.")
+            raise InputError(f"{runner.name} failed: {format_error(reply['raised'])}; fix it first.")
         answer = reply.get("array")
         if answer is None or answer.shape != (hidden.words,) or not np.isfinite(answer).all():
             raise InputError(f"{runner.name} must return {hidden.words} finite numbers, one score for each word.")
@@ -153,12 +153,12 @@ def judged_perplexity(task: Task, runner: Runner, weights: bytes | None = None) 
 
     try:
         reached = perplexity_of(hidden, scores)
-    except (TookTooLong, NotStarted):  # no fault of the answer, perhaps: the caller knows what follows
+    except (TimeLimitError, SandboxStartError):  # no fault of the answer, perhaps: the caller knows what follows
         raise
     except InputError as error:
-        return failed(str(error))
+        return failed_outcome(str(error))
     part = share(reached, good=task.good, bad=task.bad)
-    has, asked = told_apart(reached, task.good, digits=4)
+    has, asked = format_distinctly(reached, task.good, digits=4)
     reason = f"its perplexity on the hidden sentences is {has}; all points are for {asked} or less"
     if part == 1.0:
         return Outcome(status=Status.PASSED, share=1.0, instances=hidden.tokens)

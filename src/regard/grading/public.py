@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.keeper import warm
-from regard.coursework.verdict import wrapped
+from regard.coursework.answers.keeper import keep_warm
+from regard.coursework.verdict import wrap_text
 from regard.grading.assignment import Assignment, Kind
-from regard.grading.examination import Given, examined, failed
-from regard.grading.marks import QuestionMark, marked, student_view
+from regard.grading.examination import StudentAnswer, examine, failed_outcome
+from regard.grading.marks import QuestionMark, mark_outcome, student_view
 from regard.grading.secret import PUBLIC, Secret
 from regard.grading.submissions import Submission
 from regard.progress import Progress
@@ -35,7 +35,7 @@ class PublicChecked(Result):
         lines = []
         for one in self.marks:
             said = [PASSED] if one.points >= one.of else student_view(self._assignment.task(one.question), one)
-            lines.append(wrapped(f"{one.question}: {' '.join(said)}", hang=2))
+            lines.append(wrap_text(f"{one.question}: {' '.join(said)}", hang=2))
             if one.counterexample is not None:
                 lines += [f"    {line}" for line in str(one.counterexample["code"]).splitlines()]
         lines += [f"{one}: not checked here" for one in self.unchecked]
@@ -43,8 +43,8 @@ class PublicChecked(Result):
         return "\n".join([*lines, "", end])
 
 
-@warm()
-def public_checks(
+@keep_warm()
+def run_public_checks(
     assignment: Assignment, submission: Submission, *, jail: Tier, progress: Progress | None = None
 ) -> PublicChecked:
     """Run every function on public instances; statements and hidden sentences stay unseen."""
@@ -53,12 +53,12 @@ def public_checks(
     for done, task in enumerate(tasks, 1):
         code = submission.code(task.function)
         if code is None:
-            outcome = failed("there is no Python file and no notebook that can be read")
+            outcome = failed_outcome("there is no Python file and no notebook that can be read")
         else:
             seed = secret.seed(assignment.name, task.id)
-            given = Given(name=code[0], source=code[1], seed=seed, notebook=code[2])
-            outcome = examined(task, given, limits=assignment.limits, jail=jail)
-        marks.append(marked(replace(task), outcome))
+            given = StudentAnswer(name=code[0], source=code[1], seed=seed, notebook=code[2])
+            outcome = examine(task, given, limits=assignment.limits, jail=jail)
+        marks.append(mark_outcome(replace(task), outcome))
         if progress is not None:
             progress(done, len(tasks))
     left = [task.id for task in assignment.tasks if task not in tasks]

@@ -16,7 +16,7 @@ from regard.coursework.answers.checking import Stage
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
 from regard.grading.archives import WEIGHTS
-from regard.grading.assignment import LADDER, Assignment, Kind, Late, Limits, Line, Reveal, Task
+from regard.grading.assignment import LADDER, Assignment, Kind, LatePolicy, Limits, Line, Reveal, Task
 from regard.toml import read_toml
 from regard.written_numbers import in_full
 
@@ -39,7 +39,7 @@ class Mistakes:
     def add(self, where: str, said: str) -> None:
         self.sentences.append(f"{where}: {said}")
 
-    def known(self, where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    def check_keys(self, where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
         for key in table:
             if key not in keys:
                 near = difflib.get_close_matches(key, keys, n=1)
@@ -101,7 +101,7 @@ def read_assignment(path: str | os.PathLike[str]) -> Assignment:
 
 def _assignment(table: dict[str, Any], place: Path, mistakes: Mistakes) -> Assignment:
     here = "at the top"
-    mistakes.known(here, table, TOP)
+    mistakes.check_keys(here, table, TOP)
     name = mistakes.word(here, table, "name", place.stem)
     if not name.strip() or len(name) > 80 or not name.isprintable():
         mistakes.add(here, f"name must be 1 to 80 printable characters; {name!r} is not.")
@@ -139,9 +139,9 @@ def _deadline(table: Mapping[str, Any], mistakes: Mistakes) -> datetime | None:
     return value
 
 
-def _late(table: dict[str, Any], mistakes: Mistakes) -> Late:
-    mistakes.known("[late]", table, ("per_day", "most_days", "grace_minutes"))
-    return Late(
+def _late(table: dict[str, Any], mistakes: Mistakes) -> LatePolicy:
+    mistakes.check_keys("[late]", table, ("per_day", "most_days", "grace_minutes"))
+    return LatePolicy(
         per_day=mistakes.number("[late]", table, "per_day", 0.0, least=0, most=1),
         most_days=mistakes.whole("[late]", table, "most_days", 0, least=0, most=365),
         grace=timedelta(minutes=mistakes.number("[late]", table, "grace_minutes", 0.0, least=0, most=10_000)),
@@ -149,7 +149,7 @@ def _late(table: dict[str, Any], mistakes: Mistakes) -> Late:
 
 
 def _limits(table: dict[str, Any], mistakes: Mistakes) -> Limits:
-    mistakes.known("[limits]", table, ("instances", "moves", "seconds"))
+    mistakes.check_keys("[limits]", table, ("instances", "moves", "seconds"))
     return Limits(
         instances=mistakes.whole("[limits]", table, "instances", 60, least=10, most=10_000),
         moves=mistakes.whole("[limits]", table, "moves", 40, least=0, most=10_000),
@@ -177,7 +177,7 @@ def _ladder(
     if not isinstance(value, dict):
         mistakes.add(where, f"partial must be 'steps', 'all or nothing', or a table of shares; {value!r} is not.")
         return default
-    mistakes.known(f"{where}, partial", value, tuple(Stage))
+    mistakes.check_keys(f"{where}, partial", value, tuple(Stage))
     shares = {
         stage: mistakes.number(f"{where}, partial", value, stage, 0.0, least=0, most=1)
         for stage in Stage
@@ -194,7 +194,7 @@ def _task(
 ) -> Task:
     id = str(mistakes.word(f"question {number}", table, "id", str(number)))
     where = f"question {number} ({id})" if id != str(number) else f"question {number}"
-    mistakes.known(where, table, OF_A_QUESTION)
+    mistakes.check_keys(where, table, OF_A_QUESTION)
     if not id.strip() or len(id) > 40 or not id.isprintable():
         mistakes.add(where, f"id must be 1 to 40 printable characters; {id!r} is not.")
     claim = _claim(where, table, mistakes)
@@ -282,27 +282,27 @@ def _file(where: str, table: Mapping[str, Any], place: Path, kind: Kind, mistake
         return None
     path = place.parent / name
     try:
-        _tried(path, kind)
+        _try_file(path, kind)
     except (InputError, OSError) as error:
         mistakes.add(where, str(error))
         return None
     return path
 
 
-def _tried(path: Path, kind: Kind) -> None:
+def _try_file(path: Path, kind: Kind) -> None:
     """Load the file and make its first instance: a mistake in it is found here, not among the submissions."""
     if kind is Kind.OWN:
-        from regard.grading.own_question import JudgeFailed, question_of
+        from regard.grading.own_question import JudgeError, question_of
 
         try:
             question = question_of(path)
             question.shape(question.make(_eye(), level=1).given)
-        except JudgeFailed as error:
+        except JudgeError as error:
             raise InputError(str(error)) from None
     else:
-        from regard.grading.perplexity import read_hidden
+        from regard.grading.perplexity import read_hidden_sentences
 
-        read_hidden(path)
+        read_hidden_sentences(path)
 
 
 def _eye() -> Float:
@@ -325,7 +325,7 @@ def _checklist(where: str, table: Mapping[str, Any], kind: Kind, mistakes: Mista
 def _line(where: str, value: object, mistakes: Mistakes) -> Line | None:
     """A sentence, or a table with text, key and points."""
     table: dict[str, Any] = {"text": value} if isinstance(value, str) else value if isinstance(value, dict) else {}
-    mistakes.known(where, table, ("text", "key", "points"))
+    mistakes.check_keys(where, table, ("text", "key", "points"))
     text = mistakes.word(where, table, "text").strip()
     if not text:
         mistakes.add(where, "each line is a sentence, or {text = '...', points = 1, key = '...'}.")

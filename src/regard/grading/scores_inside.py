@@ -10,20 +10,20 @@ from typing import Any
 import torch
 from safetensors.torch import load
 
-from regard.coursework.answers.inside import encoded, unpacked
+from regard.coursework.answers.inside import encode_result, unpack_array
 from regard.errors import InputError
 
 kept: dict[str, dict[str, torch.Tensor]] = {"weights": {}}
 
 
-def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
+def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """First the weights are read; then each question is one call of the student's function, without gradients."""
     if asked["wanted"] == "weights":
         kept["weights"] = _read(base64.b64decode(asked["data"]))
         return b"read"
     with torch.no_grad():
-        scores = thing(unpacked(asked["source"]), unpacked(asked["prefix"]), kept["weights"])
-    return json.dumps(encoded(scores, most=int(asked["most"]))).encode("ascii")
+        scores = thing(unpack_array(asked["source"]), unpack_array(asked["prefix"]), kept["weights"])
+    return json.dumps(encode_result(scores, most=int(asked["most"]))).encode("ascii")
 
 
 def _read(data: bytes) -> dict[str, torch.Tensor]:

@@ -13,15 +13,15 @@ from importlib import resources
 from importlib.util import find_spec
 
 from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.keeper import warm
+from regard.coursework.answers.keeper import keep_warm
 from regard.errors import InputError
 from regard.grading.assignment import Assignment, Kind, Task
-from regard.grading.examination import Given, examined
-from regard.grading.marks import marked
-from regard.grading.notebooks import defined
+from regard.grading.examination import StudentAnswer, examine
+from regard.grading.marks import mark_outcome
+from regard.grading.notebooks import defined_names
 from regard.progress import Progress
 from regard.results import Result
-from regard.tables import aligned
+from regard.tables import align_columns
 
 HUGE = "returns a huge number"
 CHEATS = {
@@ -53,7 +53,7 @@ class Trial(Result):
     reason: str = ""
 
     @property
-    def as_it_should(self) -> bool:
+    def is_as_expected(self) -> bool:
         return (self.points == self.of) is self.right if self.of else True
 
 
@@ -71,7 +71,7 @@ class AssignmentChecked(Result):
 
     @property
     def answer(self) -> bool:
-        return all(trial.as_it_should for trial in self.trials)
+        return all(trial.is_as_expected for trial in self.trials)
 
     def __str__(self) -> str:
         count = f"{self.questions} question{'s' * (self.questions != 1)}"
@@ -85,24 +85,24 @@ class AssignmentChecked(Result):
             got = f"{right[0].points:g} of {right[0].of:g}" if right else "there is none"
             most = f"{max((trial.points for trial in wrong), default=0):g} of {of[0].of:g}"
             rows.append([id, got, most, f"{len(of)} answers"])
-        lines = [head, "", aligned(rows)] if ids else [head]
+        lines = [head, "", align_columns(rows)] if ids else [head]
         lines += ["", *(f"Not tried: {one}" for one in self.untried)] if self.untried else []
-        bad = [trial for trial in self.trials if not trial.as_it_should]
+        bad = [trial for trial in self.trials if not trial.is_as_expected]
         lines += ["", *(f"{'Lost points' if t.right else 'Passes'}: {t.question}, {t.given}. {t.reason}" for t in bad)]
         verdict = "Every question can be solved, and none of our wrong answers passes."
         lines.append(verdict if not bad else f"{len(bad)} answers were not marked as they should be.")
         return "\n".join(lines)
 
 
-@warm()
+@keep_warm()
 def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress | None = None) -> AssignmentChecked:
     """Grade our own answers to every question that code answers; models where torch is installed."""
-    tried = [task for task in assignment.tasks if task.by_function or (task.kind in MODELS and _torch())]
+    tried = [task for task in assignment.tasks if task.asks_for_function or (task.kind in MODELS and _has_torch())]
     jobs = [(task, *one) for task in tried for one in _answers(task)]
     trials = []
     for done, (task, name, right, source) in enumerate(jobs, 1):
-        given = Given(name="ours.py", source=source, seed=7)
-        mark = marked(task, examined(replace(task), given, limits=assignment.limits, jail=jail))
+        given = StudentAnswer(name="ours.py", source=source, seed=7)
+        mark = mark_outcome(task, examine(replace(task), given, limits=assignment.limits, jail=jail))
         reason = mark.reason
         if name == HUGE and mark.points == mark.of:
             reason = "What is true but huge is right; within = 2 asks for an answer near the best one."
@@ -117,14 +117,14 @@ def check_assignment(assignment: Assignment, *, jail: Tier, progress: Progress |
         questions=len(assignment.tasks),
         points=assignment.points,
         trials=tuple(trials),
-        untried=tuple(_untried(assignment)),
+        untried=tuple(_untried_questions(assignment)),
         rules=tuple(f"{task.id}: {task.rule()}" for task in assignment.tasks),
     )
 
 
-def _untried(assignment: Assignment) -> Iterator[str]:
+def _untried_questions(assignment: Assignment) -> Iterator[str]:
     reasons = {Kind.WRITTEN: "a person marks it"}
-    if not _torch():
+    if not _has_torch():
         reasons |= dict.fromkeys(MODELS, "a model, and torch is not installed: pip install 'regard[torch]'")
     for task in assignment.tasks:
         if task.kind in reasons:
@@ -138,26 +138,26 @@ def _answers(task: Task) -> Iterator[tuple[str, bool, bytes]]:
         claim = task.claim.replace("-", "_")
         for right, file in ((True, "right.py"), (False, "wrong.py")):
             text = (resources.files("regard.grading.solutions") / file).read_text(encoding="utf-8")
-            for function in defined(text):
+            for function in defined_names(text):
                 if function == claim or function.startswith(f"{claim}__"):
                     said = function.partition("__")[2].replace("_", " ") or "right"
                     yield said, right, f"{text}\n{name} = {function}\n".encode()
     elif task.kind is Kind.OWN and task.file is not None:
         text = task.file.read_text(encoding="utf-8")
-        for function in defined(text):
+        for function in defined_names(text):
             if function == "right" or function.startswith("wrong"):
                 yield function.replace("_", " "), function == "right", own_answer(text, function, name)
     elif task.kind is Kind.STATEMENTS:
-        yield from _of_statements(task)
+        yield from _statement_sources(task)
         return
     elif task.kind in MODELS:
-        yield from _of_models(task)
+        yield from _model_sources(task)
         return
     for said, code in CHEATS.items():
         yield said, False, code.format(name=name).encode()
 
 
-def _of_models(task: Task) -> Iterator[tuple[str, bool, bytes]]:
+def _model_sources(task: Task) -> Iterator[tuple[str, bool, bytes]]:
     text = (resources.files("regard.grading.solutions") / "transformer.py").read_text(encoding="utf-8")
     ours = "TransformerTranslator" if task.kind is Kind.TRANSFORMER else "healthy"
     named = "" if task.function == ours else f"\n{task.function} = {ours}\n"
@@ -166,7 +166,7 @@ def _of_models(task: Task) -> Iterator[tuple[str, bool, bytes]]:
         yield said, False, (text.replace(old, new) + named).encode()
 
 
-def _torch() -> bool:
+def _has_torch() -> bool:
     return find_spec("torch") is not None
 
 
@@ -176,10 +176,10 @@ def own_answer(text: str, function: str, name: str) -> bytes:
     return (ast.unparse(ast.Module(body=kept, type_ignores=[])) + f"\n{name} = {function}\n").encode()
 
 
-def _of_statements(task: Task) -> Iterator[tuple[str, bool, bytes]]:
-    from regard.grading.statements import drawn
+def _statement_sources(task: Task) -> Iterator[tuple[str, bool, bytes]]:
+    from regard.grading.statements import draw_statements
 
-    truth = [int(one.holds) for one in drawn(task, 7)]
+    truth = [int(one.holds) for one in draw_statements(task, 7)]
     wrong = {"all hold": [1] * task.count, "all fail": [0] * task.count, "nothing": [-1] * task.count}
     for said, answers in {"right": truth, **wrong}.items():
         if answers != truth or said == "right":

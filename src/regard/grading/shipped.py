@@ -67,12 +67,12 @@ def new_assignment(name: str, path: str | None = None) -> AssignmentWritten:
     if target.exists():
         raise InputError(f"{target} exists and is not overwritten; name another file.")
     write_file(target, assignment_text(name, target.name).encode())
-    asked = of_the_set(name)
+    asked = claims_of_set(name)
     words = sum(claim.question is None and not claim.asks_for_code for _, claim in asked)
     return AssignmentWritten(path=str(target), questions=len(asked), written=words)
 
 
-def of_the_set(name: str) -> list[tuple[str, Claim]]:
+def claims_of_set(name: str) -> list[tuple[str, Claim]]:
     """The claims of a set, each with its number there, in the order of the set; the same number gets a letter."""
     labels = SETS[name].labels
     placed = sorted(
@@ -90,18 +90,18 @@ def of_the_set(name: str) -> list[tuple[str, Claim]]:
 
 def assignment_text(name: str, file: str) -> str:
     """The file: every key with a comment."""
-    parts = [HEAD.format(file=file, name=_quoted(name), title=_quoted(str(SETS[name])))]
-    parts += [_question(number, claim, name) for number, claim in of_the_set(name)]
+    parts = [HEAD.format(file=file, name=_toml_string(name), title=_toml_string(str(SETS[name])))]
+    parts += [_question(number, claim, name) for number, claim in claims_of_set(name)]
     return "\n".join(parts)
 
 
 def _question(number: str, claim: Claim, set_: str) -> str:
-    lines = ["[[question]]", f"id = {_quoted(number)}", f"claim = {_quoted(claim.name)}"]
+    lines = ["[[question]]", f"id = {_toml_string(number)}", f"claim = {_toml_string(claim.name)}"]
     if claim.question is not None:
         arguments = ", ".join(claim.question.arguments)
         sizes = ", ".join(size.name for size in claim.question.sizes)
         name = claim.name.replace("-", "_")
-        lines += ["points = 4", f"function = {_quoted(name)}   # called with ({arguments})"]
+        lines += ["points = 4", f"function = {_toml_string(name)}   # called with ({arguments})"]
         if claim.name in BOUNDS:
             lines += ["within = 2   # times the best possible: a bound that is true but huge does not get all points"]
         lines += [f"# set = {{...}}   # fixes sizes of the instances: {sizes}"]
@@ -109,16 +109,17 @@ def _question(number: str, claim: Claim, set_: str) -> str:
         lines += ["points = 10", 'function = "TransformerTranslator"   # a class; graded where torch is installed']
     else:
         items = of(set_, re.sub(r" [a-h]$", "", number)).items
-        lines += [f"points = {sum(item.points for item in items)}", f"text = {_quoted(claim.statement)}"]
+        lines += [f"points = {sum(item.points for item in items)}", f"text = {_toml_string(claim.statement)}"]
         lines += ["checklist = [   # key: what it should come to, for the person who marks"]
         lines += [
-            f"  {{text = {_quoted(one.text)}, points = {one.points}, key = {_quoted(one.key)}}}," for one in items
+            f"  {{text = {_toml_string(one.text)}, points = {one.points}, key = {_toml_string(one.key)}}},"
+            for one in items
         ]
         lines += ["]"]
     if claim.name in HINTS:
-        lines.append(f"hint = {_quoted(HINTS[claim.name])}")
+        lines.append(f"hint = {_toml_string(HINTS[claim.name])}")
     return "\n".join([*lines, ""])
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # a string of JSON is one of TOML

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.coursework.answers.runner import Runner, told
+from regard.coursework.answers.runner import Runner, format_error
 from regard.coursework.catalogue import claims
 from regard.coursework.question import Instance, Question, Ruling
 from regard.coursework.verdict import Status as Verdict
@@ -230,7 +230,7 @@ class Statement:
 
 
 @cache
-def decided(family: Family, values: tuple[tuple[str, float], ...]) -> Statement | None:
+def decide_statement(family: Family, values: tuple[tuple[str, float], ...]) -> Statement | None:
     """The statement with these numbers; None where the check does not decide."""
     checked = claims[family.claim].check(**dict(values))
     verdict = next(judged.verdict for judged in checked.judged if judged.reading == family.reading)
@@ -244,7 +244,7 @@ def families(claim: str = "") -> list[Family]:
     return [family for family in FAMILIES if not claim or family.claim == claim]
 
 
-def drawn(task: Task, seed: int) -> list[Statement]:
+def draw_statements(task: Task, seed: int) -> list[Statement]:
     """The statements of one student: as many as the task asks for, no two of them the same."""
     rng, pool = np.random.default_rng(seed), families(task.claim)
     if not pool:
@@ -256,7 +256,7 @@ def drawn(task: Task, seed: int) -> list[Statement]:
     for turn in range(20):
         for family in order:
             values = tuple((name, options[rng.integers(len(options))]) for name, options in family.options.items())
-            one = decided(family, values) if not (turn and not family.options) else None
+            one = decide_statement(family, values) if not (turn and not family.options) else None
             if one is not None and one.text not in [known.text for known in chosen]:
                 chosen.append(one)
             if len(chosen) == task.count:
@@ -264,7 +264,7 @@ def drawn(task: Task, seed: int) -> list[Statement]:
     raise InputError(f"{task.claim} has {len(chosen)} statements, and question {task.id!r} asks for {task.count}.")
 
 
-def question_for(count: int) -> Question:
+def statements_question(count: int) -> Question:
     """What the runner asks: one number for each statement."""
     return Question(
         function="holds",
@@ -279,17 +279,17 @@ def question_for(count: int) -> Question:
     )
 
 
-def judged_statements(task: Task, runner: Runner, seed: int) -> Outcome:
+def judge_statements(task: Task, runner: Runner, seed: int) -> Outcome:
     """Right minus wrong, as a share."""
-    from regard.grading.examination import Outcome, Status, failed
+    from regard.grading.examination import Outcome, Status, failed_outcome
 
-    statements = drawn(task, seed)
+    statements = draw_statements(task, seed)
     reply = runner.call({}, most=8 * len(statements))
     if "raised" in reply:
-        return failed(f"{runner.name} failed: {told(reply['raised'])}; fix it first.")
+        return failed_outcome(f"{runner.name} failed: {format_error(reply['raised'])}; fix it first.")
     answer: Any = reply.get("array")
     if answer is None or answer.shape != (len(statements),) or not np.isin(answer, (-1, 0, 1)).all():
-        return failed(f"{runner.name} must return {task.question.returns}.")
+        return failed_outcome(f"{runner.name} must return {task.question.returns}.")
     said_so: list[float] = answer.tolist()
     wrong = [n for n, (a, s) in enumerate(zip(said_so, statements, strict=True), 1) if a != -1 and a != s.holds]
     right = sum(a == s.holds for a, s in zip(said_so, statements, strict=True))

@@ -51,7 +51,7 @@ def identity(text: str) -> str:
     return clean(unicodedata.normalize("NFKC", text), most=MOST_ID).strip().casefold()
 
 
-def shown(text: str) -> str:
+def display_text(text: str) -> str:
     """An ID or a name, fit to be shown: one line, nothing invisible."""
     return clean(text, most=MOST_ID).strip()
 
@@ -91,10 +91,10 @@ def _student(row: dict[str, str], where: str) -> Student | None:
         return None
     known = ("id", "name", "email", "group", "extension", "submitted")
     return Student(
-        id=shown(row["id"]),
-        name=shown(row.get("name", "")),
-        email=shown(row.get("email", "")),
-        group=shown(row.get("group", "")),
+        id=display_text(row["id"]),
+        name=display_text(row.get("name", "")),
+        email=display_text(row.get("email", "")),
+        group=display_text(row.get("group", "")),
         extension=_extension(row.get("extension", ""), where),
         submitted=moment(row["submitted"], f"{where}, submitted") if row.get("submitted") else None,
         others={key: value for key, value in row.items() if key not in known},

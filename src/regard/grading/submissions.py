@@ -21,9 +21,9 @@ from pathlib import Path
 
 from regard.errors import InputError
 from regard.files import read_file
-from regard.grading.archives import WEIGHTS, Entry, entries, hidden, most_of, offered
-from regard.grading.notebooks import Code, code_of, defined
-from regard.grading.students import Student, identity, moment, shown
+from regard.grading.archives import WEIGHTS, Entry, entries, is_hidden, make_entry, size_limit
+from regard.grading.notebooks import Code, code_of, defined_names
+from regard.grading.students import Student, display_text, identity, moment
 
 MOST_FILES = 200  # of one submission
 MOST_OWN = 100_000_000  # bytes of one submission
@@ -93,7 +93,10 @@ class Submission:
                     continue
                 there, answer = function in book.names, (f"{stem(entry.name)}.ipynb.py", book.source, book)
             else:
-                there, answer = function in self._defined(entry.data), (f"{stem(entry.name)}.py", entry.data, None)
+                there, answer = (
+                    function in self._defined_names(entry.data),
+                    (f"{stem(entry.name)}.py", entry.data, None),
+                )
             if there:
                 return answer
             fallback = (
@@ -101,13 +104,13 @@ class Submission:
             )  # a name that is made otherwise, or a file that cannot be parsed: Python says it
         return fallback
 
-    def _defined(self, data: bytes) -> frozenset[str]:
+    def _defined_names(self, data: bytes) -> frozenset[str]:
         """The names that a file defines; each is looked through once."""
         if data not in self._names:
-            self._names[data] = frozenset(defined(data))
+            self._names[data] = frozenset(defined_names(data))
         return self._names[data]
 
-    def no_code(self) -> str:
+    def missing_code_reason(self) -> str:
         """Why there is nothing to run: what is wrong with its first notebook, if that is what there is."""
         for entry in sorted(self.files, key=lambda e: (len(e.parts), e.parts)):
             if entry.name.lower().endswith(".ipynb"):
@@ -164,7 +167,7 @@ def read_submissions(
     """
     everybody = (students or {}).values()
     listed = frozenset(identity(name) for one in everybody for name in (one.id, one.email, one.group) if name)
-    return apart(_bounded(_read(paths, listed, times_of_files=times_of_files)))
+    return reject_duplicates(_limit_total_size(_read(paths, listed, times_of_files=times_of_files)))
 
 
 def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> Iterator[Submission]:
@@ -173,19 +176,21 @@ def _read(paths: list[str], listed: frozenset[str], *, times_of_files: bool) -> 
             what = "leads nowhere" if path.is_symlink() else "does not exist"
             raise InputError(f"{path} {what}; give a folder of submissions, a zip file, or files.")
         if path.is_dir():
-            yield from gathered(list(_walked(path)), listed, times=_times(path) if times_of_files else None)
+            yield from group_by_student(
+                list(_walk_folder(path)), listed, times=_times(path) if times_of_files else None
+            )
         elif path.suffix.lower() == ".zip":
             with entries(str(path), said=str(path)) as handed_in:
-                yield from gathered(handed_in, listed)
+                yield from group_by_student(handed_in, listed)
         elif path.suffix.lower() in (".py", ".ipynb"):
-            yield from gathered(
+            yield from group_by_student(
                 [_entry(path, (path.name,))], listed, times=_times(path.parent) if times_of_files else None
             )
         else:
             raise InputError(f"{path} is no .py, .ipynb or .zip file; give a folder, a zip file, or files.")
 
 
-def _bounded(submissions: Iterator[Submission]) -> list[Submission]:
+def _limit_total_size(submissions: Iterator[Submission]) -> list[Submission]:
     """As many as can be held at once: where it is too much, the largest are put aside, and the teacher is told."""
     kept: list[Submission] = []
     total = 0
@@ -200,14 +205,14 @@ def _bounded(submissions: Iterator[Submission]) -> list[Submission]:
     return kept
 
 
-def _walked(folder: Path) -> Iterator[Entry]:
+def _walk_folder(folder: Path) -> Iterator[Entry]:
     """The files below a folder; links and devices are named, never opened."""
     for place, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted([*names, *(one for one in folders if os.path.islink(os.path.join(place, one)))]):
             path = Path(place, name)
             parts = path.relative_to(folder).parts
-            if hidden(parts):
+            if is_hidden(parts):
                 continue
             if path.is_symlink():
                 yield Entry(parts=parts, problem="a link, which is not followed")
@@ -218,12 +223,12 @@ def _walked(folder: Path) -> Iterator[Entry]:
 def _entry(path: Path, parts: tuple[str, ...]) -> Entry:
     def source() -> bytes:
         try:
-            return read_file(path, most=most_of(path.name))
+            return read_file(path, most=size_limit(path.name))
         except InputError as error:  # the names of the teacher's folders are not for students
             raise InputError(str(error).removeprefix(f"{path} ").partition(";")[0]) from None
 
     try:
-        return offered(parts, path.lstat().st_size, source)
+        return make_entry(parts, path.lstat().st_size, source)
     except OSError as error:
         return Entry(parts=parts, problem=f"cannot be read ({error.strerror})")
 
@@ -235,13 +240,13 @@ def _times(folder: Path) -> dict[tuple[str, ...], datetime]:
     }
 
 
-def gathered(
+def group_by_student(
     handed_in: list[Entry], listed: frozenset[str], *, times: Mapping[tuple[str, ...], datetime] | None = None
 ) -> Iterator[Submission]:
     """Files by student; ``listed`` are the identities on the list of students."""
-    while _one_wrapper(handed_in, listed):
+    while _has_one_wrapper(handed_in, listed):
         handed_in = [replace(entry, parts=entry.parts[1:]) for entry in handed_in]
-    said = _gradescope(handed_in)
+    said = _gradescope_owners(handed_in)
     owners: dict[str, list[Entry]] = {}
     names: dict[str, str] = {}
     for entry in handed_in:
@@ -256,7 +261,7 @@ def gathered(
         yield _submission(owner, names[owner], files, said.get(owner), times)
 
 
-def _one_wrapper(handed_in: list[Entry], listed: frozenset[str]) -> bool:
+def _has_one_wrapper(handed_in: list[Entry], listed: frozenset[str]) -> bool:
     """Whether one folder is around all of them, and is not one student's."""
     tops = {entry.parts[0] for entry in handed_in}
     if len(tops) != 1 or not all(len(entry.parts) > 1 for entry in handed_in):
@@ -285,9 +290,9 @@ def _submission(
     said: tuple[str, str, datetime | None] | None,
     times: Mapping[tuple[str, ...], datetime] | None,
 ) -> Submission:
-    opened = _opened(files)
+    opened = _open_files(files)
     kept = tuple(one for one in opened if not one.problem)
-    problems = [f"{shown('/'.join(one.parts))}: {one.problem}" for one in opened if one.problem]
+    problems = [f"{display_text('/'.join(one.parts))}: {one.problem}" for one in opened if one.problem]
     unread = [one for one in opened if one.problem and one.name.lower().endswith((".py", ".ipynb", ".zip", ALL))]
     when = said[2] if said else None
     if times is not None and when is None:
@@ -295,12 +300,12 @@ def _submission(
             (time for parts, time in times.items() if parts and parts[0] in (owner, files[0].parts[0])), default=None
         )
     return Submission(
-        student=shown(said[0] if said else owner) or "(no name)",
-        name=shown(said[1] if said else name),
+        student=display_text(said[0] if said else owner) or "(no name)",
+        name=display_text(said[1] if said else name),
         files=kept,
         submitted=when,
         problems=tuple(problems[:20]),
-        unread=next((f"{shown(one.name)}: {one.problem}" for one in unread), ""),
+        unread=next((f"{display_text(one.name)}: {one.problem}" for one in unread), ""),
         refused=duplicate_names(kept),
     )
 
@@ -311,26 +316,26 @@ def duplicate_names(files: Sequence[Entry]) -> str:
     for one in files:
         other = first.setdefault(unicodedata.normalize("NFKC", "/".join(one.parts)).casefold(), one)
         if other.data != one.data:
-            names = " and ".join(shown("/".join(entry.parts)) for entry in (other, one))
+            names = " and ".join(display_text("/".join(entry.parts)) for entry in (other, one))
             return f"{names} are two files of one name, and differ; keep one of them, and hand in again."
     return ""
 
 
-def _opened(files: list[Entry]) -> list[Entry]:
+def _open_files(files: list[Entry]) -> list[Entry]:
     """The files of one student, read, and what is in archives among them; the first ones of very many."""
     large = f"more than {MOST_OWN:,} bytes are too many for one submission, and nothing of it was read"
     if sum(one.size for one in files) > MOST_OWN:
         return [Entry(parts=(ALL,), problem=large)]
     opened: list[Entry] = []
-    for entry in _first(files):
+    for entry in _limit_file_count(files):
         if entry.name.lower().endswith(".zip") and not entry.problem:
-            opened += _unpacked(entry.read(), most=MOST_OWN - sum(one.size for one in opened))
+            opened += _unpack_archive(entry.read(), most=MOST_OWN - sum(one.size for one in opened))
         else:
             opened.append(entry.read())
-    return _first(opened)
+    return _limit_file_count(opened)
 
 
-def _unpacked(archive: Entry, *, most: int) -> list[Entry]:
+def _unpack_archive(archive: Entry, *, most: int) -> list[Entry]:
     """What a student packed; an archive in it is not opened."""
     if archive.problem:
         return [archive]
@@ -338,12 +343,12 @@ def _unpacked(archive: Entry, *, most: int) -> list[Entry]:
         with entries(archive.data, said=archive.name) as inner:
             if sum(one.size for one in inner) > most:
                 return [replace(archive, problem=f"unpacks to more than {most:,} bytes, and nothing of it was graded")]
-            return [one.read() for one in _first(inner)]
+            return [one.read() for one in _limit_file_count(inner)]
     except InputError as error:
         return [replace(archive, problem=str(error).removeprefix(f"{archive.name} "))]
 
 
-def _first(files: list[Entry]) -> list[Entry]:
+def _limit_file_count(files: list[Entry]) -> list[Entry]:
     """As many as are read, and a note for the rest; what cannot be read anyway does not count."""
     readable = [one for one in files if not one.problem]
     if len(readable) <= MOST_FILES:
@@ -352,7 +357,7 @@ def _first(files: list[Entry]) -> list[Entry]:
     return [*readable[:MOST_FILES], many, *(one for one in files if one.problem)]
 
 
-def _gradescope(handed_in: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
+def _gradescope_owners(handed_in: list[Entry]) -> dict[str, tuple[str, str, datetime | None]]:
     """Who handed in which folder, by the file that Gradescope adds to its export."""
     data = next((entry.read().data for entry in handed_in if entry.parts == (GRADESCOPE,)), b"")
     text = data.decode("utf-8", "replace")
@@ -372,7 +377,7 @@ def _gradescope(handed_in: list[Entry]) -> dict[str, tuple[str, str, datetime | 
     return said
 
 
-def apart(submissions: list[Submission]) -> list[Submission]:
+def reject_duplicates(submissions: list[Submission]) -> list[Submission]:
     """Sorted; those that claim the same student are refused, all of them."""
     count: dict[str, int] = {}
     for one in submissions:
@@ -384,7 +389,7 @@ def apart(submissions: list[Submission]) -> list[Submission]:
     ]
 
 
-def known(submissions: list[Submission], students: Mapping[str, Student]) -> list[Submission]:
+def match_students(submissions: list[Submission], students: Mapping[str, Student]) -> list[Submission]:
     """With the names and times of the list; who is not on it is noted, who handed in nothing is added."""
     if not students:
         return submissions
@@ -401,4 +406,4 @@ def known(submissions: list[Submission], students: Mapping[str, Student]) -> lis
                 one, student=student.id, name=student.name or one.name, submitted=student.submitted or one.submitted
             )
         listed.append(one)
-    return apart(listed)
+    return reject_duplicates(listed)

@@ -66,7 +66,7 @@ def write_template(
         home = base / file_name(student) if student else base
         listed = (students or {}).get(identity(student))
         who = f"group {identity(listed.group)}" if listed is not None and listed.group else identity(student)
-        parts = [part(task, _seed(key, assignment, who, task)) for task in assignment.tasks]
+        parts = [question_part(task, _seed(key, assignment, who, task)) for task in assignment.tasks]
         texts = {
             f"{stem(assignment)}.py": as_python(assignment, parts),
             f"{stem(assignment)}.ipynb": as_notebook(assignment, parts),
@@ -115,7 +115,7 @@ class Part:
     code: str
 
 
-def part(task: Task, seed: int | None) -> Part:
+def question_part(task: Task, seed: int | None) -> Part:
     """The question of a task as words and code."""
     title = f"{task.id} ({task.points:g} point{'s' * (task.points != 1)})"
     if task.kind is Kind.WRITTEN:
@@ -127,9 +127,9 @@ def part(task: Task, seed: int | None) -> Part:
         return Part(title=title, words=words, code=f"# {task.function}: in a file of its own")
     words = text_of(task)
     if task.kind is Kind.STATEMENTS and seed is not None:
-        from regard.grading.statements import drawn
+        from regard.grading.statements import draw_statements
 
-        words += "".join(f"\n\n{n}. {one.text}" for n, one in enumerate(drawn(task, seed), 1))
+        words += "".join(f"\n\n{n}. {one.text}" for n, one in enumerate(draw_statements(task, seed), 1))
     return Part(title=title, words=words, code=function_text(task))
 
 
@@ -146,11 +146,9 @@ def text_of(task: Task) -> str:
 def function_text(task: Task) -> str:
     """The function to fill in, with its arguments, what it returns, and public examples of calls."""
     question = task.question
-    inside = [_folded(question.task), ""]
-    inside += [
-        _folded(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()
-    ]
-    inside += ["", _folded(f"Return {question.returns}.")]
+    inside = [_wrap(question.task), ""]
+    inside += [_wrap(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
+    inside += ["", _wrap(f"Return {question.returns}.")]
     examples = list(islice(public_examples(task), EXAMPLES))
     if examples:
         inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in examples)]
@@ -179,16 +177,16 @@ def public_examples(task: Task) -> Iterator[str]:
 def as_python(assignment: Assignment, parts: list[Part]) -> str:
     """The plain file."""
     head = [
-        f'"""{_folded(assignment.title)}',
+        f'"""{_wrap(assignment.title)}',
         "",
-        *(_folded(line) for line in _rules(assignment)),
+        *(_wrap(line) for line in _rules(assignment)),
         '"""',
         "",
         "import numpy as np",
     ]
     lines = list(head)
     for one in parts:
-        lines += ["", "", *(f"# {line}".rstrip() for line in [one.title, *_folded(one.words).splitlines()])]
+        lines += ["", "", *(f"# {line}".rstrip() for line in [one.title, *_wrap(one.words).splitlines()])]
         lines += [one.code] if one.code else [WORDS, f"# {YOURS}{one.title.partition(' (')[0]}:"]
     return "\n".join([*lines, ""])
 
@@ -227,7 +225,7 @@ def _rules(assignment: Assignment) -> list[str]:
     return [line for line in (due, said) if line]
 
 
-def _folded(text: str, *, hang: int = 0) -> str:
+def _wrap(text: str, *, hang: int = 0) -> str:
     return "\n".join(
         textwrap.fill(line, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=False)
         if line

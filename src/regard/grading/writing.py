@@ -52,7 +52,7 @@ def marks_csv(marks: ClassMarks) -> str:
                 row.name,
                 row.group,
                 *cells,
-                f"{row.earned:g}",
+                f"{row.earned_points:g}",
                 f"{row.kept:g}",
                 total,
                 f"{row.of:g}",

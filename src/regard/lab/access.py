@@ -46,12 +46,12 @@ class Access:
         """Not for scripts, not for other sites, gone with the browser."""
         return f"{self._name}={self._value}; Path=/; HttpOnly; SameSite=Strict"
 
-    def knows(self, cookies: str | None) -> bool:
+    def has_cookie(self, cookies: str | None) -> bool:
         """Is ours among the cookies of a request? One look at each: http.cookies takes seconds for some headers."""
         pairs = (cookie.strip().partition("=") for cookie in (cookies or "").split(";"))
         return any(name == self._name and _equal(value, self._value) for name, _, value in pairs)
 
-    def admits(self, given: str | None) -> bool:
+    def is_embed_pass(self, given: str | None) -> bool:
         """Is it the pass of a frame?"""
         return given is not None and _equal(given, self.embed_pass)
 
@@ -69,7 +69,7 @@ def _equal(given: str, secret: str) -> bool:
     return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
 
 
-def may_compute(fetch_site: str | None) -> bool:
+def is_own_request(fetch_site: str | None) -> bool:
     """Was the request made by the user's hand or by a page of ours? Browsers say so in Sec-Fetch-Site; old ones do not.
 
     >>> may_compute("same-origin"), may_compute(None), may_compute("cross-site"), may_compute("same-site")
@@ -78,7 +78,7 @@ def may_compute(fetch_site: str | None) -> bool:
     return fetch_site in (None, "none", "same-origin")
 
 
-def how_to_open(target: str) -> str:
+def access_page(target: str) -> str:
     """The page for whoever comes without the cookie."""
     here = html.escape(target, quote=True)
     return _page(
@@ -91,7 +91,7 @@ terminal.</p>""",
     )
 
 
-def not_here(sentence: str, start: str) -> str:
+def refusal_page(sentence: str, start: str) -> str:
     """The page for a person whose address is refused: why, and the way to the lab's start."""
     way = f'<p><a href="{html.escape(start, quote=True)}">Go to the start of the lab</a>.</p>'
     return _page("The lab has no such page", f"<p>{html.escape(sentence)}</p>\n{way}")

@@ -33,7 +33,7 @@ AGAIN = "ask again, or reload the page, to start another"
 LINES = "the lines below do the same without a limit"
 
 
-class Errands:
+class BackgroundTasks:
     """Errands of one kind, done one after another by one process, which starts with the first.
 
     >>> errands = Errands("regard.lab.background")
@@ -100,9 +100,9 @@ class Errands:
                 self._change.notify_all()
 
     def _outcome(self, errand: str) -> dict[str, Any]:
-        self._process = process = self._process or self._started()
+        self._process = process = self._process or self._take_process()
         if process.poll() is not None:
-            return self._failure(f"The process that works for this page has ended {_how_it_ended(process)}")
+            return self._failure(f"The process that works for this page has ended {_describe_end(process)}")
         late = threading.Event()
         watchdog = threading.Timer(self.longest, _stop, [process, late])
         watchdog.daemon = True
@@ -115,15 +115,15 @@ class Errands:
         process.kill()
         if late.is_set():
             return self._failure(f"It took more than {in_full(self.longest)} seconds", LINES)
-        return self._failure(f"The process that worked on this ended {_how_it_ended(process)}")
+        return self._failure(f"The process that worked on this ended {_describe_end(process)}")
 
     def _failure(self, why: str, fix: str = AGAIN) -> dict[str, Any]:
         """An outcome without a result; the next errand gets a new process."""
         self.close()
         return {"error": f"{why}; {fix}.", "input": False}
 
-    def _started(self) -> subprocess.Popen[str]:
-        process = _early.pop(self.module, None) or _process([])
+    def _take_process(self) -> subprocess.Popen[str]:
+        process = _early.pop(self.module, None) or _start_process([])
         atexit.register(self.close)
         return process
 
@@ -133,11 +133,11 @@ _early: dict[str, subprocess.Popen[str]] = {}  # by the module whose errands the
 
 def start_early(module: str, *, imports: Sequence[str]) -> None:
     """Start the process for a module's errands now; it imports these modules while whoever calls goes on."""
-    _early[module] = _process(imports)
-    atexit.register(_end_early, module)
+    _early[module] = _start_process(imports)
+    atexit.register(_end_unused, module)
 
 
-def _end_early(module: str) -> None:
+def _end_unused(module: str) -> None:
     """End a process that no errand came for."""
     if (process := _early.pop(module, None)) is not None:
         _end(process)
@@ -157,14 +157,14 @@ def _stop(process: subprocess.Popen[str], late: threading.Event) -> None:
     process.kill()
 
 
-def _how_it_ended(process: subprocess.Popen[str]) -> str:
+def _describe_end(process: subprocess.Popen[str]) -> str:
     code = process.wait()
     if code == -9:  # what the system does where memory runs out
         return "(killed: perhaps memory ran out)"
     return f"(signal {-code})" if code < 0 else f"(exit code {code})"
 
 
-def _process(imports: Sequence[str]) -> subprocess.Popen[str]:
+def _start_process(imports: Sequence[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-m", "regard.lab.background", *imports]  # -P: nothing from where we stand
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, encoding="utf-8")
@@ -190,12 +190,12 @@ def echo(**words: Any) -> dict[str, Any]:
     return words
 
 
-def imported(name: str) -> dict[str, Any]:
+def is_imported(name: str) -> dict[str, Any]:
     """Has this process imported a module?"""
     return {"imported": name in sys.modules}
 
 
-def outcome_of(line: str) -> dict[str, Any]:
+def run_task(line: str) -> dict[str, Any]:
     """Do one errand.
 
     >>> outcome_of('{"module": "regard.lab.background", "function": "echo", "words": {"n": 2}}')
@@ -211,7 +211,7 @@ def outcome_of(line: str) -> dict[str, Any]:
         return {"error": f"This went wrong: {type(error).__name__}: {error}.", "input": False}
 
 
-def prepare(names: Sequence[str]) -> None:
+def import_modules(names: Sequence[str]) -> None:
     """Import what errands will need; whatever fails will fail again, and be said, when an errand needs it.
 
     Collecting garbage would look through everything again and again while nothing of it can go.
@@ -234,7 +234,7 @@ def serve(errands: IO[str], outcomes: IO[str]) -> None:
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        outcomes.write(json.dumps(outcome_of(lines.get()), ensure_ascii=False) + "\n")
+        outcomes.write(json.dumps(run_task(lines.get()), ensure_ascii=False) + "\n")
         outcomes.flush()
 
 
@@ -242,7 +242,7 @@ if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not look like an outcome
     sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    prepare(sys.argv[1:])
+    import_modules(sys.argv[1:])
     if hasattr(os, "nice"):
         os.nice(5)  # the pages come first
     serve(sys.stdin, answers)

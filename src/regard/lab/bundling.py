@@ -32,21 +32,24 @@ def _add(name: str, done: dict[str, str]) -> None:
         return
     text = static_files()[name].read_text(encoding="utf-8")
     for _, source in IMPORT.findall(text):
-        _add(_resolved(source, name), done)
+        _add(_resolve_import(source, name), done)
     done[name] = f'modules["{name}"] = (() => {{\n{_body(text, name)}}})();'
 
 
 def _body(text: str, name: str) -> str:
     """A module's lines with its imports as constants and its exports as what is returned."""
     exports = [match[1] for match in EXPORT.findall(text)]
-    text = IMPORT.sub(lambda match: f'const {{{_renamed(match[1])}}} = modules["{_resolved(match[2], name)}"];', text)
+    text = IMPORT.sub(
+        lambda match: f'const {{{_destructuring_names(match[1])}}} = modules["{_resolve_import(match[2], name)}"];',
+        text,
+    )
     text = EXPORT.sub(r"\1 \2", text).replace(" import(", " imported(")
     if left := LEFT.search(text):
         raise ValueError(f"{name}: {left.group()!r} cannot be bundled; write imports and exports as the others do")
     return f"{text}\nreturn {{ {', '.join(exports)} }};\n"
 
 
-def _renamed(names: str) -> str:
+def _destructuring_names(names: str) -> str:
     """`a as b` of an import is `a: b` of a constant.
 
     >>> _renamed(" element, shape as drawn ")
@@ -55,7 +58,7 @@ def _renamed(names: str) -> str:
     return names.replace(" as ", ": ")
 
 
-def _resolved(source: str, name: str) -> str:
+def _resolve_import(source: str, name: str) -> str:
     """The address that an import in a module means.
 
     >>> _resolved("../parts.js", "/pages/copy.js"), _resolved("/look/look.js", "/pages/models.js")

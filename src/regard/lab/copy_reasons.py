@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.array_types import Float
-from regard.lab.copy_state import Bench
-from regard.lab.page import Step, Why, tex
+from regard.lab.copy_state import CopySetup
+from regard.lab.page import Explanation, Step, tex
 
 if TYPE_CHECKING:
     from regard.attention import Attention
@@ -18,7 +18,7 @@ AWAY = 0.995  # the cosine between a query and its key below which one sees that
 SHOWN = 5  # keys whose numbers are written out, those that are to be copied among them
 
 
-def attention_steps(bench: Bench, own: Attention) -> tuple[Step, ...]:
+def attention_steps(bench: CopySetup, own: Attention) -> tuple[Step, ...]:
     """From the query to the output in four steps, with the numbers of the table beside the picture."""
     others = [key for key in range(len(bench.rows)) if key not in bench.chosen]
     few = sorted([*bench.chosen, *others][:SHOWN])
@@ -42,7 +42,7 @@ def attention_steps(bench: Bench, own: Attention) -> tuple[Step, ...]:
     )
 
 
-def why_the_shortest(bench: Bench, shortest: Design | str | None) -> tuple[Why, ...]:
+def why_the_shortest(bench: CopySetup, shortest: Design | str | None) -> tuple[Explanation, ...]:
     """Why the shortest query does not point where its key does, where that is so."""
     if isinstance(shortest, str) or shortest is None or len(bench.chosen) != 1:
         return ()
@@ -53,7 +53,7 @@ def why_the_shortest(bench: Bench, shortest: Design | str | None) -> tuple[Why, 
     if cosine > AWAY:
         return ()
     return (
-        Why(
+        Explanation(
             question="Why does the shortest query not point at its key?",
             because="Softmax sees only differences of scores, so a query must point away from the other keys more than "
             "towards its own. The shortest one points from a weighted mean of the others, those that come nearest "
@@ -63,12 +63,12 @@ def why_the_shortest(bench: Bench, shortest: Design | str | None) -> tuple[Why, 
     )
 
 
-def why_ceilings_fall(ceilings: list[Ceiling | None]) -> tuple[Why, ...]:
+def why_ceilings_fall(ceilings: list[Ceiling | None]) -> tuple[Explanation, ...]:
     """Why a key in the hull cannot win, where there is one."""
     if not any(ceiling is not None and ceiling.ceiling < 0.5 for ceiling in ceilings):
         return ()
     return (
-        Why(
+        Explanation(
             question="Why does a ceiling fall inside the hull?",
             because="A key inside is an average of the others, so its score is the same average of theirs, "
             "whatever the query. An average never exceeds the largest: some other key always has as much attention or "

@@ -12,7 +12,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.projection import QUERY, Plane, Scene, Sphere, direction
-from regard.lab.state import State, shortest_text, written
+from regard.lab.state import State, format_rows, shortest_text
 from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ START = dict(zip(("space", "keys", "q", "to"), STARTS["square"], strict=True)) |
 
 
 @dataclass
-class Bench:
+class CopySetup:
     """What the user has set up; `rows` and `query` are the words of the address, `keys` and `vector` what they mean."""
 
     space: str
@@ -67,20 +67,24 @@ class Bench:
         """The bench as words of the address."""
         return {
             "space": self.space,
-            "keys": written(self.rows),
-            "q": written([self.query]),
+            "keys": format_rows(self.rows),
+            "q": format_rows([self.query]),
             "to": ",".join(map(str, self.chosen)),
             "eps": shortest_text(self.eps),
-            "view": written([self.view]),
+            "view": format_rows([self.view]),
         }
 
     def design(self) -> Design | str | None:
         """The shortest query for the chosen keys; why it could not be found out; None where no key is chosen."""
-        return _designed(tuple(map(tuple, self.keys.tolist())), tuple(self.chosen), self.eps) if self.chosen else None
+        return (
+            _shortest_query(tuple(map(tuple, self.keys.tolist())), tuple(self.chosen), self.eps)
+            if self.chosen
+            else None
+        )
 
 
 @lru_cache(maxsize=8)  # a query that is dragged changes nothing of it
-def _designed(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...], eps: float) -> Design | str:
+def _shortest_query(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...], eps: float) -> Design | str:
     from regard import design
 
     try:
@@ -91,11 +95,11 @@ def _designed(rows: tuple[tuple[float, ...], ...], chosen: tuple[int, ...], eps:
         return str(error)
 
 
-def read(state: State) -> Bench:
+def read_setup(state: State) -> CopySetup:
     """The bench that the words of an address describe."""
-    space = state.one_of("space", ("plane", "sphere"))
+    space = state.choice("space", ("plane", "sphere"))
     rows = state.rows("keys", width=2, most=MOST, size=360)
-    return Bench(
+    return CopySetup(
         space=space,
         rows=rows,
         query=state.numbers("q", count=2 if space == "plane" else 3, size=1e4),
@@ -105,7 +109,7 @@ def read(state: State) -> Bench:
     )
 
 
-def act_all(bench: Bench, deeds: str) -> tuple[Bench, tuple[str, ...]]:
+def apply_actions(bench: CopySetup, deeds: str) -> tuple[CopySetup, tuple[str, ...]]:
     """The bench after every deed in turn, and why some could not be done; a single one that cannot be is refused.
 
     >>> bench, complaints = act_all(read(State({}, start=START)), "nudge 0 left; nudge 0 left; choose 9; nudge 0 left")
@@ -114,19 +118,19 @@ def act_all(bench: Bench, deeds: str) -> tuple[Bench, tuple[str, ...]]:
     """
     one_by_one = [deed for deed in deeds.split(";") if deed.strip()]
     if len(one_by_one) == 1:
-        return act(bench, one_by_one[0]), ()
+        return apply_action(bench, one_by_one[0]), ()
     if len(one_by_one) > QUEUE:
         raise InputError(f"A page does {QUEUE} things at once at most, not {len(one_by_one)}.")
     complaints = []
     for deed in one_by_one:
         try:
-            bench = act(bench, deed)
+            bench = apply_action(bench, deed)
         except InputError as error:  # the others were done by the same hand, and still count
             complaints.append(str(error))
     return bench, tuple(dict.fromkeys(complaints))
 
 
-def act(bench: Bench, deed: str) -> Bench:
+def apply_action(bench: CopySetup, deed: str) -> CopySetup:
     """The bench after one deed: move, nudge, choose, start, use, norm, turn, add, remove; or none.
 
     >>> act(read(State({}, start=START)), "choose 0").chosen
@@ -137,13 +141,13 @@ def act(bench: Bench, deed: str) -> Bench:
             pass
         case ["start", *name] if " ".join(name) in STARTS:
             space, keys, query, chosen = STARTS[" ".join(name)]
-            return read(State({"space": space, "keys": keys, "q": query, "to": chosen}, start=START))
+            return read_setup(State({"space": space, "keys": keys, "q": query, "to": chosen}, start=START))
         case ["move", item, x, y]:
-            _put(bench, item, lambda old: bench.scene.put(old, _number(x), _number(y)))
+            _move_point(bench, item, lambda old: bench.scene.put(old, _number(x), _number(y)))
         case ["nudge", item, word]:
-            _put(bench, item, lambda old: bench.scene.step(old, *direction(word)))
+            _move_point(bench, item, lambda old: bench.scene.step(old, *direction(word)))
         case ["choose", index]:
-            bench.chosen = sorted(set(bench.chosen) ^ {_index(bench, index)})
+            bench.chosen = sorted(set(bench.chosen) ^ {_key_index(bench, index)})
         case ["use", "shortest"]:
             _use_shortest(bench)
         case ["norm", size]:
@@ -151,7 +155,7 @@ def act(bench: Bench, deed: str) -> Bench:
         case ["turn", across, upwards]:
             bench.view = Sphere(0, 0).step(bench.view, round(_number(across)), round(_number(upwards)))
         case ["add"]:
-            _add(bench)
+            _add_key(bench)
         case ["remove"] if len(bench.rows) > 1:
             bench.rows.pop()
             bench.chosen = [i for i in bench.chosen if i < len(bench.rows)]
@@ -160,10 +164,10 @@ def act(bench: Bench, deed: str) -> Bench:
     return bench
 
 
-def _put(bench: Bench, item: str, change: Callable[[list[float]], list[float]]) -> None:
+def _move_point(bench: CopySetup, item: str, change: Callable[[list[float]], list[float]]) -> None:
     """Change the place of a point: q, the query, or a key's number. In the plane a query is drawn at a fifth."""
     if item != "q":
-        index = _index(bench, item)
+        index = _key_index(bench, item)
         bench.rows[index] = change(bench.rows[index])
     elif bench.space == "plane":
         bench.query = [round(x / QUERY, 2) for x in change([QUERY * x for x in bench.query])]
@@ -171,14 +175,14 @@ def _put(bench: Bench, item: str, change: Callable[[list[float]], list[float]]) 
         bench.query = change(bench.query)
 
 
-def _use_shortest(bench: Bench) -> None:
+def _use_shortest(bench: CopySetup) -> None:
     shortest = bench.design()
     if shortest is None or isinstance(shortest, str) or shortest.query is None:
         raise InputError("There is no shortest query to take: choose keys that a query can serve.")
     bench.query = bench.scene.words(shortest.query)
 
 
-def _rescale(bench: Bench, size: float) -> None:
+def _rescale(bench: CopySetup, size: float) -> None:
     if bench.space == "sphere":
         bench.query = [*bench.query[:2], size]
     elif bench.norm > 0:
@@ -187,13 +191,13 @@ def _rescale(bench: Bench, size: float) -> None:
         bench.query = [size, 0.0]
 
 
-def _add(bench: Bench) -> None:
+def _add_key(bench: CopySetup) -> None:
     if len(bench.rows) >= MOST:
         raise InputError(f"The drawing has room for {MOST} keys; take one away first.")
     bench.rows.append(_free_place(bench))
 
 
-def _free_place(bench: Bench) -> list[float]:
+def _free_place(bench: CopySetup) -> list[float]:
     """Of a grid of places that can be seen, the one that is farthest from all keys: a new key hides none."""
     if bench.space == "plane":
         grid = [[x / 4, y / 4] for x in range(-6, 7) for y in range(-6, 7)]
@@ -204,7 +208,7 @@ def _free_place(bench: Bench) -> list[float]:
     return grid[int(free.round(9).argmax())]
 
 
-def _index(bench: Bench, word: str) -> int:
+def _key_index(bench: CopySetup, word: str) -> int:
     if not (is_count(word) and int(word) < len(bench.rows)):
         raise InputError(f"There is no key {word[:20]}; keys are counted from 0 to {len(bench.rows) - 1}.")
     return int(word)

@@ -35,7 +35,7 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
     >>> checked_origins(["*"])
     Traceback (most recent call last):
     regard.errors.InputError: An origin is a scheme and a host, such as https://course.example or http://localhost:8888, not '*'.
-    """  # noqa: E501
+    """
     cleaned = [origin.lower().removesuffix("/") for origin in origins]
     for origin, given in zip(cleaned, origins, strict=True):
         if not _ORIGIN.fullmatch(origin):
@@ -46,7 +46,7 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
     return tuple(cleaned)
 
 
-def ancestors(origins: Sequence[str]) -> str:
+def frame_ancestors(origins: Sequence[str]) -> str:
     """The rule that says on whose pages a browser may show a frame of ours.
 
     >>> ancestors(["https://course.example"]), ancestors([])
@@ -60,6 +60,6 @@ def frame_tag(address: str, words: Mapping[str, str], *, height: int) -> str:
 
     >>> frame_tag("http://127.0.0.1:1/copy", {"embed": "x", "eps": "0.1"}, height=500)
     '<iframe src="http://127.0.0.1:1/copy?embed=x&amp;eps=0.1" width="100%" height="500" allow="clipboard-write"></iframe>'
-    """  # noqa: E501
+    """
     there = html.escape(f"{address}?{urlencode(words)}", quote=True)
     return f'<iframe src="{there}" width="100%" height="{height}" allow="clipboard-write"></iframe>'

@@ -26,7 +26,7 @@ from typing import Any
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import replace_folder, write_file
 from regard.lab.bundling import bundle
-from regard.lab.grids import Grid, around, grids, page_deeds
+from regard.lab.grids import Grid, grids, nearby_grids, page_actions
 from regard.lab.server import Lab, static_files
 from regard.progress import Progress
 from regard.results import Result, plain
@@ -42,7 +42,7 @@ CHARTS = ("/charts/uPlot.iife.js", "/charts/uPlot.min.css")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Exported(Result):
+class LabExport(Result):
     """What :func:`export` wrote."""
 
     folder: str
@@ -67,39 +67,39 @@ def export(
     hide: Sequence[str] = (),
     force: bool = False,
     progress: Progress | None = None,
-) -> Exported:
+) -> LabExport:
     """Write the pages (all, or those named) into the folder ``out``, whole or not at all.
 
     A folder with something in it is refused; with ``force`` an earlier export is replaced, and nothing else.
     """
     out = Path(out)
     _check_target(out, force=force)
-    with _asked(pages, hide) as lab:
+    with _offline_lab(pages, hide) as lab:
         held = {name: grids(name, lab.hidden) for name in lab.pages}
         total = sum(1 for page in held.values() for grid in page for _ in grid.states())
-        counted = _Counted(progress, total)
-        files: dict[str, bytes] = {**_shared(lab)}
+        counted = _StateCounter(progress, total)
+        files: dict[str, bytes] = {**_shared_files(lab)}
         for name, page in held.items():
             files[f"{name}.html"] = _page(lab, name, page).encode()
             for index, grid in enumerate(page):
-                letters = _packed(_answers(lab, name, grid, counted))
+                letters = _pack_answers(_answers(lab, name, grid, counted))
                 files[f"data/{name}-{index}.js"] = f'regardStored.put({index}, "{letters}");\n'.encode()
         files["index.html"] = files[f"{next(iter(held))}.html"]
-    _write(out, files)
-    return Exported(folder=str(out), pages=list(held), states=total, size=sum(map(len, files.values())))
+    _write_files(out, files)
+    return LabExport(folder=str(out), pages=list(held), states=total, size=sum(map(len, files.values())))
 
 
-def one_file(page: str, words: Mapping[str, str], *, hide: Sequence[str] = ()) -> str:
+def single_file_page(page: str, words: Mapping[str, str], *, hide: Sequence[str] = ()) -> str:
     """A page in one piece: a state and a few beside it, with everything that it needs inside."""
-    with _asked([page], hide) as lab:
-        held = around(page, dict(words), lab.hidden)
-        answers = [_packed(_answers(lab, page, grid, _Counted(None, 0))) for grid in held]
+    with _offline_lab([page], hide) as lab:
+        held = nearby_grids(page, dict(words), lab.hidden)
+        answers = [_pack_answers(_answers(lab, page, grid, _StateCounter(None, 0))) for grid in held]
         text = _page(lab, page, held)
     data = "".join(
         f'<script id="answers-{index}" type="application/json">{letters}</script>'
         for index, letters in enumerate(answers)
     )
-    for name, content in _shared(lab, inside=True).items():
+    for name, content in _shared_files(lab, inside=True).items():
         script = "<script>" + content.decode().replace("</script", "<\\/script") + "</script>"
         style = f"<style>{content.decode()}</style>"
         text = text.replace(f'<link rel="stylesheet" href="{name}">', style)
@@ -111,7 +111,7 @@ def one_file(page: str, words: Mapping[str, str], *, hide: Sequence[str] = ()) -
 # What a page says ----------------------------------------------------------------------------------------------------
 
 
-class _Counted:
+class _StateCounter:
     """How many states are done of all."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -123,7 +123,7 @@ class _Counted:
             self.progress(self.done, self.total)
 
 
-def _asked(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
+def _offline_lab(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     """A lab that nobody can reach from outside: it is asked, and never serves."""
     lab = Lab(port=0, hide=hide, runs=NO_RUNS, folders=())
     unknown = [name for name in names or [] if name not in lab.pages]
@@ -136,7 +136,7 @@ def _asked(names: Sequence[str] | None, hide: Sequence[str]) -> Lab:
     return lab
 
 
-def _answers(lab: Lab, name: str, grid: Grid, counted: _Counted) -> dict[str, Any]:
+def _answers(lab: Lab, name: str, grid: Grid, counted: _StateCounter) -> dict[str, Any]:
     """The answers of a grid: the first whole, of the others what differs from it."""
     answers = []
     for words in grid.states():
@@ -150,12 +150,12 @@ def _answer(lab: Lab, name: str, words: dict[str, str]) -> dict[str, Any]:
     for _ in range(LOOKS):
         shown: dict[str, Any] = plain(lab.answer(name, words))
         if not shown["picture"].get("running"):
-            return {**shown, "picture": _shorter({**shown["picture"], "live": False})}
+            return {**shown, "picture": _round_numbers({**shown["picture"], "live": False})}
         time.sleep(PAUSE)
     raise CouldNotFindOut(f"The page {name} did not come to an end with {words}; export fewer pages: --pages copy.")
 
 
-def _shorter(value: Any) -> Any:
+def _round_numbers(value: Any) -> Any:
     """The same with fewer digits: a picture shows no more.
 
     >>> _shorter({"x": [0.123456789, 2, "a"]})
@@ -164,8 +164,8 @@ def _shorter(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _shorter(one) for key, one in value.items()}
-    return [_shorter(one) for one in value] if isinstance(value, list) else value
+        return {key: _round_numbers(one) for key, one in value.items()}
+    return [_round_numbers(one) for one in value] if isinstance(value, list) else value
 
 
 def _change(base: Any, value: Any) -> Any:
@@ -182,7 +182,7 @@ def _change(base: Any, value: Any) -> Any:
     return {"v": value}
 
 
-def _packed(answers: dict[str, Any]) -> str:
+def _pack_answers(answers: dict[str, Any]) -> str:
     text = json.dumps(answers, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -190,7 +190,7 @@ def _packed(answers: dict[str, Any]) -> str:
 # The files -----------------------------------------------------------------------------------------------------------
 
 
-def _shared(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
+def _shared_files(lab: Lab, *, inside: bool = False) -> dict[str, bytes]:
     """What all pages use; in a page of one piece the styles of look are written into the script that asks for them."""
     given = {name: static_files()[name].read_text(encoding="utf-8") for name in (STYLES, LOOK, *CHARTS, "/stored.js")}
     script = bundle([*(f"/pages/{name}.js" for name in lab.pages), "/lab.js"])
@@ -210,7 +210,7 @@ def _page(lab: Lab, name: str, held: Sequence[Grid]) -> str:
     text = re.sub(r'\s*<script defer src="/charts/uPlot.iife.js"></script>', "", text)
     text = re.sub(r'\s*<script type="module" src="/lab.js"></script>', "", text)
     text = re.sub(r'href="/(?:\w+/)?([\w.]+\.\w+)"', r'href="files/\1"', text)
-    stored = {"page": name, "deeds": page_deeds(name), "grids": [grid.to_dict() for grid in held]}
+    stored = {"page": name, "deeds": page_actions(name), "grids": [grid.to_dict() for grid in held]}
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     inside = json.dumps(stored, ensure_ascii=False).replace("<", "\\u003c")
     head = f'{MARK}{policy}<script id="stored" type="application/json">{inside}</script>'
@@ -231,18 +231,18 @@ def _check_target(out: Path, *, force: bool) -> None:
         return
     if not force:
         raise InputError(f"{out} is there already and not empty; name another, or --force replaces an earlier export.")
-    if not _is_ours(out):
+    if not _is_earlier_export(out):
         raise InputError(f"{out} is not an earlier export of the lab, and is left as it is; name another folder.")
 
 
-def _is_ours(out: Path) -> bool:
+def _is_earlier_export(out: Path) -> bool:
     try:
         return MARK in (out / "index.html").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _write(out: Path, files: Mapping[str, bytes]) -> None:
+def _write_files(out: Path, files: Mapping[str, bytes]) -> None:
     """All files beside their place, then one rename; an earlier export goes when the new one is whole."""
     try:
         with replace_folder(out) as partial:

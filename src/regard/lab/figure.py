@@ -18,16 +18,16 @@ INK = {
 }
 
 
-def drawn(draw: Callable[[Any], None]) -> str:
+def draw_svg(draw: Callable[[Any], None]) -> str:
     """What ``draw`` puts into a new figure, as SVG for the page."""
     from regard.pictures import figure, svg
 
     made = figure()
     draw(made)
-    return dressed(svg(made))
+    return themed_svg(svg(made))
 
 
-def dressed(svg: str) -> str:
+def themed_svg(svg: str) -> str:
     """The picture without styles, which the page's policy forbids: they become attributes, in the page's colours.
 
     >>> dressed('<svg xmlns="http://www.w3.org/2000/svg"><path style="fill: #0072b2; opacity: 0.5"/></svg>')

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.lab.copy_state import START, STARTS, read
+from regard.lab.copy_state import START, STARTS, read_setup
 from regard.lab.hiding import ANSWERS
 from regard.lab.page import pages
 from regard.lab.pages import claims, order, rank, translator
 from regard.lab.pages.copy import EPS
 from regard.lab.projection import QUERY
-from regard.lab.state import State, written
+from regard.lab.state import State, format_rows
 from regard.translator.runs.example import EXAMPLE, FOLDER
 
 DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
@@ -68,12 +68,12 @@ def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
     return made[page]() if page in made else [Grid(fixed=start)]
 
 
-def page_deeds(page: str) -> dict[str, dict[str, str]]:
+def page_actions(page: str) -> dict[str, dict[str, str]]:
     """Deeds that lead to a state whatever was before."""
     return {f"start {name}": _start_words(name) for name in STARTS} if page == "copy" else {}
 
 
-def around(page: str, words: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
+def nearby_grids(page: str, words: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
     """The state of ``words`` and a few beside it, one word changed at a time: what a page of one piece holds."""
     whole = {word: value for word, value in ({**pages()[page].start, **words}).items() if word != "do"}
     beside: dict[str, dict[str, Sequence[str]]] = {
@@ -84,11 +84,11 @@ def around(page: str, words: dict[str, str], hidden: frozenset[str]) -> list[Gri
     }
     if page == "copy":
         return _copy(whole, directions=1)
-    lines = [_line(whole, word, values) for word, values in beside.get(page, {}).items()]
+    lines = [_line_grid(whole, word, values) for word, values in beside.get(page, {}).items()]
     return lines or [Grid(fixed=whole)]
 
 
-def _line(words: dict[str, str], word: str, values: Sequence[str]) -> Grid:
+def _line_grid(words: dict[str, str], word: str, values: Sequence[str]) -> Grid:
     """One word with several values, the one it has first."""
     fixed = {name: value for name, value in words.items() if name != word}
     return Grid(fixed=fixed, axes={word: tuple(dict.fromkeys([words[word], *values]))})
@@ -97,14 +97,14 @@ def _line(words: dict[str, str], word: str, values: Sequence[str]) -> Grid:
 def _start_words(name: str) -> dict[str, str]:
     """The words of a start of the page on copying, as the page itself writes them."""
     words = dict(zip(("space", "keys", "q", "to"), STARTS[name], strict=True))
-    return read(State(words, start=START)).words()
+    return read_setup(State(words, start=START)).words()
 
 
 def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
     """The query in several directions and lengths; and each key alone, for several eps."""
-    bench = read(State(words, start=START))
-    rows = list(_first(words["q"], _queries(words, directions or DIRECTIONS)))
-    vectors = [read(State({**words, "q": row}, start=START)).vector for row in rows]
+    bench = read_setup(State(words, start=START))
+    rows = list(_put_first(words["q"], _queries(words, directions or DIRECTIONS)))
+    vectors = [read_setup(State({**words, "q": row}, start=START)).vector for row in rows]
     places = bench.scene.place(QUERY * np.array(vectors))[0]
     rest = {name: value for name, value in words.items() if name != "q"}
     by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
@@ -123,14 +123,14 @@ def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
 
 def _queries(words: dict[str, str], directions: int) -> list[str]:
     """Words of queries around the circle, or along the one that is there."""
-    bench = read(State(words, start=START))
+    bench = read_setup(State(words, start=START))
     if bench.space == "sphere":
         turned = [(bench.query[0] + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
-        return [written([[round(turn, 1), bench.query[1], norm]]) for turn in turned for norm in NORMS]
+        return [format_rows([[round(turn, 1), bench.query[1], norm]]) for turn in turned for norm in NORMS]
     x, y = bench.query
     first = float(np.arctan2(y, x))
     angles = [first + 2 * np.pi * k / directions for k in range(directions)]
-    return [written([[round(n * np.cos(a), 3), round(n * np.sin(a), 3)]]) for a in angles for n in NORMS]
+    return [format_rows([[round(n * np.cos(a), 3), round(n * np.sin(a), 3)]]) for a in angles for n in NORMS]
 
 
 def _angles(vectors: list[Any]) -> list[int]:
@@ -145,20 +145,22 @@ def _angles(vectors: list[Any]) -> list[int]:
 
 def _noise(start: dict[str, str]) -> list[Grid]:
     rest = {name: value for name, value in start.items() if name not in ("spread", "scale")}
-    both = Grid(fixed=rest, axes={"spread": _first(start["spread"], SPREADS), "scale": _first(start["scale"], SCALES)})
-    return [both, _line(start, "iso", ISOS), _line(start, "keys", COUNTS)]
+    both = Grid(
+        fixed=rest, axes={"spread": _put_first(start["spread"], SPREADS), "scale": _put_first(start["scale"], SCALES)}
+    )
+    return [both, _line_grid(start, "iso", ISOS), _line_grid(start, "keys", COUNTS)]
 
 
 def _order(start: dict[str, str]) -> list[Grid]:
     """Every order of the first sentence, with and without positions; and the chart by dimension, length and format."""
     count = len(start["text"].split())
-    orders = _first(start["order"], [",".join(map(str, p)) for p in itertools.permutations(range(count))])
+    orders = _put_first(start["order"], [",".join(map(str, p)) for p in itertools.permutations(range(count))])
     rest = {name: value for name, value in start.items() if name not in ("order", "positions")}
     shuffled = Grid(fixed=rest, axes={"order": orders, "positions": ("off", "on")}, deeds=_moves(orders, count))
     axes = {
-        "dim": _first(start["dim"], [str(dim) for dim in order.DIMS]),
-        "length": _first(start["length"], LENGTHS),
-        "format": _first(start["format"], order.FORMATS),
+        "dim": _put_first(start["dim"], [str(dim) for dim in order.DIMS]),
+        "length": _put_first(start["length"], LENGTHS),
+        "format": _put_first(start["format"], order.FORMATS),
     }
     fixed = {name: value for name, value in start.items() if name not in axes}
     return [shuffled, Grid(fixed=fixed, axes=axes)]
@@ -170,7 +172,7 @@ def _moves(orders: Sequence[str], count: int) -> dict[str, dict[str, Any]]:
     tables: dict[str, dict[str, Any]] = {deed: {"word": "order", "next": {}} for deed in [*moves, "reverse", "restore"]}
     for one in orders:
         for deed, table in tables.items():
-            table["next"][one] = order.moved(one, deed)
+            table["next"][one] = order.order_after(one, deed)
     return {**tables, "shuffle": {"word": "order", "any": True}}
 
 
@@ -178,11 +180,11 @@ def _rank(start: dict[str, str]) -> list[Grid]:
     from regard.examples import example
 
     made = []
-    for name in _first(start["matrix"].removeprefix("example:"), rank.MATRICES):
+    for name in _put_first(start["matrix"].removeprefix("example:"), rank.MATRICES):
         most = min(*example(name).shape, RANKS)
         wanted = [str(k) for k in range(1, most + 1)]
         first = start["rank"] if start["rank"] in wanted else wanted[0]
-        made.append(Grid(fixed={"matrix": f"example:{name}"}, axes={"rank": _first(first, wanted)}))
+        made.append(Grid(fixed={"matrix": f"example:{name}"}, axes={"rank": _put_first(first, wanted)}))
     return made
 
 
@@ -198,7 +200,7 @@ def _translator(start: dict[str, str]) -> list[Grid]:
 
 def _sentences() -> list[str]:
     first = translator.first_sentence(FOLDER)
-    return list(_first(first, translator.examples(FOLDER)))
+    return list(_put_first(first, translator.examples(FOLDER)))
 
 
 def _claims(start: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
@@ -207,10 +209,11 @@ def _claims(start: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
     shown = ("picture",) if ANSWERS in hidden else claims.SHOWN
     rest = {name: value for name, value in start.items() if name not in ("show", "claim")}
     return [
-        Grid(fixed={**rest, "claim": name}, axes={"show": shown}) for name in _first(start["claim"], list(catalogue))
+        Grid(fixed={**rest, "claim": name}, axes={"show": shown})
+        for name in _put_first(start["claim"], list(catalogue))
     ]
 
 
-def _first(value: str, others: Sequence[str]) -> tuple[str, ...]:
+def _put_first(value: str, others: Sequence[str]) -> tuple[str, ...]:
     """The values, this one before all others."""
     return tuple(dict.fromkeys([value, *others]))

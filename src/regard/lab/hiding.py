@@ -33,7 +33,7 @@ def checked_parts(words: Sequence[str]) -> frozenset[str]:
     return frozenset(parts)
 
 
-def without(answer: Answer, hidden: frozenset[str]) -> Answer:
+def without_hidden_parts(answer: Answer, hidden: frozenset[str]) -> Answer:
     """The answer without its lines and its explanations, where these are hidden; pages leave out answers themselves."""
     if LINES in hidden:
         answer = replace(answer, python="", shell="")

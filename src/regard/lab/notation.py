@@ -24,11 +24,15 @@ def typeset(text: str) -> tuple[tuple[str, bool], ...]:
     """
     pairs: list[tuple[str, bool]] = []
     for piece in pieces(text):
-        pairs += [(_inline(part), True) for part in _lines(piece.text)] if piece.formula else [(piece.text, False)]
+        pairs += (
+            [(_inline_mathml(part), True) for part in _split_at_relations(piece.text)]
+            if piece.formula
+            else [(piece.text, False)]
+        )
     return tuple(pairs)
 
 
-def _lines(formula: str) -> list[str]:
+def _split_at_relations(formula: str) -> list[str]:
     """A long formula in parts that begin with a relation: a browser breaks a line between formulas, never inside one.
 
     >>> _lines("P(alpha_a > 0.9) >= 1 - (n-1) e^-T = 0.98")
@@ -46,7 +50,7 @@ def _lines(formula: str) -> list[str]:
     return [*(part for part in parts if part), formula[start:]]
 
 
-def _inline(formula: str) -> str:
+def _inline_mathml(formula: str) -> str:
     """MathML within a line; an operator at an end keeps the space that it has between its two sides."""
     made = LEADING.sub(r'\1<mo form="infix">', mathml(latex(formula), inline=True))
     return TRAILING.sub(r'<mo form="infix">\1</mo></mrow></math>', made)

@@ -21,15 +21,15 @@ from regard.lab.embedding import NOTEBOOKS, WORD, frame_tag
 from regard.lab.hiding import checked_parts
 from regard.lab.page import pages
 from regard.lab.server import Lab
-from regard.lab.state import shortest_text, written
+from regard.lab.state import format_rows, shortest_text
 
 _running: dict[frozenset[str], Lab] = {}  # by what they hide
-_users: dict[Lab, set[Shown]] = {}
+_users: dict[Lab, set[NotebookPage]] = {}
 _change = threading.RLock()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shown:
+class NotebookPage:
     """A page in a notebook: it displays itself as the last line of a cell; ``close()`` ends what it started."""
 
     page: str
@@ -50,9 +50,9 @@ class Shown:
             for lab in [lab for lab, users in _users.items() if self in users]:
                 _users[lab].discard(self)
                 if not _users[lab]:
-                    _end(lab)
+                    _end_lab(lab)
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> NotebookPage:
         return self
 
     def __exit__(self, *about: object) -> None:
@@ -61,7 +61,7 @@ class Shown:
 
 def show(
     page: str = "copy", *, hide: Sequence[str] = (), height: int = 760, live: bool = True, **words: object
-) -> Shown:
+) -> NotebookPage:
     """A page of the lab for a notebook, in the state that ``words`` say: the words of its address, as numbers or text.
 
     >>> from regard import lab
@@ -76,24 +76,24 @@ def show(
         raise InputError(f"There is no page {page!r} of the lab; there are {', '.join(known)}.")
     if not 100 <= height <= 10_000:
         raise InputError(f"height must be from 100 to 10000 pixels, not {height}.")
-    given = {name: as_word(value) for name, value in words.items()}
+    given = {name: format_word(value) for name, value in words.items()}
     if not live:
-        return _of_one_piece(page, given, hide, height)
+        return _single_file_page(page, given, hide, height)
     with _change:
-        lab = _started(checked_parts(hide))
+        lab = _start_lab(checked_parts(hide))
         try:
             lab.answer(page, given)  # a mistake is said here, not in the frame
             address = f"{lab.address}{page}"
             frame = frame_tag(address, {**given, WORD: lab.access.embed_pass}, height=height)
-            shown = Shown(page=page, words=given, html=frame, address=address)
+            shown = NotebookPage(page=page, words=given, html=frame, address=address)
             _users[lab].add(shown)
         finally:
             if not _users[lab]:
-                _end(lab)
+                _end_lab(lab)
     return shown
 
 
-def as_word(value: object) -> str:
+def format_word(value: object) -> str:
     """A value as it stands in an address: rows with semicolons, numbers with commas, text as it is.
 
     >>> as_word([[1, 0], [0.5, 2]]), as_word((3, 1)), as_word(0.1), as_word("plane")
@@ -107,18 +107,18 @@ def as_word(value: object) -> str:
         raise InputError(f"A word of a page is text, a number, or rows of numbers, not {value!r}.") from None
     if numbers.ndim > 2:
         raise InputError(f"A word of a page has rows of numbers at most, not {numbers.ndim} dimensions.")
-    return shortest_text(float(numbers)) if numbers.ndim == 0 else written(np.atleast_2d(numbers).tolist())
+    return shortest_text(float(numbers)) if numbers.ndim == 0 else format_rows(np.atleast_2d(numbers).tolist())
 
 
-def _of_one_piece(page: str, words: dict[str, str], hide: Sequence[str], height: int) -> Shown:
-    from regard.lab.exporting import one_file
+def _single_file_page(page: str, words: dict[str, str], hide: Sequence[str], height: int) -> NotebookPage:
+    from regard.lab.exporting import single_file_page
 
-    inside = html.escape(one_file(page, words, hide=hide), quote=True)
+    inside = html.escape(single_file_page(page, words, hide=hide), quote=True)
     frame = f'<iframe srcdoc="{inside}" width="100%" height="{height}" allow="clipboard-write"></iframe>'
-    return Shown(page=page, words=words, html=frame, address="")
+    return NotebookPage(page=page, words=words, html=frame, address="")
 
 
-def _started(hidden: frozenset[str]) -> Lab:
+def _start_lab(hidden: frozenset[str]) -> Lab:
     """The lab of this process that hides so much; one is enough for all pages."""
     if hidden not in _running:
         lab = Lab(port=0, embed=NOTEBOOKS, hide=sorted(hidden))
@@ -127,15 +127,15 @@ def _started(hidden: frozenset[str]) -> Lab:
     return _running[hidden]
 
 
-def _end(lab: Lab) -> None:
+def _end_lab(lab: Lab) -> None:
     lab.shutdown()
     lab.server_close()
     del _users[lab], _running[lab.hidden]
     if not _running:
-        _end_errands()
+        _end_background_tasks()
 
 
-def _end_errands() -> None:
+def _end_background_tasks() -> None:
     """The processes in which pages open models and check claims; another question would start them again."""
     from regard.lab.pages import claims, models, translator
 
@@ -147,7 +147,7 @@ def close_all() -> None:
     """End every lab that :func:`show` has started in this process."""
     with _change:
         for lab in list(_users):
-            _end(lab)
+            _end_lab(lab)
 
 
 atexit.register(close_all)

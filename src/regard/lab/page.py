@@ -41,7 +41,7 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Why:
+class Explanation:
     """A surprise of the picture, explained in two sentences; `lit` is the class of what lights up in the drawing."""
 
     question: str
@@ -74,7 +74,7 @@ class Answer:
     say: tuple[str, ...] = ()
     formulas: tuple[str, ...] = ()
     state: dict[str, str] = field(default_factory=dict)
-    why: tuple[Why, ...] = ()
+    why: tuple[Explanation, ...] = ()
     steps: tuple[Step, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,16 +144,16 @@ def mathml(formula: str, *, inline: bool = False) -> str:
     """
     numbers: list[str] = []
 
-    def put_away(match: re.Match[str]) -> str:
+    def replace_number(match: re.Match[str]) -> str:
         numbers.append(match[0])
         return f"9{len(numbers) - 1:05d}7"
 
-    made = _converted(NUMBER.sub(put_away, formula), inline)
+    made = _convert_formula(NUMBER.sub(replace_number, formula), inline)
     return PLACE.sub(lambda match: numbers[int(match[1])], made)
 
 
 @lru_cache(maxsize=1024)
-def _converted(formula: str, inline: bool) -> str:
+def _convert_formula(formula: str, inline: bool) -> str:
     from latex2mathml.converter import convert
 
     formula = WORDS.sub(lambda match: escape(match[0], quote=False), formula)  # the converter copies them as they are

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.translator.runs.example import EXAMPLE, FOLDER, is_packaged, run_folder
 from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, VOCABULARY, read_json
-from regard.translator.runs.log import LOG, Epoch, real
+from regard.translator.runs.log import LOG, Epoch, finite_number
 from regard.translator.runs.records import Record, check_name, read_record
 
 MOST = 100  # runs that are listed
@@ -19,7 +19,7 @@ _SCORE_AGAIN = "remove it and give the compare command again"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ListedRun:
     """A run as its folder tells it."""
 
     name: str
@@ -31,16 +31,16 @@ class Seen:
         return self.record.folder
 
     @property
-    def given(self) -> str:
+    def folder_argument(self) -> str:
         """What to type for it where a run folder is asked for."""
         return EXAMPLE if run_folder(EXAMPLE) == self.folder else str(self.folder)
 
     @property
-    def packaged(self) -> bool:
+    def is_from_package(self) -> bool:
         return is_packaged(self.folder)
 
     @property
-    def opens(self) -> bool:
+    def has_weights(self) -> bool:
         """Whether it has weights to translate with."""
         return (self.folder / BEST).is_file()
 
@@ -64,22 +64,22 @@ class Seen:
         return self.folder.name if self.name == "." else self.name.replace("/runs/", "/").removeprefix("runs/")
 
     @property
-    def done(self) -> str:
+    def epoch_progress(self) -> str:
         return f"{len(self.record.epochs)} of {self.record.settings.training.epochs}"
 
 
-def seen(folder: Path) -> list[Seen]:
+def list_runs(folder: Path) -> list[ListedRun]:
     """The runs in a folder, which may itself be a run or a comparison, and in its comparisons; newest first."""
-    return looked(folder)[0]
+    return scan_runs(folder)[0]
 
 
-def looked(folder: Path) -> tuple[list[Seen], list[str]]:
+def scan_runs(folder: Path) -> tuple[list[ListedRun], list[str]]:
     """The runs in a folder, and one sentence about each that cannot be read: it must not hide the others."""
     runs, damaged = [], []
-    for path in sorted(_there(folder), key=lambda path: (-stamp(path), str(path)))[:MOST]:
+    for path in sorted(_run_files(folder), key=lambda path: (-modification_time(path), str(path)))[:MOST]:
         try:
             check_name(path.parent)
-            runs.append(_seen(path.parent, path.parent.relative_to(folder).as_posix()))
+            runs.append(_read_run(path.parent, path.parent.relative_to(folder).as_posix()))
         except InputError as error:
             damaged.append(str(error))
     return runs, damaged
@@ -87,31 +87,31 @@ def looked(folder: Path) -> tuple[list[Seen], list[str]]:
 
 def has_runs(folder: Path) -> bool:
     """Whether there is any run in a folder, readable or not."""
-    return bool(_there(folder))
+    return bool(_run_files(folder))
 
 
-def _there(folder: Path) -> set[Path]:
+def _run_files(folder: Path) -> set[Path]:
     return {path for pattern in WHERE for path in folder.glob(pattern)}
 
 
-def with_example(folder: Path) -> tuple[list[Seen], list[str]]:
+def scan_runs_with_example(folder: Path) -> tuple[list[ListedRun], list[str]]:
     """The same, and behind them the package's own run, unless a run in the folder has its name."""
-    runs, damaged = looked(folder)
-    if any(run.name == EXAMPLE or run.packaged for run in runs):
+    runs, damaged = scan_runs(folder)
+    if any(run.name == EXAMPLE or run.is_from_package for run in runs):
         return runs, damaged
     try:
-        return [*runs, _seen(FOLDER, EXAMPLE)], damaged
+        return [*runs, _read_run(FOLDER, EXAMPLE)], damaged
     except InputError as error:
         return runs, [*damaged, str(error)]
 
 
-def numbered(runs: list[Seen]) -> dict[str, int]:
+def run_numbers(runs: list[ListedRun]) -> dict[str, int]:
     """A number for each run that newer runs do not change: what its colour is chosen by. The package's own has 0."""
-    begun = sorted(runs, key=lambda run: (not run.packaged, stamp(run.folder / RUN), run.name))
+    begun = sorted(runs, key=lambda run: (not run.is_from_package, modification_time(run.folder / RUN), run.name))
     return {run.name: number for number, run in enumerate(begun)}
 
 
-def stamp(path: Path) -> float:
+def modification_time(path: Path) -> float:
     """When a file was written; 0 where there is none."""
     try:
         return path.stat().st_mtime
@@ -121,7 +121,7 @@ def stamp(path: Path) -> float:
 
 def known_words(folder: Path) -> tuple[str, ...]:
     """The words that a run can read, the most frequent first; none where it reads pieces of words."""
-    return _known_words(folder, stamp(folder / VOCABULARY))
+    return _known_words(folder, modification_time(folder / VOCABULARY))
 
 
 @lru_cache(maxsize=8)
@@ -130,10 +130,10 @@ def _known_words(folder: Path, when: float) -> tuple[str, ...]:
     return tuple(word for word in saved["words"] if word.isalpha()) if saved["kind"] == "words" else ()
 
 
-def _seen(run: Path, name: str) -> Seen:
+def _read_run(run: Path, name: str) -> ListedRun:
     scores = run.parent.parent / "scores" / f"{run.name}.json"
-    record = _record(run, tuple(stamp(run / file) for file in (RUN, VOCABULARY, SETTINGS, LOG, LAST)))
-    return Seen(name=name, record=record, bleu=_bleu(scores, stamp(scores)))
+    record = _record(run, tuple(modification_time(run / file) for file in (RUN, VOCABULARY, SETTINGS, LOG, LAST)))
+    return ListedRun(name=name, record=record, bleu=_bleu(scores, modification_time(scores)))
 
 
 @lru_cache(maxsize=2 * MOST)
@@ -148,7 +148,7 @@ def _bleu(path: Path, when: float) -> float | None:
     if not when:
         return None
     try:
-        return real("BLEU", read_json(path, otherwise=_SCORE_AGAIN)["all"]["bleu"])
+        return finite_number("BLEU", read_json(path, otherwise=_SCORE_AGAIN)["all"]["bleu"])
     except InputError:
         raise
     except (KeyError, TypeError, ValueError) as error:

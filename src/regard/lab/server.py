@@ -34,8 +34,8 @@ from urllib.parse import parse_qsl
 from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.extras import require
 from regard.lab import embedding
-from regard.lab.access import WORD, Access, how_to_open, may_compute, not_here
-from regard.lab.hiding import ANSWERS, WHY, checked_parts, without
+from regard.lab.access import WORD, Access, access_page, is_own_request, refusal_page
+from regard.lab.hiding import ANSWERS, WHY, checked_parts, without_hidden_parts
 from regard.lab.page import Page, pages
 from regard.lab.state import State
 from regard.lab.tour import done_tasks
@@ -131,7 +131,7 @@ class Lab(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}/"
 
     @property
-    def opening(self) -> str:
+    def opening_address(self) -> str:
         """The address to open: it lets a browser in. A secret of whoever started the lab."""
         return f"{self.address}?{WORD}={self.access.token}"
 
@@ -151,7 +151,7 @@ class Lab(ThreadingHTTPServer):
                 state = self._state(page, words)
                 answer = page.answer(state)
                 cards = [card for card in self.cards if card.page == name]
-                shown = without(answer, self.hidden).to_dict()
+                shown = without_hidden_parts(answer, self.hidden).to_dict()
                 return {**shown, "tour": done_tasks(cards, answer, words=state.words)}
         finally:
             self.waiting.release()
@@ -160,20 +160,20 @@ class Lab(ThreadingHTTPServer):
         own = {"runs": self.runs, "folders": self.folders, "model": self.model, "hidden": self.hidden}
         return State(words, start=page.start, **own)  # type: ignore[arg-type]
 
-    def expect(self, name: str, words: dict[str, str]) -> None:
+    def begin_answer(self, name: str, words: dict[str, str]) -> None:
         """Begin an answer while the browser still fetches the page that will ask for it; only the latest is kept."""
         promise: Future[dict[str, Any]] = Future()
         self.early = (self._question(name, words), promise)
 
-        def keep() -> None:
+        def compute() -> None:
             try:
                 promise.set_result(self.answer(name, words))
             except Exception as error:  # whoever asks hears it
                 promise.set_exception(error)
 
-        threading.Thread(target=keep, daemon=True).start()
+        threading.Thread(target=compute, daemon=True).start()
 
-    def awaited(self, name: str, words: dict[str, str], wanted: Callable[[], bool]) -> dict[str, Any]:
+    def finish_answer(self, name: str, words: dict[str, str], wanted: Callable[[], bool]) -> dict[str, Any]:
         """The answer that was begun early, if it is to this question, or else a fresh one."""
         early, self.early = self.early, None
         if early is not None and early[0] == self._question(name, words):
@@ -210,7 +210,7 @@ class Lab(ThreadingHTTPServer):
             ("TOUR", [card.to_dict() for card in self.cards]),
             ("MEANINGS", MEANINGS),
         ):
-            frame = frame.replace(place, _in_a_script(data))
+            frame = frame.replace(place, _script_json(data))
         return frame.encode()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -254,14 +254,14 @@ class RequestReader(io.RawIOBase):
         if seconds <= 0:
             raise TimeoutError
         if self.left <= 0:
-            raise TooLong
+            raise RequestTooLongError
         self.connection.settimeout(seconds)
         size = self.connection.recv_into(buffer)
         self.left -= size
         return size
 
 
-class TooLong(Exception):  # noqa: N818 - a refusal, which the handler says in its own words
+class RequestTooLongError(Exception):
     """A request with more bytes than are read."""
 
 
@@ -285,7 +285,7 @@ class Handler(BaseHTTPRequestHandler):
         super().finish()
         if self.refused:
             self.reader.allow(LARGEST, LINGER)
-            with contextlib.suppress(OSError, TooLong):
+            with contextlib.suppress(OSError, RequestTooLongError):
                 self.connection.shutdown(socket.SHUT_WR)
                 while self.reader.readinto(bytearray(1 << 16)):
                     pass
@@ -304,7 +304,7 @@ class Handler(BaseHTTPRequestHandler):
                 return False
             check_headers(self.headers)
             self.place, self.words = split_target(self.path)
-        except TooLong:
+        except RequestTooLongError:
             self.send_error(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request has at most {HEAD:,} bytes of headers"
             )
@@ -324,10 +324,10 @@ class Handler(BaseHTTPRequestHandler):
         if (opened := self.server.access.without_token(self.place, self.words)) is not None:
             self._let_in(opened)
         elif name in self.server.pages and not self._is_known(embed_pass):
-            self._send(HTTPStatus.FORBIDDEN, "text/html", how_to_open(self.path).encode())
+            self._send(HTTPStatus.FORBIDDEN, "text/html", access_page(self.path).encode())
         elif name in self.server.pages:
-            if may_compute(self.headers.get("Sec-Fetch-Site")):
-                self.server.expect(name, {word: value for word, value in self.words if word != embedding.WORD})
+            if is_own_request(self.headers.get("Sec-Fetch-Site")):
+                self.server.begin_answer(name, {word: value for word, value in self.words if word != embedding.WORD})
             self._send(HTTPStatus.OK, "text/html", self.server.frame(name), **self._frame_headers(embed_pass))
         elif (file := static_files().get(self.place)) is not None:
             self._send(HTTPStatus.OK, KINDS[file.suffix], file.read_bytes())
@@ -354,14 +354,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _ask(self, name: str, body: bytes) -> None:
         try:
-            answer = self.server.awaited(name, words(body), self._still_there)
+            answer = self.server.finish_answer(name, parse_words(body), self._is_connected)
         except RegardError as error:
             status = HTTPStatus.BAD_REQUEST if isinstance(error, InputError) else HTTPStatus.UNPROCESSABLE_ENTITY
-            return self._send(status, "application/json", _json({"error": str(error)}))
+            return self._send(status, "application/json", _json_bytes({"error": str(error)}))
         except Exception as error:  # a mistake of ours: said, so that it can be reported, and the lab goes on
             said = f"This page of the lab failed ({type(error).__name__}: {error}); please report it with its address."
-            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "application/json", _json({"error": said}))
-        self._send(HTTPStatus.OK, "application/json", _json(answer))
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "application/json", _json_bytes({"error": said}))
+        self._send(HTTPStatus.OK, "application/json", _json_bytes(answer))
 
     def _let_in(self, address: str) -> None:
         """A right token: the cookie in its place, and the same address without it."""
@@ -371,19 +371,21 @@ class Handler(BaseHTTPRequestHandler):
 
     def _is_known(self, embed_pass: str | None) -> bool:
         """Does the browser bring the cookie, or the pass of a frame where frames are allowed?"""
-        return self.server.access.knows(self.headers.get("Cookie")) or self._is_embedded(embed_pass)
+        return self.server.access.has_cookie(self.headers.get("Cookie")) or self._is_embedded(embed_pass)
 
     def _is_embedded(self, embed_pass: str | None) -> bool:
-        return bool(self.server.embed) and self.server.access.admits(embed_pass)
+        return bool(self.server.embed) and self.server.access.is_embed_pass(embed_pass)
 
     def _frame_headers(self, embed_pass: str | None) -> dict[str, str]:
         """A page that was opened with the pass may stand in a frame on the named origins; any other one nowhere."""
         policy = HEADERS["Content-Security-Policy"]
         if not self._is_embedded(embed_pass):
             return {}
-        return {"Content-Security-Policy": policy.replace(embedding.NOBODY, embedding.ancestors(self.server.embed))}
+        return {
+            "Content-Security-Policy": policy.replace(embedding.NOBODY, embedding.frame_ancestors(self.server.embed))
+        }
 
-    def _still_there(self) -> bool:
+    def _is_connected(self) -> bool:
         """Has the browser not hung up? A drag leaves questions behind that nobody reads the answers of."""
         readable, _, _ = select.select([self.connection], [], [], 0)
         try:
@@ -403,9 +405,9 @@ class Handler(BaseHTTPRequestHandler):
         """Say why, as a page to the person who typed the address, as JSON to a script."""
         self.close_connection = self.refused = True  # whatever else was sent is not looked at
         if self.command == "GET" and "text/html" in self.headers.get("Accept", ""):
-            self._send(status, "text/html", not_here(sentence, start).encode())
+            self._send(status, "text/html", refusal_page(sentence, start).encode())
         else:
-            self._send(status, "application/json", _json({"error": sentence}))
+            self._send(status, "application/json", _json_bytes({"error": sentence}))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the library refuses by itself, with our headers and in our form."""
@@ -471,7 +473,7 @@ def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
         raise InputError(f"An address has at most {MOST_WORDS} words, in UTF-8.") from None
 
 
-def words(body: bytes) -> dict[str, str]:
+def parse_words(body: bytes) -> dict[str, str]:
     """A question's words: a JSON object of strings.
 
     >>> words(b'{"eps": "0.1"}')
@@ -503,12 +505,12 @@ def check_installed() -> None:
     require("The lab", "uplot", "latex2mathml")
 
 
-def _in_a_script(value: Any) -> str:
+def _script_json(value: Any) -> str:
     """JSON for a script element, which no word of it can end."""
     return json.dumps(value).replace("<", "\\u003c")
 
 
-def _json(value: Any) -> bytes:
+def _json_bytes(value: Any) -> bytes:
     """JSON, with arrays as lists; infinities and the like, which it has no word for, as strings."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=lambda array: array.tolist())

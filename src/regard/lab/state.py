@@ -45,7 +45,7 @@ class State:
         """A word as it came."""
         return self.words[name]
 
-    def one_of(self, name: str, choices: Sequence[str]) -> str:
+    def choice(self, name: str, choices: Sequence[str]) -> str:
         """A word that must be one of a few."""
         word = self.words[name]
         if word not in choices:
@@ -56,7 +56,7 @@ class State:
         """A number within a range."""
         return _number(self.words[name], name, least, most)
 
-    def whole(self, name: str, *, least: int, most: int) -> int:
+    def whole_number(self, name: str, *, least: int, most: int) -> int:
         """A whole number within a range."""
         value = _number(self.words[name], name, least, most)
         if value != int(value):
@@ -105,7 +105,7 @@ def _number(word: str, name: str, least: float, most: float) -> float:
     return value
 
 
-def written(rows: Sequence[Sequence[float]]) -> str:
+def format_rows(rows: Sequence[Sequence[float]]) -> str:
     """Rows as they stand in an address and on a command line, every digit kept.
 
     >>> written([[1.0, 0.5], [0.1, -2.0]])

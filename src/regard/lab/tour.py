@@ -16,7 +16,7 @@ from regard.lab.page import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class PageView:
     """What a card sees of its page: the words of the state, those of its beginning, and what the page answered."""
 
     words: Mapping[str, str]
@@ -24,11 +24,11 @@ class Scene:
     numbers: Mapping[str, float]
     picture: Mapping[str, Any]
 
-    def list(self, name: str) -> list[str]:
+    def word_list(self, name: str) -> list[str]:
         """A word of the state that is a list, such as the chosen keys."""
         return [part for part in self.words.get(name, "").split(",") if part]
 
-    def changed(self, name: str) -> bool:
+    def has_changed(self, name: str) -> bool:
         """Whether a word is another than at the card's beginning, spaces aside."""
         return self.words[name].replace(" ", "") != self.began.get(name, "").replace(" ", "")
 
@@ -38,7 +38,7 @@ class Task:
     """One thing to do: said in a sentence, known by what the page shows, and words of a state in which it is done."""
 
     do: str
-    did: Callable[[Scene], bool]
+    did: Callable[[PageView], bool]
     shown: dict[str, str]
 
 
@@ -77,6 +77,6 @@ def done_tasks(cards: Iterable[Card], answer: Answer, *, words: Mapping[str, str
     numbers = {number.name: number.value for number in answer.numbers}
     done = {}
     for card in cards:
-        scene = Scene(words=now, began=card.start, numbers=numbers, picture=answer.picture)
+        scene = PageView(words=now, began=card.start, numbers=numbers, picture=answer.picture)
         done[card.name] = [i for i, task in enumerate(card.tasks) if task.did(scene)]
     return done

@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from regard.lab.copy_state import STARTS
-from regard.lab.tour import Card, Scene, Task
+from regard.lab.tour import Card, PageView, Task
 
 HEXAGON = STARTS["hexagon"][1].replace(" ", "")
 SQUARE = "1,1;-1,1;-1,-1;1,-1;"
 TRIANGLE = "-1.2,-0.8;1.4,-0.8;0,1.4;"
 
 
-def _weight(scene: Scene, key: int) -> float:
+def _weight(scene: PageView, key: int) -> float:
     keys = scene.picture["keys"]
     return float(keys[key]["weight"]) if key < len(keys) else 0.0
 
 
-def _ceiling(scene: Scene, key: int) -> float:
+def _ceiling(scene: PageView, key: int) -> float:
     """The most that a key can get; 0 where there is no such key, or nobody could find out."""
     keys = scene.picture["keys"]
     return float(keys[key]["ceiling"] or 0.0) if key < len(keys) else 0.0
 
 
-def _lead(scene: Scene) -> float:
+def _lead(scene: PageView) -> float:
     """How far the score of key 0 is ahead of key 1's."""
     keys = scene.picture["keys"]
     return float(keys[0]["score"] - keys[1]["score"]) if len(keys) == 2 else 0.0
 
 
-def _took_the_shortest(scene: Scene) -> bool:
+def _took_the_shortest(scene: PageView) -> bool:
     own, shortest = scene.numbers["own-norm"], scene.numbers.get("shortest-norm", -1.0)
     return abs(own - shortest) <= 1e-6 * own and scene.numbers["own-attention"] >= 0.99
 
 
-def _another_pair_shares(scene: Scene) -> bool:
-    pair = scene.list("to")
-    return len(pair) == 2 and scene.changed("to") and "shortest-norm" in scene.numbers
+def _another_pair_shares(scene: PageView) -> bool:
+    pair = scene.word_list("to")
+    return len(pair) == 2 and scene.has_changed("to") and "shortest-norm" in scene.numbers
 
 
-def _own_sentence(scene: Scene) -> bool:
+def _translated_own_sentence(scene: PageView) -> bool:
     """A translation, and not of a sentence that the page itself offers: it begins with one."""
     offered = scene.picture.get("examples", [])
-    return bool(scene.picture.get("said")) and scene.changed("text") and scene.words["text"] not in offered
+    return bool(scene.picture.get("said")) and scene.has_changed("text") and scene.words["text"] not in offered
 
 
 CARDS = (
@@ -124,7 +124,7 @@ CARDS = (
             ),
             Task(
                 do="Choose two keys that are not neighbours, such as 0 and 3.",
-                did=lambda scene: len(scene.list("to")) == 2 and "bound" in scene.numbers,
+                did=lambda scene: len(scene.word_list("to")) == 2 and "bound" in scene.numbers,
                 shown={"to": "0,3"},
             ),
         ),
@@ -142,7 +142,7 @@ CARDS = (
         tasks=(
             Task(
                 do="Drag the background to turn the sphere (or give the drawing the focus and press an arrow key).",
-                did=lambda scene: scene.changed("view"),
+                did=lambda scene: scene.has_changed("view"),
                 shown={"view": "55,30"},
             ),
             Task(do="Choose another pair of keys.", did=_another_pair_shares, shown={"to": "1,2"}),
@@ -226,7 +226,7 @@ CARDS = (
         tasks=(
             Task(
                 do="Shuffle the words, or drag one to another place, with positions off.",
-                did=lambda scene: scene.words["positions"] == "off" and scene.changed("order"),
+                did=lambda scene: scene.words["positions"] == "off" and scene.has_changed("order"),
                 shown={"order": "4,3,2,1,0"},
             ),
             Task(
@@ -277,7 +277,7 @@ CARDS = (
         tasks=(
             Task(
                 do="Type a German sentence of your own, and see which words each written word read.",
-                did=_own_sentence,
+                did=_translated_own_sentence,
                 shown={"text": "ein Kind sieht den Hund"},
             ),
         ),

@@ -43,14 +43,14 @@ def spectrum(matrix: npt.ArrayLike, *, tolerance: float = SURE, method: str = "a
         raise InputError(f"tolerance must be a positive number such as 1e-8, not {tolerance}.")
     big, small = max(a.shape), min(a.shape)
     if method == "gram" or (method == "auto" and big >= TALL * small):
-        values = _by_gram(a, name)
+        values = _gram_spectrum(a, name)
         if method == "gram" or values.error_bound <= tolerance * values.upper[0]:
             return values
-    return _in_full(a, name, tolerance)
+    return _full_spectrum(a, name, tolerance)
 
 
-def _by_gram(a: Float, name: str) -> Spectrum:
-    unit, total = _measured(a, name)
+def _gram_spectrum(a: Float, name: str) -> Spectrum:
+    unit, total = _measure_norm(a, name)
     tall = a if a.shape[0] >= a.shape[1] else a.T
     # a power of two scales without rounding, and keeps squares away from overflow and underflow
     upright = np.ascontiguousarray(tall if unit == 1 else tall * unit)
@@ -77,8 +77,8 @@ def _eigen_slack(product: Float, w: Float, s: Float) -> float:
     return symmetric_norm(product - outer) + symmetric_norm(inner) + slack * PAY
 
 
-def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
-    unit, total = _measured(a, name)
+def _full_spectrum(a: Float, name: str, tolerance: float) -> Spectrum:
+    unit, total = _measure_norm(a, name)
     scaled = a if unit == 1 else a * unit
     u, s, v = _svd(scaled, name)
     # plain products first; those without rounding cost several times as much and are needed only by hard matrices
@@ -94,7 +94,7 @@ def _in_full(a: Float, name: str, tolerance: float) -> Spectrum:
     )  # fmt: skip
 
 
-def _measured(a: Float, name: str) -> tuple[float, float]:
+def _measure_norm(a: Float, name: str) -> tuple[float, float]:
     """A power of two that makes squares safe, 1 for all usual matrices, and ||A||_F^2 in that unit."""
     total = squares(a)
     if 1e-150 < total < 1e150:  # then there is no need for another pass through the matrix
@@ -131,7 +131,7 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
         size = -sum(math.log10(u) for u in units)
         raise InputError(f"{name}: the factors' sizes multiply to about 1e{size:+.0f}; rescale one of them.")
     pays = a.shape[1] < min(len(a), len(b))
-    form = _unformed if pays else _formed
+    form = _decompose_factors if pays else _decompose_formed
     u, s, v, residual, frobenius = form(a * units[0], b * units[1], name)
     proof = certify(u, s, v, residual=residual)
     return _summary(
@@ -144,13 +144,13 @@ def product_spectrum(left: npt.ArrayLike, right: npt.ArrayLike, *, name: str = "
 Factors = tuple[Float, Float, Float, float, float]
 
 
-def _formed(a: Float, b: Float, name: str) -> Factors:
+def _decompose_formed(a: Float, b: Float, name: str) -> Factors:
     product = a @ b.T
     u, s, v = _svd(product, name)
     return u, s, v, residual_above((a, b), u, s, v), math.sqrt(squares(product))
 
 
-def _unformed(a: Float, b: Float, name: str) -> Factors:
+def _decompose_factors(a: Float, b: Float, name: str) -> Factors:
     (qa, ra), (qb, rb) = np.linalg.qr(a), np.linalg.qr(b)
     core = ra @ rb.T
     small_u, s, small_v = _svd(core, name)
@@ -184,7 +184,7 @@ def _svd(a: Float, name: str) -> tuple[Float, Float, Float]:
     return u, s, np.ascontiguousarray(vt.T)
 
 
-def _summary(  # noqa: PLR0913 - all that a spectrum is made of
+def _summary(
     *, name: str, shape: tuple[int, int], method: str, values: Float, lower: Float, upper: Float,
     frobenius: float, left: Float | None, right: Float, floor: float, source: tuple[Float, ...],
 ) -> Spectrum:  # fmt: skip

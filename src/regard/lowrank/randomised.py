@@ -57,16 +57,16 @@ def sketch(
     # the first basis is not made orthonormal: _twice and QR of the first pass do that, and ``passes`` is at least 2
     basis = rng.standard_normal((matrix.shape[1], columns))
     for _ in range(passes - 1):
-        basis = np.linalg.qr(_twice(matrix, basis, step, name))[0]
+        basis = np.linalg.qr(_gram_product(matrix, basis, step, name))[0]
     # drawn after the basis and never used for it: probes that had shaped the basis would flatter it
     vectors = rng.standard_normal((matrix.shape[1], probes))
     image, total, chain = _last_pass(matrix, basis, vectors, step)
-    kept = _Kept.of(matrix, basis, image, total, name)
+    kept = _CertifiedBasis.of(matrix, basis, image, total, name)
     for _ in range(probe_passes - 1):
-        chain.append(_out(basis, _twice(matrix, chain[-1], step, name)))
+        chain.append(_project_out(basis, _gram_product(matrix, chain[-1], step, name)))
     # The Gram matrix knows errors down to 1e-8 of the norm; where less is left out, that is too blunt.
     core = spectrum(image, name="sketch", method="auto" if kept.residual > 1e-4 * kept.frobenius else "full")
-    above, below = _from_probes(chain, kept, failure_probability)
+    above, below = _probe_bounds(chain, kept, failure_probability)
     return Sketch(
         name=name,
         shape=kept.shape,
@@ -92,7 +92,7 @@ def sketch(
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _CertifiedBasis:
     """The basis and what is certain about A - Y Q^T."""
 
     shape: tuple[int, int]
@@ -104,7 +104,7 @@ class _Kept:
     residual_by: str
 
     @staticmethod
-    def of(matrix: Matrix, basis: Float, image: Float, total: float, name: str) -> _Kept:
+    def of(matrix: Matrix, basis: Float, image: Float, total: float, name: str) -> _CertifiedBasis:
         if total != 0 and not 1e-150 < total < 1e150:
             raise InputError(f"{name}: its norm must lie between 1e-75 and 1e75 to be sketched; rescale it.")
         n, columns = basis.shape
@@ -118,10 +118,10 @@ class _Kept:
         if square < 1e-8 * total:  # cancelled: the identity knows too few digits
             by, residual = "direct measurement", direct_residual(matrix, image, basis, None)[1]
         shape = (matrix.shape[0], matrix.shape[1])
-        return _Kept(shape, basis, skew, rounding + 2 * skew * norm, norm, residual, by)
+        return _CertifiedBasis(shape, basis, skew, rounding + 2 * skew * norm, norm, residual, by)
 
 
-def _from_probes(chain: list[Float], kept: _Kept, failure: float) -> tuple[float, float]:
+def _probe_bounds(chain: list[Float], kept: _CertifiedBasis, failure: float) -> tuple[float, float]:
     """Bounds on ||E||_2: probable from above by (E^T E)^t w, certain from below by a Rayleigh quotient.
 
     ``chain`` holds w, E^T E w, (E^T E)^2 w, ...; an application rounds by at most ``noise`` times the vector,
@@ -143,7 +143,7 @@ def _from_probes(chain: list[Float], kept: _Kept, failure: float) -> tuple[float
     return math.hypot(math.sqrt(above), 2 * kept.drift) * PAY, below
 
 
-def _twice(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
+def _gram_product(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
     """A^T A X in one pass."""
     total = np.zeros_like(vectors)
     with np.errstate(all="ignore"):  # what overflows is refused by name
@@ -154,7 +154,7 @@ def _twice(matrix: Matrix, vectors: Float, step: Steps, name: str) -> Float:
     return total
 
 
-def _out(basis: Float, vectors: Float) -> Float:
+def _project_out(basis: Float, vectors: Float) -> Float:
     """The part of the vectors at right angles to the basis; twice, so that rounding leaves nothing behind."""
     for _ in range(2):
         vectors = vectors - basis @ (basis.T @ vectors)
@@ -163,7 +163,7 @@ def _out(basis: Float, vectors: Float) -> Float:
 
 def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tuple[Float, float, list[Float]]:
     """A Q, ||A||_F^2, and the probes with E^T E applied to them, in one reading."""
-    columns, outside = basis.shape[1], _out(basis, probes)
+    columns, outside = basis.shape[1], _project_out(basis, probes)
     both = np.hstack([basis, outside])
     image, back, parts = np.empty((len(matrix), columns)), np.zeros_like(probes), []
     for rows, block in blocks(matrix, step):
@@ -172,7 +172,7 @@ def _last_pass(matrix: Matrix, basis: Float, probes: Float, step: Steps) -> tupl
         # E = A (I - Q Q^T): projecting the probes before and the result after applies E^T E without forming E
         back += block.T @ product[:, columns:]
         parts.append(squares(block))
-    return image, math.fsum(parts), [probes, _out(basis, back)]
+    return image, math.fsum(parts), [probes, _project_out(basis, back)]
 
 
 def _refuse(

@@ -104,13 +104,13 @@ class Spectrum(Result):
 
     def spectral_error(self, rank: int) -> tuple[float, float]:
         """Proved bounds on the spectral error of the best approximation of ``rank``, sigma_(rank+1)."""
-        at = self._checked(rank, least=0)
+        at = self._check_rank(rank, least=0)
         none_left = at == len(self.singular_values)
         return (0.0, 0.0) if none_left else (float(self.lower[at]), float(self.upper[at]))
 
     def frobenius_error(self, rank: int) -> tuple[float, float]:
         """Proved bounds on the Frobenius error of the best approximation, the root of the squared tail."""
-        at = self._checked(rank, least=0)
+        at = self._check_rank(rank, least=0)
         low, high = (math.hypot(*x[at:].tolist()) for x in (self.lower, self.upper))
         return low * (1 - 4 * U), high * (1 + 4 * U)
 
@@ -132,7 +132,7 @@ class Spectrum(Result):
 
     def truncate(self, rank: int) -> Truncation:
         """The best approximation of ``rank`` as two thin factors, its error between proved bounds."""
-        k = self._checked(rank, least=1)
+        k = self._check_rank(rank, least=1)
         right = np.ascontiguousarray(self._right[:, :k])
         if self._left is not None:
             left, forming = self._left[:, :k] * self.singular_values[:k], 4 * U * self.frobenius
@@ -149,8 +149,8 @@ class Spectrum(Result):
             best_frobenius_error=frobenius,
             spectral_error_above=math.hypot(spectral[1], self._floor) * (1 + 8 * U) + forming * PAY,
             frobenius_error_above=math.hypot(frobenius[1], lost) * (1 + 8 * U) + forming * PAY,
-            left=left if self._upright else right,
-            right=right if self._upright else left,
+            left=left if self._is_upright else right,
+            right=right if self._is_upright else left,
         )
 
     def check(self, *source: npt.ArrayLike) -> SpectrumCheck:
@@ -191,7 +191,7 @@ class Spectrum(Result):
         return math.prod(norm_above(part) for part in self._source)
 
     @property
-    def _upright(self) -> bool:
+    def _is_upright(self) -> bool:
         return self._left is not None or self.shape[0] >= self.shape[1]
 
     def _enclosure(self, source: tuple[Float, ...]) -> Certificate:
@@ -199,7 +199,7 @@ class Spectrum(Result):
         units = [unit_of(part, "matrix to check") for part in source]
         scaled = [part * unit for part, unit in zip(source, units, strict=True)]
         unit = math.prod(units)
-        first = scaled[0] if self._upright else scaled[0].T
+        first = scaled[0] if self._is_upright else scaled[0].T
         values, left = self.singular_values * unit, self._left
         if left is None:
             left = (first @ self._right) / np.where(values > 0, values, 1.0)
@@ -211,14 +211,14 @@ class Spectrum(Result):
 
     def _project(self, right: Float) -> tuple[Float, float]:
         """A V_k, and what its rounding and the small skewness of V_k can add to the error."""
-        upright = self._source[0] if self._upright else self._source[0].T
+        upright = self._source[0] if self._is_upright else self._source[0].T
         k = right.shape[1]
         skew, slack = right.T @ right - np.eye(k), gamma(len(right) + 2) * k
         top = float(self.upper[0])
         tilt = (norm_above(skew * self.singular_values[:k] / (top or 1.0)) + slack) * top
         return upright @ right, tilt * PAY + gamma(len(right)) * self.frobenius * math.sqrt(k) * PAY**2
 
-    def _checked(self, rank: int, *, least: int) -> int:
+    def _check_rank(self, rank: int, *, least: int) -> int:
         most = len(self.singular_values)
         if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank <= most:
             raise InputError(f"rank must be a whole number from {least} to {most} for {self.name}, not {rank}.")

@@ -58,12 +58,12 @@ class Sketch(Result):
 
     def probable_spectral_error(self, rank: int) -> float:
         """As ``spectral_error(rank)[1]`` but from the probes: wrong with at most ``failure_probability``."""
-        inner = self._inner(self._core.truncate(self._checked(rank)), spectral=True)
+        inner = self._inner(self._core.truncate(self._check_rank(rank)), spectral=True)
         return math.hypot(self.probable_residual, inner) * PAY
 
     def truncate(self, rank: int) -> Truncation:
         """The sketch's approximation of a rank as two thin factors; the stated errors hold for certain."""
-        core = self._core.truncate(self._checked(rank))
+        core = self._core.truncate(self._check_rank(rank))
         # only a lower bound of the best error: the sketch does not know the values behind its last column
         left_out = self.lower[rank:]
         spectral = math.hypot(self.residual, self._inner(core, spectral=True)) * PAY
@@ -106,7 +106,7 @@ class Sketch(Result):
         forming = 2 * gamma(self.columns + 1) * self.columns * self.frobenius
         return (above * math.sqrt(1 + self._skew) + 2 * self._drift + forming) * PAY
 
-    def _checked(self, rank: int) -> int:
+    def _check_rank(self, rank: int) -> int:
         if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= self.columns:
             raise InputError(
                 f"rank must be a whole number from 1 to {self.columns}, the columns of this sketch of {self.name}, "
@@ -114,7 +114,7 @@ class Sketch(Result):
             )
         return int(rank)
 
-    def _probably(self) -> str:
+    def _probable_bound(self) -> str:
         if not self.probes:
             return ""
         return (
@@ -132,7 +132,7 @@ class Sketch(Result):
             f"Largest singular values, about: {s}{', ...' if len(self.singular_values) > 8 else ''}; sigma_1 is "
             f"{between(self.lower[0], self.upper[0], 6)}.\n"
             f"What the sketch leaves out has Frobenius norm at most {at_most(self.residual, 6)} (certain, by the "
-            f"{self.residual_by}){self._probably()}."
+            f"{self.residual_by}){self._probable_bound()}."
         )
 
 

@@ -87,21 +87,21 @@ class Truncation(Result):
         m, n = self.shape
         kept = self.rank * (m + n)
         return (
-            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): {self._known()}no matrix "
+            f"Rank {self.rank} of {self.name} ({kept:,} numbers instead of {m * n:,}): {self._error_words()}no matrix "
             f"of that rank errs less than {at_least(self.best_spectral_error[0], 6)} and "
             f"{at_least(self.best_frobenius_error[0], 6)} (proved), and these factors err at most "
             f"{at_most(self.spectral_error_above, 6)} and {at_most(self.frobenius_error_above, 6)} "
-            f"(proved){self._probably()}."
+            f"(proved){self._probable_bound()}."
         )
 
-    def _known(self) -> str:
+    def _error_words(self) -> str:
         """The errors as numbers, where they are known as such; of a sketch only bounds are."""
         if self.probable_spectral_error is not None:
             return "spectral and Frobenius error: "
         spectral, frobenius = self.best_spectral_error[1], self.best_frobenius_error[1]
         return f"spectral error {spectral:.6g}, Frobenius error {frobenius:.6g}; "
 
-    def _probably(self) -> str:
+    def _probable_bound(self) -> str:
         if self.probable_spectral_error is None:
             return ""
         return (

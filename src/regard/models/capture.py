@@ -23,18 +23,18 @@ from regard.errors import CouldNotFindOut, InputError, RegardError
 from regard.models.capture_file import CaptureFile, facts_of
 from regard.models.given import call as call_by_name
 from regard.models.given import original
-from regard.models.missed import missed_modules
+from regard.models.missed import unseen_modules
 from regard.models.projections import MAPS
-from regard.models.recording import Recorder, Wanted
+from regard.models.recording import Recorder, RecordingOptions
 from regard.models.records import Capture, Tokens
-from regard.models.watching import OurFault, begins
+from regard.models.watching import WatchError, is_inside
 from regard.written_numbers import at_most
 
 Run = Callable[[nn.Module, Any], Any]
 KEPT = ("q", "k", "v", *MAPS)
 
 
-def capture(  # noqa: PLR0913 - a verb's options, each with a default
+def capture(
     model: nn.Module,
     inputs: Any,
     *,
@@ -65,7 +65,7 @@ def capture(  # noqa: PLR0913 - a verb's options, each with a default
     ((1, 2, 5, 5), True)
     """
     _refuse(model, keep)
-    wanted = Wanted(layers=_listed(layers), heads=_listed(heads), keep=tuple(keep), verify=verify)
+    wanted = RecordingOptions(layers=_as_tuple(layers), heads=_as_tuple(heads), keep=tuple(keep), verify=verify)
     label = name or type(original(model)).__name__
     with contextlib.ExitStack() as opened:
         file = None if stream is None else opened.enter_context(CaptureFile(stream))
@@ -77,8 +77,8 @@ def capture(  # noqa: PLR0913 - a verb's options, each with a default
         if is_compiled(model):
             output, note = compiled_output(model, inputs, run, output)
             notes.append(note)
-        missed = missed_modules(recorder, recorder.emitted)
-        _refuse_nothing(recorder, missed, label)
+        missed = unseen_modules(recorder, recorder.emitted)
+        _refuse_empty(recorder, missed, label)
         result = Capture(
             records=tuple(recorder.records), tokens=tokens, target_tokens=target_tokens, output=output, missed=missed,
             notes=tuple(notes), name=label,
@@ -98,7 +98,7 @@ def run_model(model: nn.Module, inputs: Any, run: Run | None = None) -> Any:
         if isinstance(inputs, Mapping):
             return call_by_name(model, inputs)
         return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
-    except (RegardError, OurFault, MemoryError):
+    except (RegardError, WatchError, MemoryError):
         raise
     except Exception as error:  # somebody's code: whatever it raises is about their input
         reason = (str(error) or "no message").strip().partition("\n")[0][:200].rstrip(". ")
@@ -133,7 +133,7 @@ def _refuse(model: object, keep: Sequence[str]) -> None:
         raise InputError(f"keep may name {', '.join(KEPT[:-1])} and {KEPT[-1]}, not {wrong[0]!r}.")
 
 
-def _refuse_nothing(recorder: Recorder, missed: Sequence[Any], label: str) -> None:
+def _refuse_empty(recorder: Recorder, missed: Sequence[Any], label: str) -> None:
     layers, seen = recorder.wanted.layers, len(recorder.sites.numbers)
     if seen == 0 and missed:
         reasons = "; ".join(f"{miss.module or label}: {miss.why}" for miss in missed[:3])
@@ -146,14 +146,14 @@ def _refuse_nothing(recorder: Recorder, missed: Sequence[Any], label: str) -> No
     for layer in layers or ():
         if isinstance(layer, int) and not 0 <= layer < seen:
             raise InputError(f"There is no layer {layer}: {seen} attention layers ran, counted from 0.")
-        if isinstance(layer, str) and not any(begins(module, layer) for module, _ in recorder.sites.numbers):
-            from regard.formats import nearest
+        if isinstance(layer, str) and not any(is_inside(module, layer) for module, _ in recorder.sites.numbers):
+            from regard.formats import suggest_name
 
             names = sorted({module for module, _ in recorder.sites.numbers})
-            raise InputError(f"No attention ran in a module called {layer!r}; {nearest(layer, names)}")
+            raise InputError(f"No attention ran in a module called {layer!r}; {suggest_name(layer, names)}")
 
 
-def _listed(given: Any) -> tuple[Any, ...] | None:
+def _as_tuple(given: Any) -> tuple[Any, ...] | None:
     if given is None:
         return None
     return (given,) if isinstance(given, (int, str)) else tuple(given)

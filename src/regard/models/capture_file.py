@@ -28,7 +28,7 @@ from regard import formats
 from regard.arrays import check_target
 from regard.errors import InputError
 from regard.files import open_partial, partial_path
-from regard.models.records import ARRAYS, AttentionRecord, Capture, Missed, record_from
+from regard.models.records import ARRAYS, AttentionRecord, Capture, UnseenModule, record_from
 from regard.strict_json import parse_json
 
 _TYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL"}
@@ -46,7 +46,7 @@ class CaptureFile:
         self.entries: dict[str, dict[str, Any]] = {}
         self.masks: dict[str, npt.NDArray[np.bool_]] = {}
         self.room, self.written, self.checksum = room, 0, 0
-        self.stream: BinaryIO = _opened(self.partial)
+        self.stream: BinaryIO = _open_partial_or_refuse(self.partial)
         self.stream.seek(8 + room)
 
     def __enter__(self) -> CaptureFile:
@@ -112,7 +112,7 @@ class CaptureFile:
         self.room = room
 
 
-def _opened(partial: Path) -> BinaryIO:
+def _open_partial_or_refuse(partial: Path) -> BinaryIO:
     try:
         return open_partial(partial)
     except OSError as error:
@@ -165,7 +165,7 @@ def read_capture(path: str | os.PathLike[str]) -> Capture:
     try:
         names = set(facts["tensors"])
         records = [_read_record(data, n, about, names, file) for n, about in enumerate(facts["records"])]
-        missed = tuple(Missed(**miss) for miss in facts["missed"])
+        missed = tuple(UnseenModule(**miss) for miss in facts["missed"])
         return Capture(
             records=tuple(records), missed=missed, tokens=facts["tokens"], target_tokens=facts["target_tokens"],
             notes=tuple(facts["notes"]), name=str(facts["name"]), file=str(file),
@@ -184,7 +184,7 @@ def _facts(file: Path) -> dict[str, Any]:
             meta = opened.metadata() or {}
             names = list(opened.keys())
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} is not a readable .safetensors file: {_line(error)}.") from None
+        raise InputError(f"{file} is not a readable .safetensors file: {_first_line(error)}.") from None
     if meta.get("format") != _FORMAT:
         raise InputError(f"{file} is a .safetensors file but not a capture of ours; give one that capture wrote.")
     if "facts_crc32" in meta and meta["facts_crc32"] != str(zlib.crc32(meta.get("facts", "").encode())):
@@ -223,5 +223,5 @@ def _read_record(
     return record
 
 
-def _line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).partition("\n")[0][:120].rstrip(". ")

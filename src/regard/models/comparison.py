@@ -22,13 +22,13 @@ from regard.errors import InputError
 from regard.models.auditing.experiment import View, difference, largest, view
 from regard.models.auditing.finding import Culprit
 from regard.models.auditing.subject import JITTERS, Question, Subject
-from regard.models.containment import said
-from regard.models.given import Given, call, give, original
+from regard.models.containment import describe_error
+from regard.models.given import ModelInput, call, model_input, original
 from regard.models.known_mistakes import KINDS
-from regard.models.mistakes import noting_calls, undone, worth_trying
-from regard.models.output_functions import taken
+from regard.models.mistakes import plausible_mistakes, record_calls, undo
+from regard.models.output_functions import find_output_functions
 from regard.models.pairing import Pairing
-from regard.models.parting import Parting
+from regard.models.parting import FirstDifference
 from regard.models.position_tables import formula_of
 from regard.results import Result
 from regard.torch_arithmetic import FACTOR
@@ -105,8 +105,8 @@ class Comparison(Result):
 
 
 def compare(
-    mine: nn.Module | Given,
-    theirs: nn.Module | Given,
+    mine: nn.Module | ModelInput,
+    theirs: nn.Module | ModelInput,
     inputs: Any = None,
     *,
     names: Mapping[str, str] | None = None,
@@ -125,16 +125,20 @@ def compare(
     >>> compare(a, b, copy_weights=True).equal, compare(a, b).equal
     (True, False)
     """
-    first = mine if isinstance(mine, Given) else give(mine, inputs)
-    second = theirs if isinstance(theirs, Given) else give(theirs, inputs)
+    first = mine if isinstance(mine, ModelInput) else model_input(mine, inputs)
+    second = theirs if isinstance(theirs, ModelInput) else model_input(theirs, inputs)
     pairing = Pairing(original(first.module), original(second.module), names or {})
     a, b = Subject(first, seed=seed), Subject(second, seed=seed)
     if copy_weights:
-        pairing.copy(b, a)
-    asked, refused = _asked(a, b)
+        pairing.copy_weights(b, a)
+    asked, refused = _collect_answers(a, b)
     worst = max(asked, key=_Answers.excess)
     equal = worst.excess() <= 1
-    parting = None if equal else Parting(a, b, (worst.question, _for(b, worst.question)), pairing, worst.seen)
+    parting = (
+        None
+        if equal
+        else FirstDifference(a, b, (worst.question, _with_own_inputs(b, worst.question)), pairing, worst.seen)
+    )
     return Comparison(
         mine=first.name,
         theirs=second.name,
@@ -144,21 +148,21 @@ def compare(
         scale=worst.scale,
         arithmetic=a.arithmetic,
         weights_paired=len(pairing.pairs),
-        weights_different=() if copy_weights else pairing.different(),
-        weights_alone=pairing.alone(),
-        buffers_different=pairing.buffers_different(),
+        weights_different=() if copy_weights else pairing.different_weights(),
+        weights_alone=pairing.unpaired_weights(),
+        buffers_different=pairing.different_buffers(),
         padded=worst is not asked[0] and not equal,
         agreeing=None if parting is None else parting.agreeing,
         parting=None if parting is None else parting.culprit,
         partner=None if parting is None else parting.partner,
         order="" if parting is None else parting.order,
         calls="" if parting is None else parting.calls,
-        equal_if=() if equal else _mistakes(asked, pairing),
+        equal_if=() if equal else _find_mistakes(asked, pairing),
         assumed=tuple(dict.fromkeys((*first.assumed, *second.assumed, *refused))),
     )
 
 
-def _asked(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]:
+def _collect_answers(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]:
     """What both answer, and why an input with padding could not be asked."""
     asked: list[_Answers] = []
     refused = []
@@ -168,35 +172,35 @@ def _asked(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]:
         except Exception as error:
             if not asked or isinstance(error, InputError):
                 raise
-            refused.append(f"no padding, with which one of them raises {said(error)}")
+            refused.append(f"no padding, with which one of them raises {describe_error(error)}")
     return asked, refused
 
 
-def _mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
+def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
     """Rules under which the first model gives the second's answers, to all that was asked."""
     a, b = asked[0].a, asked[0].b
     module = original(a.module)
-    with noting_calls() as called:
+    with record_calls() as called:
         asked[0].run_mine()
-    words = list(_at_the_output(asked))
-    tables = pairing.buffers_different()
-    if tables and all(answers.equal_under(pairing.buffers_of(b, a)) for answers in asked):
-        words += [_of_the_buffer(name, pairing) for name in tables]
+    words = list(_describe_output_functions(asked))
+    tables = pairing.different_buffers()
+    if tables and all(answers.equal_under(pairing.borrow_buffers(b, a)) for answers in asked):
+        words += [_describe_buffer(name, pairing) for name in tables]
     for kind in KINDS:
-        tried = worth_trying(kind, called, module)
-        fitting = (m for m in tried if all(answers.equal_under(undone(m, module)) for answers in asked))
+        tried = plausible_mistakes(kind, called, module)
+        fitting = (m for m in tried if all(answers.equal_under(undo(m, module)) for answers in asked))
         words += [m.words for m in itertools.islice(fitting, 1)]
     return tuple(dict.fromkeys(words))
 
 
-def _at_the_output(asked: list[_Answers]) -> Iterator[str]:
+def _describe_output_functions(asked: list[_Answers]) -> Iterator[str]:
     """What all answers are equal under."""
-    each = [list(taken(answers.mine, answers.theirs, rounding=answers.rounding)) for answers in asked]
+    each = [list(find_output_functions(answers.mine, answers.theirs, rounding=answers.rounding)) for answers in asked]
     # Of an input with padding only some places are compared: there a sum over places says nothing.
     return (words for words in each[0] if "places" in words or all(words in others for others in each))
 
 
-def _of_the_buffer(name: str, pairing: Pairing) -> str:
+def _describe_buffer(name: str, pairing: Pairing) -> str:
     mine, theirs = (formula_of(table) for table in pairing.buffer(name))
     has = f", where it has {mine}" if mine is not None and mine != theirs else ""
     return f"the buffer {name} is the second model's" + (f" ({theirs})" if theirs is not None else "") + has
@@ -207,11 +211,11 @@ class _Answers:
 
     def __init__(self, a: Subject, b: Subject, question: Question, seen: View) -> None:
         self.a, self.b, self.question, self.seen = a, b, question, seen
-        self.mine, self.theirs = self.run_mine(), self._run(b, _for(b, question))
-        noise = max(_apart(self.mine, self.run_mine(jitter=j)) for j in range(JITTERS))
+        self.mine, self.theirs = self.run_mine(), self._run(b, _with_own_inputs(b, question))
+        noise = max(_largest_difference(self.mine, self.run_mine(jitter=j)) for j in range(JITTERS))
         eps = torch.finfo(torch.float64 if a.wide and b.wide else a.dtype).eps
         self.scale = max((largest(v.abs()) for v in self.mine), default=0.0)
-        self.size, self.rounding = _apart(self.mine, self.theirs), FACTOR * noise + 8 * eps * self.scale
+        self.size, self.rounding = _largest_difference(self.mine, self.theirs), FACTOR * noise + 8 * eps * self.scale
 
     def excess(self) -> float:
         """How far apart, in units of what rounding explains."""
@@ -221,7 +225,7 @@ class _Answers:
         """Whether the answers agree while something is changed; a change that does not fit the model says no."""
         try:
             with change:
-                return _apart(self.run_mine(), self.theirs) <= self.rounding
+                return _largest_difference(self.run_mine(), self.theirs) <= self.rounding
         except Exception:
             return False
 
@@ -263,12 +267,12 @@ def _common_question(a: Subject, b: Subject) -> Question:
     return a.make()
 
 
-def _for(subject: Subject, question: Question) -> Question:
+def _with_own_inputs(subject: Subject, question: Question) -> Question:
     """The question with the inputs that this model wants beside the tokens."""
     return replace(question, others=subject.make(question.batch).others)
 
 
-def _apart(mine: list[Tensor], theirs: list[Tensor]) -> float:
+def _largest_difference(mine: list[Tensor], theirs: list[Tensor]) -> float:
     """The largest difference between the first answers of the same shape."""
     pairs = [(x, y) for x, y in zip(mine, theirs, strict=False) if x.shape == y.shape]
     if not pairs:

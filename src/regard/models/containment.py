@@ -22,19 +22,19 @@ SHOWN = 20_000  # characters printed that are passed on
 FLOOD = 1_000_000  # from so many on it is a flood
 
 
-class _TooLong(BaseException):
+class _TimeLimitError(BaseException):
     """Not an Exception, so that a user's ``except Exception`` does not swallow it."""
 
 
-class _Flood(BaseException):
+class _FloodError(BaseException):
     """Likewise."""
 
 
-class _Left(BaseException):
+class _ExitError(BaseException):
     """Likewise."""
 
 
-class _Bounded(io.TextIOBase):
+class _BoundedOutput(io.TextIOBase):
     """Passes on what is printed, to standard error: the beginning of it, and up to a bound."""
 
     def __init__(self, target: TextIO) -> None:
@@ -46,7 +46,7 @@ class _Bounded(io.TextIOBase):
         if room >= 0:
             self.target.write(text if len(text) <= room else f"{text[:room]}\n... what it prints more is not shown\n")
         if self.count > FLOOD:
-            raise _Flood
+            raise _FloodError
         return len(text)
 
     def flush(self) -> None:
@@ -54,38 +54,38 @@ class _Bounded(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def contained(name: str, *, limit: float | None, errors: bool = True) -> Iterator[None]:
+def contain(name: str, *, limit: float | None, errors: bool = True) -> Iterator[None]:
     """Stop what runs inside after ``limit`` seconds, a million printed characters or ``os._exit``, with one sentence.
 
     What it prints goes to standard error: standard output is for the answer. ``errors=False`` counts only that, and
     not what goes to standard error by itself, as our own progress does. The clock needs the main thread of a POSIX
     system; elsewhere there is none.
     """
-    out = _Bounded(sys.stderr)
+    out = _BoundedOutput(sys.stderr)
     both = contextlib.redirect_stderr(out) if errors else contextlib.nullcontext()
     try:
-        with _alarm(limit), _kept_here(), contextlib.redirect_stdout(out), both:
+        with _alarm(limit), _refuse_exit(), contextlib.redirect_stdout(out), both:
             yield
-    except _TooLong:
+    except _TimeLimitError:
         raise InputError(
             f"{name} was stopped: it took more than {at_least(limit or 0.0, 4)} s; end the loop, make it quicker, or "
             "give it more time with --limit SECONDS."
         ) from None
-    except _Flood:
+    except _FloodError:
         raise InputError(f"{name} was stopped: it printed more than a million characters; print less.") from None
-    except _Left as error:
+    except _ExitError as error:
         raise InputError(f"{name} was stopped: it called os._exit({error}); return or raise instead.") from None
 
 
 @contextlib.contextmanager
-def _kept_here() -> Iterator[None]:
+def _refuse_exit() -> Iterator[None]:
     """``os._exit`` would end us without a word, with the exit code of a model that passed."""
     leave, here = os._exit, os.getpid()
 
     def refuse(status: int) -> NoReturn:
         if os.getpid() != here:
             leave(status)  # a child that was forked ends as it should
-        raise _Left(status)
+        raise _ExitError(status)
 
     os._exit = refuse
     try:
@@ -101,7 +101,7 @@ def _alarm(limit: float | None) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise _TooLong
+        raise _TimeLimitError
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, limit)
@@ -112,7 +112,7 @@ def _alarm(limit: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception in a few words.
 
     >>> said(ValueError("no."))

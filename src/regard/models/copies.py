@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 
 
-def copied(module: nn.Module) -> nn.Module:
+def copy_module(module: nn.Module) -> nn.Module:
     """A deep copy, replaced functions included.
 
     >>> def with_more(part):
@@ -31,11 +31,11 @@ def copied(module: nn.Module) -> nn.Module:
     made = copy.deepcopy(module, seen)
     for part in made.modules():
         for name, value in list(vars(part).items()):
-            vars(part)[name] = _standing_alone(value, seen)
+            vars(part)[name] = _copy_function(value, seen)
     return made
 
 
-def _standing_alone(value: Any, seen: dict[int, Any]) -> Any:
+def _copy_function(value: Any, seen: dict[int, Any]) -> Any:
     """A function of the model's author with copies of what it holds; anything else as it is."""
     if not isinstance(value, FunctionType) or not value.__closure__ or value.__module__.startswith("torch."):
         return value
@@ -47,13 +47,13 @@ def _standing_alone(value: Any, seen: dict[int, Any]) -> Any:
     seen[id(value)] = functools.update_wrapper(made, value)
     for cell, given in zip(cells, value.__closure__, strict=True):
         with contextlib.suppress(ValueError):  # a cell that is not filled yet
-            cell.cell_contents = _held(given.cell_contents, seen)
+            cell.cell_contents = _copy_value(given.cell_contents, seen)
     return made
 
 
-def _held(value: Any, seen: dict[int, Any]) -> Any:
+def _copy_value(value: Any, seen: dict[int, Any]) -> Any:
     if isinstance(value, FunctionType):
-        return _standing_alone(value, seen)
+        return _copy_function(value, seen)
     try:
         return copy.deepcopy(value, seen)
     except Exception:  # a lock, a file, a library: shared

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.models.containment import said
+from regard.models.containment import describe_error
 
 _STORED = ("meta", "disk")  # kept elsewhere, and fetched when its turn comes
 
@@ -24,7 +24,9 @@ def check_device(device: str) -> None:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError, ValueError) as error:
-        raise InputError(f"The device {device!r} cannot be used here ({said(error)}); try --device cpu.") from None
+        raise InputError(
+            f"The device {device!r} cannot be used here ({describe_error(error)}); try --device cpu."
+        ) from None
 
 
 def is_spread(module: nn.Module) -> bool:
@@ -32,7 +34,7 @@ def is_spread(module: nn.Module) -> bool:
     return isinstance(getattr(module, "hf_device_map", None), Mapping)
 
 
-def placed(module: nn.Module, device: str) -> tuple[nn.Module, torch.device, str]:
+def place_module(module: nn.Module, device: str) -> tuple[nn.Module, torch.device, str]:
     """The module on a device or where its map has it, the device of its inputs, and what is to be said of it."""
     if not is_spread(module):
         return module.to(device), torch.device(device), ""
@@ -55,7 +57,7 @@ def first_device(module: nn.Module) -> torch.device:
     return _device(named[0]) if named else torch.device("cpu")
 
 
-def moved(inputs: Mapping[str, Any], device: torch.device | str) -> dict[str, Any]:
+def move_inputs(inputs: Mapping[str, Any], device: torch.device | str) -> dict[str, Any]:
     """The inputs with their tensors on a device."""
     return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in inputs.items()}
 

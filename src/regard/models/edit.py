@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
-from regard.models.kernels.marks import storage_address, weakly
-from regard.models.watching import Watch, begins
+from regard.models.kernels.marks import storage_address, weak_reference
+from regard.models.watching import Watch, is_inside
 
 Replacement = Any  # a number, an array, a tensor, or a function of the old tensor
 Maker = Callable[[Tensor], Tensor]
@@ -61,7 +61,7 @@ def edit(
     change = _change(layer, head, step, {"pattern": pattern, "output": output, "mean": mean})
     if not isinstance(model, nn.Module):
         raise InputError(f"The model must be a torch.nn.Module, but a {type(model).__name__} came.")
-    active = _active()
+    active = _active_editors()
     editor = active.get(id(model))
     outermost = editor is None
     editor = active.setdefault(id(model), Editor(model)) if editor is None else editor
@@ -90,7 +90,7 @@ class Change:
     value: Replacement
 
     def is_at(self, index: int, module: str, step: int) -> bool:
-        here = index == self.layer if isinstance(self.layer, int) else begins(module, self.layer)
+        here = index == self.layer if isinstance(self.layer, int) else is_inside(module, self.layer)
         return here and self.step in (None, step)
 
     def heads_of(self, call: AttentionCall, index: int) -> list[int]:
@@ -104,10 +104,10 @@ class Change:
         if self.kind == "pattern":
             weights = call.weights(part) if callable(self.value) else None
             shape = (call.batch, len(part.heads), call.queries, call.keys)
-            return _made(self.value, weights, shape, like=old, what="pattern") @ call.values(part)
+            return _replacement_tensor(self.value, weights, shape, like=old, what="pattern") @ call.values(part)
         if self.kind == "mean" and self.value is True:
             return old.mean(dim=(0, 2), keepdim=True).expand_as(old)
-        return _made(self.value, old, tuple(old.shape), like=old, what=self.kind)
+        return _replacement_tensor(self.value, old, tuple(old.shape), like=old, what=self.kind)
 
 
 class Editor(Watch):
@@ -118,7 +118,7 @@ class Editor(Watch):
         self.changes: list[Change] = []
         self.done: list[Change] = []
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
         index, _ = self.sites.next(module)
         step = max(0, self.stack.runs - 1)
@@ -131,17 +131,17 @@ class Editor(Watch):
             whole[:, part.heads] = change.output(call, part, whole[:, part.heads])
         self.done += changes
         edited = call.put(result, whole)
-        _remember(first_tensor(edited))
+        _remember_edit(first_tensor(edited))
         return edited
 
-    def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
-        answer = super()._looked_at(func, args, kwargs, result)
+    def _inspect(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        answer = super()._inspect(func, args, kwargs, result)
         schema = getattr(func, "_schema", None)
         if answer is result or schema is None or not schema.is_mutable:
             return answer
         # Written into a tensor that the model holds (out=, or in place): what is returned is not looked at.
         first_tensor(result).copy_(first_tensor(answer))
-        _remember(first_tensor(result))
+        _remember_edit(first_tensor(result))
         return result
 
     def refuse_idle(self, change: Change) -> None:
@@ -178,7 +178,9 @@ def _change(layer: int | str, head: Any, step: int | None, given: dict[str, Repl
     return Change(layer, heads, step, kind, value)
 
 
-def _made(value: Replacement, old: Tensor | None, shape: tuple[int, ...], *, like: Tensor, what: str) -> Tensor:
+def _replacement_tensor(
+    value: Replacement, old: Tensor | None, shape: tuple[int, ...], *, like: Tensor, what: str
+) -> Tensor:
     """The replacement as a tensor of the given shape."""
     made = value(old) if callable(value) else value
     try:
@@ -197,17 +199,17 @@ def _made(value: Replacement, old: Tensor | None, shape: tuple[int, ...], *, lik
 _LOCAL = threading.local()
 
 
-def _active() -> dict[int, Editor]:
+def _active_editors() -> dict[int, Editor]:
     if not hasattr(_LOCAL, "active"):
         _LOCAL.active, _LOCAL.edited = {}, {}
     active: dict[int, Editor] = _LOCAL.active
     return active
 
 
-def _remember(tensor: Tensor) -> None:
-    _active()
+def _remember_edit(tensor: Tensor) -> None:
+    _active_editors()
     alive = {key: ref for key, ref in _LOCAL.edited.items() if not ref.expired()}
-    _LOCAL.edited = alive | {storage_address(tensor): weakly(tensor)}
+    _LOCAL.edited = alive | {storage_address(tensor): weak_reference(tensor)}
 
 
 def was_edited(tensor: Tensor) -> bool:

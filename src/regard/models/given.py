@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.models.containment import contained, said
-from regard.models.devices import check_device, moved, placed
+from regard.models.containment import contain, describe_error
+from regard.models.devices import check_device, move_inputs, place_module
 from regard.models.roles import Polarity, Stream, streams_of
 from regard.translator.runs.example import run_folder
 
@@ -35,7 +35,7 @@ HUGGING_FACE = "huggingface:"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Given:
+class ModelInput:
     """A module, inputs that it runs on, and what they mean.
 
     ``inputs`` go by the names of forward's parameters ("0", "1", ... where forward takes ``*args``). ``streams`` are
@@ -58,7 +58,7 @@ class Given:
         return run_once(self.module, self.inputs, self.name)
 
 
-def give(
+def model_input(
     module: nn.Module,
     inputs: Any = None,
     *,
@@ -67,7 +67,7 @@ def give(
     text: str | None = None,
     tokenizer: Any = None,
     name: str | None = None,
-) -> Given:
+) -> ModelInput:
     """A module from Python, with an example of its inputs: a tensor, a tuple or a dict.
 
     Hugging Face models, torch.nn's own and our translators need no example. ``causal`` claims that no place reads
@@ -81,22 +81,22 @@ def give(
     label = name or type(original(module)).__name__
     polarity = _polarities(masks or {}, module)
     if inputs is not None and huggingface.reads_signals(module):
-        given = Given(name=label, module=module, inputs=bound(module, inputs, label), streams=())
+        given = ModelInput(name=label, module=module, inputs=bind(module, inputs, label), streams=())
     elif huggingface.is_huggingface(module):
         given = huggingface.derive(module, label, text=text, tokenizer=tokenizer)
         if inputs is not None:
-            given = replace(given, inputs=bound(module, inputs, label))
-    elif inputs is None and ours.is_ours(module):
+            given = replace(given, inputs=bind(module, inputs, label))
+    elif inputs is None and ours.is_translator(module):
         given = ours.derive(module, label, text=text, run=tokenizer)
     elif text is not None:
         raise InputError(f"{label} has no tokenizer that is known here: leave the text out and give an example of ids.")
     else:
         given = _from_example(module, inputs, label, polarity)
     _refuse_masks_of_tokens(given, masks or {})
-    return claimed(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
+    return with_causality(replace(given, tokenizer=given.tokenizer or tokenizer), causal=causal)
 
 
-def claimed(given: Given, *, causal: bool | None) -> Given:
+def with_causality(given: ModelInput, *, causal: bool | None) -> ModelInput:
     """The same, with the claim about causality taken from the user, where there is one."""
     if causal is None:
         return given
@@ -113,7 +113,7 @@ def load(
     text: str | None = None,
     device: str = "cpu",
     limit: float = 60.0,
-) -> Given:
+) -> ModelInput:
     """The model that the command line names; ``limit`` is how many seconds the user's file may take to build it.
 
     A ``FILE.py`` is run as your own code, with your rights: only name files that you trust.
@@ -131,17 +131,17 @@ def load(
         else:
             module, tokenizer = huggingface.load_folder(folder, tokenizer_needed=text is not None)
     else:
-        module, inputs = built(spec, limit=limit)
-    module, first, note = placed(module, device)
-    given = give(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
-    given = replace(given, inputs=moved(given.inputs, first), assumed=(*given.assumed, *([note] if note else [])))
+        module, inputs = build_from_file(spec, limit=limit)
+    module, first, note = place_module(module, device)
+    given = model_input(module, inputs, causal=causal, masks=masks, text=text, tokenizer=tokenizer, name=spec)
+    given = replace(given, inputs=move_inputs(given.inputs, first), assumed=(*given.assumed, *([note] if note else [])))
     refuse_nan(given)
-    with contained(f"{spec}, run on its example,", limit=limit):
+    with contain(f"{spec}, run on its example,", limit=limit):
         given.run()
     return given
 
 
-def refuse_nan(given: Given) -> None:
+def refuse_nan(given: ModelInput) -> None:
     """Weights that are no numbers make every answer NaN: nothing can be learned from such a model."""
     for name, value in given.module.state_dict().items():
         spoilt = value.is_floating_point() and not math.isfinite(float(value.sum(dtype=torch.float64)))
@@ -154,7 +154,7 @@ def _is_mask(value: Tensor) -> bool:
     return bool(((value == 0) | (value == -torch.inf)).all())
 
 
-def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
+def build_from_file(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
     """What ``FILE.py:build`` returns: the module, and the example or None."""
     from regard.symmetry import load_map
 
@@ -166,7 +166,7 @@ def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
         )
     if not Path(path).is_file():
         raise InputError(f"{spec}: there is no file {path!r}; regard example model > {path} writes one.")
-    with contained(spec, limit=limit):
+    with contain(spec, limit=limit):
         build = load_map(spec)
         if isinstance(build, nn.Module):
             return build, None
@@ -177,7 +177,7 @@ def built(spec: str, *, limit: float) -> tuple[nn.Module, Any]:
         except InputError:
             raise
         except (Exception, SystemExit) as error:
-            raise InputError(f"{spec} raised {said(error)} while building the model; fix it first.") from None
+            raise InputError(f"{spec} raised {describe_error(error)} while building the model; fix it first.") from None
     module, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, nn.Module):
         raise InputError(
@@ -196,18 +196,18 @@ def run_once(module: nn.Module, inputs: Mapping[str, Any], name: str) -> Any:
     except (Exception, SystemExit) as error:
         shapes = ", ".join(f"{key} {_shape(value)}" for key, value in inputs.items())
         raise InputError(
-            f"{name} raised {said(error)} when called with {shapes or 'nothing'}; give an example that it takes."
+            f"{name} raised {describe_error(error)} when called with {shapes or 'nothing'}; give an example that it takes."
         ) from None
 
 
 def call(module: nn.Module, inputs: Mapping[str, Any]) -> Any:
     """The module called with inputs by name; names that are numbers go by place, names with a dot into a dict."""
-    inputs = _nested(inputs)
+    inputs = _nest_inputs(inputs)
     places = [value for key, value in inputs.items() if key.isdigit()]
     return module(*places, **{key: value for key, value in inputs.items() if not key.isdigit()})
 
 
-def _nested(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _nest_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """{"batch.ids": x} as {"batch": {"ids": x}}."""
     nested: dict[str, Any] = {}
     for key, value in inputs.items():
@@ -236,14 +236,14 @@ def original(module: nn.Module) -> nn.Module:
     return module
 
 
-def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[str, Polarity]) -> Given:
+def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[str, Polarity]) -> ModelInput:
     from regard.models import torch_layers
 
     assumed: list[str] = []
     if inputs is None:
         inputs, why = torch_layers.example_for(module, label)
         assumed.append(why)
-    named = bound(module, inputs, label)
+    named = bind(module, inputs, label)
     batch_first = torch_layers.is_batch_first(module)
     if not batch_first:
         assumed.append("the first axis of its inputs is the place and the second the batch (batch_first=False)")
@@ -252,31 +252,31 @@ def _from_example(module: nn.Module, inputs: Any, label: str, polarity: Mapping[
         raise InputError(f"{label}: the example has no tensor; give a tensor, a tuple or a dict of them.")
     if not streams:
         notes = ["no input looks like rows of tokens (ids, batch x length; or vectors, batch x length x width)"]
-    return Given(
+    return ModelInput(
         name=label, module=module, inputs=named, streams=streams, batch_first=batch_first, assumed=(*assumed, *notes)
     )
 
 
-def bound(module: nn.Module, inputs: Any, label: str) -> dict[str, Any]:
+def bind(module: nn.Module, inputs: Any, label: str) -> dict[str, Any]:
     """The example by the names of forward's parameters."""
     if isinstance(inputs, Mapping):
-        return _flat(_for_one_parameter(module, inputs))
+        return _flatten_inputs(_wrap_single_parameter(module, inputs))
     values = [_tensor(value) for value in (inputs if isinstance(inputs, (tuple, list)) else (inputs,))]
     named = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(values) > len(named):  # forward(*inputs) takes them by place
         if any(p.kind is p.VAR_POSITIONAL for p in parameter_names(module).values()) or not named:
             return {str(i): value for i, value in enumerate(values)}
         raise InputError(f"{label}: the example has {len(values)} inputs, and forward takes {len(named)}; give fewer.")
-    return _flat(dict(zip(named, values, strict=False)))
+    return _flatten_inputs(dict(zip(named, values, strict=False)))
 
 
-def _for_one_parameter(module: nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _wrap_single_parameter(module: nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """A dict for a forward whose only parameter is one, as forward(batch) is."""
     names = [n for n, p in parameter_names(module).items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     return {names[0]: inputs} if len(names) == 1 and names[0] not in inputs else inputs
 
 
-def _flat(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Tensors by name; those in a dict that forward takes have a dot in theirs."""
     flat: dict[str, Any] = {}
     for key, value in inputs.items():
@@ -297,7 +297,7 @@ def _polarities(masks: Mapping[str, str], module: nn.Module) -> dict[str, Polari
     return {name: Polarity[word] for name, word in masks.items()}
 
 
-def _refuse_masks_of_tokens(given: Given, masks: Mapping[str, Any]) -> None:
+def _refuse_masks_of_tokens(given: ModelInput, masks: Mapping[str, Any]) -> None:
     if wrong := [stream.name for stream in given.streams if stream.name in masks]:
         raise InputError(f"{given.name}: {wrong[0]} is said to be a mask, and holds the tokens; name another input.")
 

@@ -56,19 +56,19 @@ def _steps(weights: Any) -> list[Layers]:
         return [_from_cache(weights)]
     if isinstance(weights, (list, tuple)):
         if weights and isinstance(weights[0], (list, tuple)) and _is_array(_first(weights[0])):
-            return [_numbered(step) for step in weights]
+            return [_number_layers(step) for step in weights]
         if any(_is_array(item) or item is None for item in weights):
-            return [_numbered(weights)]
+            return [_number_layers(weights)]
     array = _array(weights, "weights")
     if array.ndim not in (4, 5):
         raise InputError(
             f"weights must have the axes (layers, heads, queries, keys) or (layers, batch, heads, queries, keys), but "
             f"the shape is {array.shape}; put a single head in as weights[None, None]."
         )
-    return [_numbered(list(array if array.ndim == 5 else array[:, None]))]
+    return [_number_layers(list(array if array.ndim == 5 else array[:, None]))]
 
 
-def _numbered(layers: Sequence[Any]) -> Layers:
+def _number_layers(layers: Sequence[Any]) -> Layers:
     return [(number, f"layer {number}", array) for number, array in enumerate(layers)]
 
 

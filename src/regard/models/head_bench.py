@@ -10,27 +10,27 @@ import numpy as np
 
 from regard.array_types import Flags, Float
 from regard.models.head_report import Heads
-from regard.models.influence import can_be_influence, influence, rollout, value_lengths
+from regard.models.influence import has_influence, influence, rollout, value_lengths
 from regard.models.measures import ceilings, key_swing, patterns, spread
 from regard.models.records import CURVE, AttentionRecord, Capture
 from regard.progress import Progress
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
 
 _TWINS = 400  # heads up to which all pairs are compared; beyond, those of one layer
 _CROSS = ("cross", "encdec", "multihead_attn", "encoder_attn")
 
 
 @dataclass(eq=False)
-class Bench:
+class HeadMeasurements:
     """Where the heads lie while they are measured: every measure fills one table, layers by heads."""
 
     captured: Capture
     records: list[AttentionRecord]
     example: int
     eps: float
-    given: Given | None
+    given: ModelInput | None
     measures: dict[str, Float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Bench:
 
     # the cheap measures
 
-    def cheap(self) -> None:
+    def measure_cheap(self) -> None:
         for row, record in enumerate(self.records):
-            weights, allowed = weights_of(record, self.example), allowed_of(record, self.example)
+            weights, allowed = weights_of(record, self.example), allowed_keys(record, self.example)
             self._spread(row, weights, allowed)
             self._patterns(row, record, weights, allowed)
             self._keys(row, record, weights, allowed)
@@ -91,10 +91,10 @@ class Bench:
         if scores is None:
             self.missing["evened"] = "needs scores that are scale q.k and a mask, and nothing else"
         else:
-            self.put("evened", row, key_swing.evened(scores, k, allowed))
+            self.put("evened", row, key_swing.even_length_effect(scores, k, allowed))
 
     def _influence(self, row: int, record: AttentionRecord, weights: Float) -> None:
-        if not can_be_influence(record):
+        if not has_influence(record):
             missing = "values" if record.v is None else "the output projection, which is not known"
             self.missing["adds, elsewhere"] = f"needs {missing}"
             return
@@ -102,7 +102,7 @@ class Bench:
         v, w = (np.asarray(a, dtype=np.float64) for a in (record.v[self.example], record.w_o))  # type: ignore[index]
         added = value_lengths(np.asarray(used.weights[self.example], dtype=np.float64) @ v, w)
         self.put("adds", row, added.mean(axis=1))
-        self.put("elsewhere", row, spread.moved(weights, influence(record, example=self.example)))
+        self.put("elsewhere", row, spread.mean_total_variation(weights, influence(record, example=self.example)))
 
     def _agreement(self) -> None:
         """Each head's twin: the head whose weights overlap most with its own."""
@@ -115,7 +115,7 @@ class Bench:
             labels = [(row, h) for row in rows for h in range(len(self.records[row].heads))]
             if len(labels) < 2:
                 continue
-            some = spread.some_rows(self.records[rows[0]].shape[2])
+            some = spread.sample_rows(self.records[rows[0]].shape[2])
             pairs = spread.agreement(np.concatenate([self.records[row].weights[self.example][:, some] for row in rows]))
             np.fill_diagonal(pairs, -1.0)
             near = np.nanargmax(np.where(np.isnan(pairs), -1.0, pairs), axis=1)
@@ -142,7 +142,7 @@ class Bench:
         for row, record, h, head in self._each_head("ceilings", progress):
             words = self.captured.labels(record, example=self.example)[1]
             one = ceilings.head_ceilings(
-                self._array(record.k, h), self._array(record.q, h), allowed_of(record, self.example)[h],
+                self._array(record.k, h), self._array(record.q, h), allowed_keys(record, self.example)[h],
                 scale=scale_of(record), words=words, layer=record.index, head=head, eps=self.eps,
             )  # fmt: skip
             each.append(one)
@@ -153,7 +153,7 @@ class Bench:
     def noise(self, *, progress: Progress | None) -> None:
         each = []
         for row, record, h, head in self._each_head("noise", progress):
-            scores, allowed = self.scores(record), allowed_of(record, self.example)[h]
+            scores, allowed = self.scores(record), allowed_keys(record, self.example)[h]
             amount = float(self.measures["swing"][row, h])
             if scores is not None and amount > 0 and allowed.sum(axis=1).max() > 1:
                 one = key_swing.swing_noise(scores[h], allowed, amount, layer=record.index, head=head)
@@ -176,7 +176,7 @@ class Bench:
                     progress(done, total)
 
     def ablation(self, *, progress: Progress | None) -> None:
-        if (given := self._runnable("ablation")) is None:
+        if (given := self._model_for("ablation")) is None:
             return
         from regard.models.given import run_once
         from regard.models.measures.loss import loss_of, yardstick
@@ -192,7 +192,7 @@ class Bench:
             self.put("ablation", row, effects.effects[row, list(record.heads)])
 
     def direct(self, *, progress: Progress | None) -> None:
-        if (given := self._runnable("direct")) is None:
+        if (given := self._model_for("direct")) is None:
             return
         from regard.models.measures.direct import direct_effects
 
@@ -206,7 +206,7 @@ class Bench:
                 self.put("direct", row, [effects.get((record.index, head), np.nan) for head in record.heads])
 
     def rank(self, *, rank: int | None, progress: Progress | None) -> None:
-        if (given := self._runnable("rank")) is None:
+        if (given := self._model_for("rank")) is None:
             return
         from regard.models.measures.rank import head_ranks
 
@@ -228,7 +228,7 @@ class Bench:
         if record.q is None or record.k is None or CURVE in record.notes:
             return None
         q, k = (a[self.example].astype(np.float64) for a in (record.q, record.k))
-        weights, allowed = weights_of(record, self.example), allowed_of(record, self.example)
+        weights, allowed = weights_of(record, self.example), allowed_keys(record, self.example)
         return key_swing.plain_scores(q, k, scale_of(record), weights, allowed, rounding=record.tolerance or 0.0)
 
     def _array(self, array: Any, h: int) -> Float:
@@ -242,7 +242,7 @@ class Bench:
     def _label(self, row: int, h: int) -> str:
         return f"{self.records[row].index}.{self.records[row].heads[h]}"
 
-    def _runnable(self, what: str) -> Given | None:
+    def _model_for(self, what: str) -> ModelInput | None:
         if self.given is None:
             self.missing[what] = "needs the model itself, not only its weights"
         return self.given
@@ -263,7 +263,7 @@ def weights_of(record: AttentionRecord, example: int) -> Float:
     return np.asarray(record.weights[example], dtype=np.float64)
 
 
-def allowed_of(record: AttentionRecord, example: int) -> Flags:
+def allowed_keys(record: AttentionRecord, example: int) -> Flags:
     """Which keys each query may read, by the mask that was seen; where none was, all that the weights leave open.
 
     Keys that nobody in the layer reads are padding; if nobody ever looks ahead, nobody may.

@@ -14,7 +14,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.models.measures.ceilings import ARITHMETIC, HeadCeilings
 from regard.models.measures.key_swing import SwingNoise
-from regard.models.records import span
+from regard.models.records import format_ranges
 from regard.results import Result, plain
 from regard.tables import plain_cell
 
@@ -111,7 +111,9 @@ class Heads(Result):
         for row in self.rows():
             if (row["layer"], row["head"]) == (layer, number):
                 return row
-        raise InputError(f"There is no head {number} in layer {layer} here; there are layers {span(self.layers)}.")
+        raise InputError(
+            f"There is no head {number} in layer {layer} here; there are layers {format_ranges(self.layers)}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         facts = super().to_dict()
@@ -136,14 +138,14 @@ class Heads(Result):
 
     def picture(self, measure: str = "effective") -> Figure:
         """Layers down, heads across, one measure in colour: a matplotlib figure."""
-        from regard.formats import nearest
+        from regard.formats import suggest_name
         from regard.models.pictures import sketch_measure
 
         if measure not in self.measures:
             why = self.not_applicable.get(measure)
             if why is not None:
                 raise InputError(f"{measure} is not applicable here: {why}.")
-            raise InputError(f"There is no measure {measure!r} here; {nearest(measure, sorted(self.measures))}")
+            raise InputError(f"There is no measure {measure!r} here; {suggest_name(measure, sorted(self.measures))}")
         column = next((c for c in COLUMNS if c.measure == measure), None)
         title = f"mean weight of the pattern {measure!r}" if column is None else self._meaning(column)
         return sketch_measure(self, measure, title)
@@ -159,7 +161,7 @@ class Heads(Result):
         count = sum(map(len, self.numbers))
         sizes = sorted(set(self.shapes))
         places = ", ".join(f"{q} x {k}" for q, k in sizes[:3]) + (" and others" if len(sizes) > 3 else "")
-        said = f"{self.name}: {count} heads in layers {span(self.layers)}, queries x keys {places}."
+        said = f"{self.name}: {count} heads in layers {format_ranges(self.layers)}, queries x keys {places}."
         return said if self.tokens is None else f"{said}\nTokens: {_few_words(self.tokens)}"
 
     def _table(self, shown: list[Column]) -> str:

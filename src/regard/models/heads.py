@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import InputError
-from regard.models.head_bench import Bench
+from regard.models.head_bench import HeadMeasurements
 from regard.models.head_report import Heads
 from regard.models.measures.spread import EPS
 from regard.models.records import AttentionRecord, Capture
 from regard.progress import Progress
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
 
 ALSO = ("ceilings", "rank", "ablation", "direct", "noise")
 KEEP = ("q", "k", "v", "w_q", "w_k", "w_v", "w_o")
 
 
-def heads(  # noqa: PLR0913 - a verb's options, each with a default
+def heads(
     source: Any,
     inputs: Any = None,
     *,
@@ -59,27 +59,27 @@ def heads(  # noqa: PLR0913 - a verb's options, each with a default
     """
     _refuse(also, eps, rank)
     given = _model(source, inputs, text, tokenizer)
-    with evaluated(given) as was_training:
-        captured = _captured(given, tokens) if given is not None else _weights(source, tokens)
-        records = _chosen(captured, layers, only, example)
-        bench = Bench(captured, records, example=example, eps=eps, given=given)
-        bench.cheap()
+    with eval_mode(given) as was_training:
+        captured = _capture_model(given, tokens) if given is not None else _weights(source, tokens)
+        records = _select_records(captured, layers, only, example)
+        bench = HeadMeasurements(captured, records, example=example, eps=eps, given=given)
+        bench.measure_cheap()
         for name in [name for name in ALSO if name in also]:
             getattr(bench, name)(**({"rank": rank} if name == "rank" else {}), progress=progress)
     notes = ("it was in training mode and is measured in eval mode",) if was_training else ()
     return bench.result((*captured.notes, *notes))
 
 
-def _model(source: Any, inputs: Any, text: str | None, tokenizer: Any) -> Given | None:
+def _model(source: Any, inputs: Any, text: str | None, tokenizer: Any) -> ModelInput | None:
     """The model with its inputs; None where weights were given."""
     torch = sys.modules.get("torch")
     if torch is None or isinstance(source, Capture):
         return None
-    from regard.models.given import Given, give
+    from regard.models.given import ModelInput, model_input
 
-    if isinstance(source, Given):
+    if isinstance(source, ModelInput):
         return source
-    return give(source, inputs, text=text, tokenizer=tokenizer) if isinstance(source, torch.nn.Module) else None
+    return model_input(source, inputs, text=text, tokenizer=tokenizer) if isinstance(source, torch.nn.Module) else None
 
 
 def _weights(source: Any, tokens: Sequence[Any] | None) -> Capture:
@@ -87,7 +87,7 @@ def _weights(source: Any, tokens: Sequence[Any] | None) -> Capture:
 
 
 @contextlib.contextmanager
-def evaluated(given: Given | None) -> Iterator[bool]:
+def eval_mode(given: ModelInput | None) -> Iterator[bool]:
     """Eval mode while it lasts, and whether that is a change; every submodule gets its own mode back."""
     modules = [] if given is None else [*given.module.modules()]
     modes = [module.training for module in modules]
@@ -100,7 +100,7 @@ def evaluated(given: Given | None) -> Iterator[bool]:
             module.training = mode
 
 
-def _captured(given: Given, tokens: Sequence[Any] | None) -> Capture:
+def _capture_model(given: ModelInput, tokens: Sequence[Any] | None) -> Capture:
     import torch
 
     from regard.models.capture import capture
@@ -113,7 +113,7 @@ def _captured(given: Given, tokens: Sequence[Any] | None) -> Capture:
     return recorded if tokens is None else replace(recorded, tokens=words_of(tokens, recorded.records[0]))
 
 
-def ids_as_words(given: Given, which: int) -> list[list[str]] | None:
+def ids_as_words(given: ModelInput, which: int) -> list[list[str]] | None:
     """The ids of a stream of tokens as words, so that repeats can be seen."""
     stream = given.streams[which].name if given.streams else ""
     ids = given.inputs.get(stream)
@@ -123,7 +123,7 @@ def ids_as_words(given: Given, which: int) -> list[list[str]] | None:
     return [[str(number) for number in row] for row in rows.tolist()]
 
 
-def _chosen(
+def _select_records(
     captured: Capture, layers: Sequence[int] | None, only: Sequence[int] | None, example: int
 ) -> list[AttentionRecord]:
     records = [record for record in captured.records if record.step == 0]
@@ -139,10 +139,10 @@ def _chosen(
                 f"Layer {record.index} ({record.module}) has weights that are NaN or infinite, so its heads cannot be "
                 "measured; regard model audit says where they begin."
             )
-    return records if only is None else [subset(record, only) for record in records]
+    return records if only is None else [select_heads(record, only) for record in records]
 
 
-def subset(record: AttentionRecord, numbers: Sequence[int]) -> AttentionRecord:
+def select_heads(record: AttentionRecord, numbers: Sequence[int]) -> AttentionRecord:
     """A record with some of its heads."""
     for number in numbers:
         record.head(number)  # says so if it is not there

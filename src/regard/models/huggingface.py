@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.models.containment import said
+from regard.models.containment import describe_error
 from regard.models.roles import Mask, Polarity, Stream
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
 
 BATCH, LENGTH, TARGET = 3, 17, 13
 _SPECIAL = ("pad", "bos", "eos", "mask", "cls", "sep", "unk", "decoder_start", "image", "video", "audio")
@@ -44,19 +44,19 @@ def load(spec: str, *, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
     name, _, revision = spec.partition("@")
     if not name:
         raise InputError("huggingface: needs the name of a model, as in huggingface:bert-base-uncased@main.")
-    return _pretrained(name, revision or "main", tokenizer_needed)
+    return _load_pretrained(name, revision or "main", tokenizer_needed)
 
 
 def load_folder(folder: Path, *, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
     """The model of a folder with config.json and weights."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} is neither a run folder nor a Hugging Face folder: it has no config.json.")
-    return _pretrained(str(folder), None, tokenizer_needed)
+    return _load_pretrained(str(folder), None, tokenizer_needed)
 
 
-def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer: Any = None) -> Given:
+def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer: Any = None) -> ModelInput:
     """The streams of a Hugging Face model, and an example: the text, or ids that were drawn."""
-    from regard.models.given import Given, original, parameter_names
+    from regard.models.given import ModelInput, original, parameter_names
 
     model: Any = original(module)
     names, config = parameter_names(model), model.config
@@ -64,7 +64,9 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer:
     generator = torch.Generator().manual_seed(0)
     if main not in ("input_ids", "inputs_embeds"):
         inputs = {main: _signal(model, main, generator)}
-        return Given(name=label, module=module, inputs=inputs, streams=(), assumed=(f"{main} were drawn at random",))
+        return ModelInput(
+            name=label, module=module, inputs=inputs, streams=(), assumed=(f"{main} were drawn at random",)
+        )
     part = text_config(config)
     pads_by_id = "attention_mask" not in names
     stream = Stream(
@@ -78,18 +80,18 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer:
         longest=_longest(model),
         causal=False if getattr(config, "is_encoder_decoder", False) else is_causal(model),
     )
-    inputs = {"input_ids": ids(stream, BATCH, LENGTH, generator)}
+    inputs = {"input_ids": draw_ids(stream, BATCH, LENGTH, generator)}
     streams: tuple[Stream, ...] = (stream,)
     tokens, assumed = None, []
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in names:
         second = _decoder(stream, names)
         streams = (stream, second)
-        inputs["decoder_input_ids"] = ids(second, BATCH, TARGET, generator)
+        inputs["decoder_input_ids"] = draw_ids(second, BATCH, TARGET, generator)
     elif stream.causal:
         assumed.append(f"it is causal ({type(model).__name__} writes from left to right)")
     if text is not None:
-        inputs, tokens = _tokenized(model, inputs, text, tokenizer, label)
-    return Given(
+        inputs, tokens = _tokenize_text(model, inputs, text, tokenizer, label)
+    return ModelInput(
         name=label,
         module=module,
         inputs=inputs,
@@ -100,7 +102,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, tokenizer:
     )
 
 
-def ids(stream: Stream, batch: int, length: int, generator: torch.Generator) -> torch.Tensor:
+def draw_ids(stream: Stream, batch: int, length: int, generator: torch.Generator) -> torch.Tensor:
     """Ids drawn at random from those without a meaning of their own."""
     size = stream.vocabulary or 2
     length = min(length, stream.longest or length)
@@ -111,7 +113,7 @@ def ids(stream: Stream, batch: int, length: int, generator: torch.Generator) -> 
 def is_causal(model: Any) -> bool | None:
     """Whether the class claims to write from left to right: by its name, its config, or its attention modules."""
     name, config = type(model).__name__, text_config(model.config)
-    if (own := _own_word(config)) is not None:
+    if (own := _configured_causality(config)) is not None:
         return own
     if any(word in name for word in _BIDIRECTIONAL) and not getattr(config, "is_decoder", False):
         return False
@@ -122,7 +124,7 @@ def is_causal(model: Any) -> bool | None:
     return True if decodes or (decodes is None and name.endswith(("ForCausalLM", "LMHeadModel"))) else None
 
 
-def _own_word(config: Any) -> bool | None:
+def _configured_causality(config: Any) -> bool | None:
     """What the configurations of XLM (causal) and of XLNet (attn_type) say of it."""
     if getattr(config, "model_type", "") in ("xlm", "flaubert"):
         return bool(config.causal)
@@ -134,14 +136,14 @@ def text_config(config: Any) -> Any:
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
-def _pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
+def _load_pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tuple[nn.Module, Any]:
     if find_spec("transformers") is None:
         raise InputError("Hugging Face models need transformers: pip install 'regard[models]' transformers.")
     try:
         import transformers
     except Exception as error:  # it is there, and what it needs is not
         raise InputError(
-            f"transformers is installed and cannot be imported ({said(error)}): pip install --upgrade transformers."
+            f"transformers is installed and cannot be imported ({describe_error(error)}): pip install --upgrade transformers."
         ) from None
 
     transformers.logging.disable_progress_bar()  # standard error is for what is worth knowing
@@ -153,14 +155,14 @@ def _pretrained(name: str, revision: str | None, tokenizer_needed: bool) -> tupl
         module = (kind or transformers.AutoModel).from_pretrained(name, use_safetensors=True, **where)
     except Exception as error:
         raise InputError(
-            f"{name} could not be opened offline as a Hugging Face model ({said(error)}); give a folder with "
+            f"{name} could not be opened offline as a Hugging Face model ({describe_error(error)}); give a folder with "
             "config.json and model.safetensors, or a name that is in the local cache."
         ) from None
     module.eval()
-    return module, _tokenizer(transformers, name, where, needed=tokenizer_needed)
+    return module, _load_tokenizer(transformers, name, where, needed=tokenizer_needed)
 
 
-def _tokenizer(transformers: Any, name: str, where: dict[str, Any], *, needed: bool) -> Any:
+def _load_tokenizer(transformers: Any, name: str, where: dict[str, Any], *, needed: bool) -> Any:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
         if len(tokenizer) <= len(tokenizer.all_special_ids) + 1:  # made up where the folder has none
@@ -168,11 +170,13 @@ def _tokenizer(transformers: Any, name: str, where: dict[str, Any], *, needed: b
         return tokenizer
     except Exception as error:
         if needed:
-            raise InputError(f"{name} has no tokenizer that can be opened ({said(error)}); leave --text out.") from None
+            raise InputError(
+                f"{name} has no tokenizer that can be opened ({describe_error(error)}); leave --text out."
+            ) from None
         return None
 
 
-def _tokenized(
+def _tokenize_text(
     model: Any, inputs: dict[str, Any], text: str, tokenizer: Any, label: str
 ) -> tuple[dict[str, Any], list[list[str]]]:
     if tokenizer is None:

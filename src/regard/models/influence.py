@@ -31,7 +31,7 @@ def influence(record: AttentionRecord, *, example: int = 0) -> Single:
     >>> influence(record).tolist()
     [[[5.0, 0.0]]]
     """
-    values, project = _needed(record)
+    values, project = _values_and_projection(record)
     used = record.weights if record.used is None else record.used
     if not 0 <= example < used.shape[0]:
         raise InputError(f"There is no example {example}; the batch has {used.shape[0]}, counted from 0.")
@@ -39,7 +39,7 @@ def influence(record: AttentionRecord, *, example: int = 0) -> Single:
     return np.asarray(np.abs(used[example]) * lengths[:, None, :], dtype=np.float32)
 
 
-def can_be_influence(record: AttentionRecord) -> bool:
+def has_influence(record: AttentionRecord) -> bool:
     """Whether a record holds what :func:`influence` needs."""
     return record.v is not None and record.w_o is not None
 
@@ -74,7 +74,7 @@ def rollout(layers: Sequence[npt.ArrayLike], *, kept: float = 0.5) -> Float:
     return whole
 
 
-def _needed(record: AttentionRecord) -> tuple[Single, Single]:
+def _values_and_projection(record: AttentionRecord) -> tuple[Single, Single]:
     if record.v is None or record.w_o is None:
         missing = [name for name in NEEDS if getattr(record, name) is None]
         raise InputError(

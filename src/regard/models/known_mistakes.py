@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.models.diagnosis import mistakes as library
 from regard.models.mistakes import Mistake
@@ -50,7 +50,7 @@ def _sums(value: str) -> tuple[str, ...]:
 
 
 POSITIONS = (
-    *(Mistake(words=f"positions are counted from {n}", make=positions.counted_from(n), calls=_EMBEDDING,
+    *(Mistake(words=f"positions are counted from {n}", make=positions.count_from(n), calls=_EMBEDDING,
               undoes=("positions-from-1", "positions-last-rows")) for n in (0, 1, 2)),
     Mistake(
         words="the table of positions is read by place: row t at place t of the sentence",
@@ -65,28 +65,28 @@ POSITIONS = (
         calls=(Tensor.__getitem__, Tensor.flip, torch.flip),
         undoes=("positions-last-rows", "positions-table-reversed"),
     ),
-    Mistake(words="positions are added once", make=positions.added_once, calls=_EMBEDDING, undoes=("positions-twice",)),
+    Mistake(words="positions are added once", make=positions.add_positions_once, calls=_EMBEDDING, undoes=("positions-twice",)),
     Mistake(
         words="positions are added to the token vectors, not multiplied with them",
-        make=positions.added,
+        make=positions.add_positions,
         calls=_EMBEDDING,
         undoes=("positions-multiplied",),
     ),
     Mistake(
         words="token vectors are multiplied by sqrt(width)",
-        make=positions.token_vectors(math.sqrt),
+        make=positions.scale_token_vectors(math.sqrt),
         calls=_EMBEDDING,
         undoes=("embedding-shrunk",),
     ),
     Mistake(
         words="token vectors are not multiplied by sqrt(width)",
-        make=positions.token_vectors(lambda d: 1 / math.sqrt(d)),
+        make=positions.scale_token_vectors(lambda d: 1 / math.sqrt(d)),
         calls=_EMBEDDING,
         undoes=("embedding-scaled",),
     ),
     Mistake(
         words="the sum of token and position is not multiplied by a number of the width",
-        make=positions.not_scaled,
+        make=positions.remove_scaling,
         calls=(*calls.TIMES, *calls.QUOTIENTS),
         undoes=("embedding-sum-scaled", "embedding-shrunk", "embedding-times-width"),
     ),
@@ -95,17 +95,17 @@ POSITIONS = (
 HEADS = (
     Mistake(
         words="keys and values are repeated with repeat_interleave, not with repeat",
-        make=heads.interleaved,
+        make=heads.interleave_copies,
         calls=calls.REPEATS,
     ),
     Mistake(
         words="keys and values are repeated with repeat, not with repeat_interleave",
-        make=heads.repeated,
+        make=heads.tile_copies,
         calls=calls.REPEATS,
     ),
     Mistake(
         words="the mask is copied for the heads with repeat_interleave, not with repeat",
-        make=heads.masks_in_the_order_of_heads,
+        make=heads.interleave_masks,
         calls=(Tensor.repeat,),
         undoes=("mask-heads-mixed",),
     ),
@@ -117,25 +117,25 @@ HEADS = (
     ),
     Mistake(
         words="heads are merged by transpose(1, 2) and reshape",
-        make=heads.merged_heads,
+        make=heads.merge_heads,
         calls=calls.VIEWS,
         undoes=("heads-merged-without-transpose", "merge-wrong-axes"),
     ),
     Mistake(
         words="a head takes columns that stand side by side, not every h-th",
-        make=heads.split_in_one_piece,
+        make=heads.split_contiguous_heads,
         calls=calls.VIEWS,
         undoes=("heads-interleaved",),
     ),
     Mistake(
         words="heads are merged head by head, not column by column",
-        make=heads.merged_in_one_piece,
+        make=heads.merge_contiguous_heads,
         calls=calls.VIEWS,
         undoes=("merge-interleaved",),
     ),
     Mistake(
         words="attention runs between the places of a sentence, not between the heads of one place",
-        make=heads.between_places,
+        make=heads.attend_between_places,
         calls=(*calls.PRODUCTS, *calls.SDPA),
         undoes=("attention-between-heads",),
     ),
@@ -147,37 +147,37 @@ HEADS = (
 )
 
 SCORES = (
-    Mistake(words="attention is causal", make=scores.sdpa(is_causal=True), calls=calls.SDPA),
-    Mistake(words="attention is causal", make=scores.scores(scores.causal), calls=calls.SOFTMAX),
+    Mistake(words="attention is causal", make=scores.change_sdpa(is_causal=True), calls=calls.SDPA),
+    Mistake(words="attention is causal", make=scores.change_scores(scores.hide_later_keys), calls=calls.SOFTMAX),
     Mistake(
         words="attention is not causal",
-        make=scores.sdpa(is_causal=False),
+        make=scores.change_sdpa(is_causal=False),
         calls=calls.SDPA,
         undoes=("mask-hides-future",),
     ),
-    Mistake(words=_NOT_SCALED, make=scores.sdpa(scale=1.0), calls=calls.SDPA),
+    Mistake(words=_NOT_SCALED, make=scores.change_sdpa(scale=1.0), calls=calls.SDPA),
     Mistake(
         words=_SCALED,
-        make=scores.scores(lambda x, d: x / math.sqrt(d)),
+        make=scores.change_scores(lambda x, d: x / math.sqrt(d)),
         calls=calls.SOFTMAX,
         undoes=("scale-missing",),
     ),
     Mistake(
         words=_LESS,
-        make=scores.scores(lambda x, d: x * math.sqrt(d)),
+        make=scores.change_scores(lambda x, d: x * math.sqrt(d)),
         calls=calls.SOFTMAX,
         undoes=("scale-by-width",),
     ),
     Mistake(
         words=f"{_SCALED}, not of the whole model",
-        make=scores.scaled(lambda shape, d: math.sqrt(shape[1])),
+        make=scores.scale_scores(lambda shape, d: math.sqrt(shape[1])),
         calls=_SCORES,
         undoes=("scale-by-all-heads", "scale-by-states"),
     ),
-    *_of_the_library("scale", _SCALED, {v: scores.scaled(f) for v, f in scores.FACTORS.items()}, _SCORES),
-    Mistake(words=_SCALED, make=scores.sdpa(scale=None), calls=calls.SDPA, undoes=("scale-missing",)),
+    *_of_the_library("scale", _SCALED, {v: scores.scale_scores(f) for v, f in scores.FACTORS.items()}, _SCORES),
+    Mistake(words=_SCALED, make=scores.change_sdpa(scale=None), calls=calls.SDPA, undoes=("scale-missing",)),
     *_of_the_library(
-        "scale", _SCALED, {"after the softmax": scores.scaled_before_the_softmax}, calls.SOFTMAX
+        "scale", _SCALED, {"after the softmax": scores.scale_before_softmax}, calls.SOFTMAX
     ),
     Mistake(
         words="softmax runs over the keys, the last axis",
@@ -190,138 +190,141 @@ SCORES = (
     ),
     *(mistake
       for value, functions in scores.INSTEAD.items()
-      for mistake in _of_the_library("softmax", _WEIGHTS, {value: scores.softmax_instead(*functions)}, functions)),
-    *_of_the_library("softmax", _WEIGHTS, {"none": scores.softmax_put_in}, calls.PRODUCTS),
+      for mistake in _of_the_library("softmax", _WEIGHTS, {value: scores.replace_by_softmax(*functions)}, functions)),
+    *_of_the_library("softmax", _WEIGHTS, {"none": scores.insert_softmax}, calls.PRODUCTS),
     Mistake(
         words="weights are not transposed before they meet the values",
-        make=scores.weights_not_turned,
+        make=scores.skip_transpose,
         calls=calls.SOFTMAX,
         undoes=("weights-turned",),
     ),
-    Mistake(words="keys and values are exchanged", make=scores.exchanged, calls=calls.SDPA),
+    Mistake(words="keys and values are exchanged", make=scores.exchange_keys_and_values, calls=calls.SDPA),
 )  # fmt: skip
 
 MASKS = (
     Mistake(
         words="the mask is turned round: what it hides is kept, and what it keeps is hidden",
-        make=masks.inverted,
+        make=masks.invert_mask,
         calls=(*calls.FILLS, *calls.SDPA, torch.where),
         undoes=("mask-inverted", "mask-hides-past"),
     ),
     Mistake(
         words="hidden keys get minus infinity, not a large negative number",
-        make=masks.hidden_by_infinity,
+        make=masks.hide_by_infinity,
         calls=(*calls.FILLS, torch.where),
     ),
     Mistake(
         words="hidden keys get minus infinity, not a number that does not hide them",
-        make=masks.filled_with_minus_infinity,
+        make=masks.fill_with_minus_infinity,
         calls=calls.FILLS,
         undoes=("mask-fill-near-0", "mask-fill-positive"),
     ),
     Mistake(
         words="the mask stands on the axis of the keys, not of the queries",
-        make=masks.on_the_keys,
+        make=masks.move_mask_to_keys,
         calls=(*calls.FILLS, *calls.SDPA),
         undoes=("mask-on-queries",),
     ),
     *_of_the_library(
         "mask",
         "padded keys are hidden by minus infinity",
-        {"added 1 at words": masks.hidden_not_added(real=1), "added 1 at padding": masks.hidden_not_added(real=0)},
+        {
+            "added 1 at words": masks.mask_instead_of_adding(real=1),
+            "added 1 at padding": masks.mask_instead_of_adding(real=0),
+        },
         calls.SUMS,
     ),
     Mistake(
         words="scores are masked before the softmax, not weights after it",
-        make=masks.before_the_softmax,
+        make=masks.mask_before_softmax,
         calls=calls.SOFTMAX,
         undoes=("mask-after-softmax",),
     ),
     Mistake(
         words="the triangle of the mask begins one higher",
-        make=masks.diagonal(1),
+        make=masks.shift_diagonal(1),
         calls=calls.TRIANGLES,
         undoes=("mask-hides-itself",),
     ),
-    Mistake(words="the triangle of the mask begins one lower", make=masks.diagonal(-1), calls=calls.TRIANGLES),
+    Mistake(words="the triangle of the mask begins one lower", make=masks.shift_diagonal(-1), calls=calls.TRIANGLES),
 )
 
 FEED_FORWARD = (
     Mistake(
-        words="GELU is computed exactly, not by its tanh approximation", make=parts.gelu("none"), calls=(F.gelu,)
+        words="GELU is computed exactly, not by its tanh approximation", make=parts.set_gelu("none"), calls=(F.gelu,)
     ),
     Mistake(
-        words="GELU is computed by its tanh approximation, not exactly", make=parts.gelu("tanh"), calls=(F.gelu,)
+        words="GELU is computed by its tanh approximation, not exactly", make=parts.set_gelu("tanh"), calls=(F.gelu,)
     ),
     Mistake(
         words="the activation is GELU",
-        make=parts.activation(F.gelu, *calls.RELU, F.silu, *_SHARP),
+        make=parts.replace_activation(F.gelu, *calls.RELU, F.silu, *_SHARP),
         calls=(*calls.RELU, F.silu, *_SHARP),
     ),
     Mistake(
         words="the activation is ReLU",
-        make=parts.activation(F.relu, F.gelu, F.silu, *_SHARP),
+        make=parts.replace_activation(F.relu, F.gelu, F.silu, *_SHARP),
         calls=(F.gelu, F.silu, *_SHARP),
         undoes=("gelu", "gelu-tanh", "silu", "leaky-relu", "relu-sigmoid", "relu-tanh", "relu-softmax",
                 "relu-absolute"),
     ),
     Mistake(
         words="the activation is SiLU",
-        make=parts.activation(F.silu, F.gelu, *calls.RELU, *_SHARP),
+        make=parts.replace_activation(F.silu, F.gelu, *calls.RELU, *_SHARP),
         calls=(F.gelu, *calls.RELU, *_SHARP),
     ),
-    Mistake(words="the activation is x sigmoid(1.702 x)", make=parts.activation(_quick, F.gelu), calls=(F.gelu,)),
+    Mistake(words="the activation is x sigmoid(1.702 x)", make=parts.replace_activation(_quick, F.gelu), calls=(F.gelu,)),
     *(Mistake(words=f"a {name} stands between the two layers of the feed-forward part",
-              make=parts.activation_put_in(function), calls=(F.linear,), undoes=("relu-missing",))
+              make=parts.insert_activation(function), calls=(F.linear,), undoes=("relu-missing",))
       for name, function in (("ReLU", F.relu), ("GELU", F.gelu))),
     Mistake(
         words="no ReLU stands behind the mixing matrix or the second layer of the feed-forward part",
-        make=parts.activation_between_only,
+        make=parts.remove_outer_activation,
         calls=calls.RELU,
         undoes=("relu-after-mixing", "relu-after-second"),
     ),
     Mistake(
         words="no minus sign stands before the activation",
-        make=parts.sign_kept,
+        make=parts.remove_minus_sign,
         calls=(Tensor.neg, torch.neg, Tensor.__neg__),
         undoes=("relu-negative",),
     ),
 )  # fmt: skip
 
 NORMS = (
-    *(Mistake(words=f"the eps of layer norm is {s}", make=parts.eps(float(s)), calls=_NORMS)
+    *(Mistake(words=f"the eps of layer norm is {s}", make=parts.set_eps(float(s)), calls=_NORMS)
       for s in ("1e-12", "1e-5", "1e-6", "1e-8")),
     Mistake(
         words="the variance of the norm divides by n, not by n - 1",
-        make=parts.divided_by_n,
+        make=parts.divide_by_n,
         calls=calls.SPREADS,
         undoes=("norm-n-1",),
     ),
     *(Mistake(words=f"the norm divides by sqrt(variance + {s}), the variance by n",
-              make=parts.torch_layer_norm(float(s)), calls=calls.SPREADS, undoes=("norm-n-1", "norm-by-variance"))
+              make=parts.use_torch_layer_norm(float(s)), calls=calls.SPREADS, undoes=("norm-n-1", "norm-by-variance"))
       for s in ("1e-5", "1e-6", "1e-12")),
     Mistake(
         words="the norm runs over the width of each place",
-        make=parts.over_the_width,
+        make=parts.norm_over_width,
         calls=calls.MEANS,
         undoes=("norm-over-places", "norm-over-batch", "norm-over-sentence", "norm-over-batch-and-places",
                 "norm-over-everything"),
     ),
     Mistake(
         words="a layer norm stands where it has a batch norm",
-        make=parts.layer_norm_for_batch_norm,
+        make=parts.replace_batch_norm,
         calls=(F.batch_norm,),
         undoes=("batch-norm",),
     ),
     Mistake(
         words="the norm subtracts the mean (layer norm, not RMS norm)",
-        make=parts.mean_subtracted(subtract=True),
+        make=parts.set_mean_subtraction(subtract=True),
         calls=(F.rms_norm,),
         undoes=("norm-without-mean",),
     ),
     Mistake(
         words="the norm does not subtract the mean (RMS norm, not layer norm)",
-        make=parts.mean_subtracted(subtract=False),
+        make=parts.set_mean_subtraction(subtract=False),
         calls=(F.layer_norm,),
     ),
     Mistake(
@@ -329,7 +332,7 @@ NORMS = (
         switch="norm_first",
         undoes=("norm-first",),
     ),
-    *(Mistake(words="the norm is taken of the sum: norm(x + part)", make=parts.norm_of_the_sum(norms_first=all_first),
+    *(Mistake(words="the norm is taken of the sum: norm(x + part)", make=parts.norm_of_sum(norms_first=all_first),
               calls=_NORMS, undoes=names)
       for all_first, names in ((False, (*_sums("norm-then-sum"), *_sums("norm-of-the-input-only"))),
                                (True, ("norm-first",)))),
@@ -338,32 +341,32 @@ NORMS = (
 SUMS = (
     Mistake(
         words="the input of a part is added to what it gives, before the norm",
-        make=parts.input_added,
+        make=parts.add_input,
         calls=_NORMS,
         undoes=_sums("no-residual"),
     ),
     Mistake(
         words="the input is added once, and not again",
-        make=parts.input_added_once,
+        make=parts.add_input_once,
         calls=calls.SUMS,
         undoes=(*_sums("residual-twice"), *_sums("residual-again-after-the-norm")),
     ),
     Mistake(words="each norm is taken once", make=parts.norm_once, calls=_NORMS, undoes=_sums("norm-twice")),
     Mistake(
         words="the input itself is added, not what its norm gave",
-        make=parts.stream_added,
+        make=parts.add_stream,
         calls=_NORMS,
         undoes=_sums("adds-what-was-normalised"),
     ),
     Mistake(
         words="input and part are added, not subtracted",
-        make=parts.added_up(*calls.DIFFERENCES),
+        make=parts.add_instead(*calls.DIFFERENCES),
         calls=calls.DIFFERENCES,
         undoes=_sums("subtracted"),
     ),
     Mistake(
         words="input and part are added, not multiplied",
-        make=parts.added_up(*calls.TIMES),
+        make=parts.add_instead(*calls.TIMES),
         calls=calls.TIMES,
         undoes=_sums("multiplied"),
     ),

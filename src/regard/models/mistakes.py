@@ -31,7 +31,7 @@ class Mistake:
     undoes: tuple[str, ...] = ()
 
 
-class Rewritten(TorchFunctionMode):
+class RewriteMode(TorchFunctionMode):
     """Runs torch functions under a rule."""
 
     def __init__(self, rewrite: Rewrite) -> None:
@@ -45,13 +45,13 @@ class Rewritten(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def undone(mistake: Mistake, module: nn.Module) -> Iterator[None]:
+def undo(mistake: Mistake, module: nn.Module) -> Iterator[None]:
     """Run what is inside with the mistake undone."""
     turned = [m for m in module.modules() if isinstance(getattr(m, mistake.switch or " ", None), bool)]
     for m in turned:
         setattr(m, mistake.switch, not getattr(m, mistake.switch))
     try:
-        with contextlib.nullcontext() if mistake.make is None else Rewritten(mistake.make()):
+        with contextlib.nullcontext() if mistake.make is None else RewriteMode(mistake.make()):
             yield
     finally:
         for m in turned:
@@ -59,7 +59,7 @@ def undone(mistake: Mistake, module: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noting_calls() -> Iterator[set[Any]]:
+def record_calls() -> Iterator[set[Any]]:
     """The torch functions that are called inside."""
     called: set[Any] = set()
 
@@ -67,11 +67,11 @@ def noting_calls() -> Iterator[set[Any]]:
         called.add(func)
         return NotImplemented
 
-    with Rewritten(note):
+    with RewriteMode(note):
         yield called
 
 
-def worth_trying(kind: tuple[Mistake, ...], called: set[Any], module: nn.Module) -> Iterator[Mistake]:
+def plausible_mistakes(kind: tuple[Mistake, ...], called: set[Any], module: nn.Module) -> Iterator[Mistake]:
     """The mistakes of a kind that a run with these calls could have made."""
     for mistake in kind:
         if mistake.switch:

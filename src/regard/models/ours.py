@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.models.roles import Stream
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
     from regard.translator.models.run import Run
 
 BATCH, LENGTH, TARGET = 3, 17, 13
@@ -31,14 +31,14 @@ def load(folder: Path) -> tuple[nn.Module, Run]:
     return run.model, run
 
 
-def is_ours(module: nn.Module) -> bool:
+def is_translator(module: nn.Module) -> bool:
     """Whether the module is one of our translators."""
     return type(module).__module__.startswith("regard.translator.")
 
 
-def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any = None) -> Given:
+def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any = None) -> ModelInput:
     """Ids for one of our translators; it knows padding by its id, and markers stand at both ends in training only."""
-    from regard.models.given import Given, parameter_names
+    from regard.models.given import ModelInput, parameter_names
     from regard.translator.data.vocabulary import EOS, PAD, SOS
 
     generator = torch.Generator().manual_seed(0)
@@ -56,8 +56,8 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
         streams.append(Stream(name="target", vocabulary=words, causal=True, **shared))  # type: ignore[arg-type]
     words_of: dict[str, Any] = {}
     if text is not None:
-        inputs, words_of = _worded(text, run, inputs, label)
-    return Given(
+        inputs, words_of = _encode_text(text, run, inputs, label)
+    return ModelInput(
         name=label,
         module=module,
         inputs=inputs,
@@ -67,7 +67,7 @@ def derive(module: nn.Module, label: str, *, text: str | None = None, run: Any =
     )
 
 
-def _worded(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
+def _encode_text(text: str, run: Any, drawn: dict[str, object], label: str) -> tuple[dict[str, object], dict[str, Any]]:
     """The ids of a sentence, and as the target what the run itself writes for it; the words of both."""
     from regard.translator.data.sentences import encode_sources
     from regard.translator.data.vocabulary import PAD, SOS

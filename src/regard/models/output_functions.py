@@ -27,17 +27,19 @@ FUNCTIONS: dict[str, tuple[str, Function]] = {
 }
 
 
-def taken(mine: list[Tensor], theirs: list[Tensor], *, rounding: float) -> Iterator[str]:
+def find_output_functions(mine: list[Tensor], theirs: list[Tensor], *, rounding: float) -> Iterator[str]:
     """Words for "equal if ...", of the answers of two models; ``rounding`` is how far equal answers may be apart."""
     said = {one.value: one.said for one in library.OUTPUT if one.switch == "output"}
     for value, (words, function) in FUNCTIONS.items():
-        if _agree(_of(function, theirs), mine, rounding):
+        if _agree(_apply(function, theirs), mine, rounding):
             yield f"the output is left as it is, where it has {said[value]}"
-        elif _agree(_of(function, mine), theirs, 4 * rounding):  # none of them stretches a difference more than twice
+        elif _agree(
+            _apply(function, mine), theirs, 4 * rounding
+        ):  # none of them stretches a difference more than twice
             yield f"{words} is taken of the output"
 
 
-def _of(function: Function, answers: list[Tensor]) -> list[Tensor]:
+def _apply(function: Function, answers: list[Tensor]) -> list[Tensor]:
     return [function(x) for x in answers if x.ndim > 1]
 
 

@@ -19,10 +19,10 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError
-from regard.models.containment import contained
+from regard.models.containment import contain
 from regard.models.diagnosis.construction import chosen_arguments
 from regard.symmetry.maps import load_named
-from regard.translator.models.own import OwnCode, told
+from regard.translator.models.own import OwnCode, describe_error
 
 LIMIT = 600.0  # seconds that making a model may take, loading its weights included
 
@@ -30,22 +30,22 @@ LIMIT = 600.0  # seconds that making a model may take, loading its weights inclu
 def load_code(spec: str) -> OwnCode:
     """The model that ``my.py:NAME`` names; its file is run once, now."""
     path = spec.rpartition(":")[0]
-    with contained(spec, limit=LIMIT):
+    with contain(spec, limit=LIMIT):
         module, thing = load_named(spec)
-    declared = _declared(getattr(module, "REGARD", {}), spec)
+    declared = _declared_arguments(getattr(module, "REGARD", {}), spec)
     if not (isinstance(thing, nn.Module) or callable(thing)):
         raise InputError(f"{spec} is a {type(thing).__name__}; name a class, a function that returns a module, or one.")
 
     def make(sizes: Mapping[str, Any]) -> nn.Module:
-        with contained(spec, limit=LIMIT):
-            return _module(thing, declared, sizes, spec)
+        with contain(spec, limit=LIMIT):
+            return _make_module(thing, declared, sizes, spec)
 
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     fresh = not isinstance(thing, nn.Module)
     return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh)
 
 
-def _declared(declared: Any, spec: str) -> dict[str, Any]:
+def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
     arguments = declared.get("arguments", {}) if isinstance(declared, dict) else None
     if not isinstance(arguments, dict):
         raise InputError(
@@ -54,18 +54,18 @@ def _declared(declared: Any, spec: str) -> dict[str, Any]:
     return arguments
 
 
-def _module(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> nn.Module:
+def _make_module(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> nn.Module:
     made = thing
     for _ in range(2):  # a function may return a class
         if not isinstance(made, nn.Module):
-            made = _called(made, declared, sizes, spec)
+            made = _call_with_sizes(made, declared, sizes, spec)
     if not isinstance(made, nn.Module):
         kind = "a class" if isinstance(made, type) else f"a {type(made).__name__}"
         raise InputError(f"{spec} gave {kind}; it must give a torch module that maps ids (N, T) to scores.")
     return made
 
 
-def _called(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> Any:
+def _call_with_sizes(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> Any:
     if not callable(thing):
         return thing
     try:
@@ -82,5 +82,5 @@ def _called(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], s
     except (Exception, SystemExit) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "nothing"
         raise InputError(
-            f"{spec} raised {told(error, spec.rpartition(':')[0])} when called with {given}; fix it first."
+            f"{spec} raised {describe_error(error, spec.rpartition(':')[0])} when called with {given}; fix it first."
         ) from None

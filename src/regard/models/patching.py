@@ -26,7 +26,7 @@ from regard.models.capture import Run, run_model
 from regard.models.edit import edit, uniform
 from regard.models.given import original
 from regard.models.kernels.call import AttentionCall, Result
-from regard.models.records import span
+from regard.models.records import format_ranges
 from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
@@ -83,7 +83,9 @@ class Effects(Answer):
 
     def __str__(self) -> str:
         count = int(np.isfinite(self.effects).sum())
-        lines = [f"{self.name}: {self.what}, {count} heads in layers {span(self.layers)}. Effect: {self.measure}."]
+        lines = [
+            f"{self.name}: {self.what}, {count} heads in layers {format_ranges(self.layers)}. Effect: {self.measure}."
+        ]
         if self.clean is not None:
             lines.append(f"Clean {self.clean:.4g}, corrupted {self.corrupted:.4g}.")
         lines.append("The strongest heads:")
@@ -108,9 +110,9 @@ def ablate(
         raise InputError(f"Heads are ablated by zero, mean or uniform, not by {by!r}.")
     with torch.no_grad():
         sites, usual = read_heads(model, inputs, run)
-        measure = _moved(usual) if metric is None else _change_of(metric, usual)
+        measure = _output_change(usual) if metric is None else _metric_change(metric, usual)
         said = "|changed - usual| / |usual| of the output" if metric is None else "change of the metric"
-        return _each_head(
+        return _edit_each_head(
             model, inputs, sites, measure, run=run, progress=progress, layers=layers,
             change=lambda layer, head: ABLATIONS[by], what=f"ablation by {by}", measure_name=said,
         )  # fmt: skip
@@ -130,9 +132,9 @@ def patch(
         sites, good = read_heads(model, clean, run)
         other, bad = read_heads(model, corrupted, run)
         _refuse_different(sites, other)
-        measure, ends = _way_back(good, bad) if metric is None else _restored(metric, good, bad)
+        measure, ends = _output_recovery(good, bad) if metric is None else _metric_recovery(metric, good, bad)
         said = "part of the way from the corrupted to the clean " + ("output" if metric is None else "metric")
-        result = _each_head(
+        result = _edit_each_head(
             model, corrupted, sites, measure, run=run, progress=progress, layers=layers,
             change=lambda layer, head: {what: getattr(sites[layer], what)[:, [head]]},
             what=f"patching of each head's {what}", measure_name=said,
@@ -154,7 +156,7 @@ class _Reader(Watch):
         super().__init__(model)
         self.by_layer: dict[int, Site] = {}
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
         index, _ = self.sites.next(module)
         site = Site(module, call.output(call.whole).clone(), call.weights(call.whole).clone())
@@ -172,12 +174,12 @@ def read_heads(model: nn.Module, inputs: Any, run: Run | None = None) -> tuple[d
     return reader.by_layer, output
 
 
-def _each_head(
+def _edit_each_head(
     model: nn.Module, inputs: Any, sites: dict[int, Site], measure: Metric, *, run: Run | None,
     progress: Progress | None, layers: Sequence[int] | None, change: Callable[[int, int], dict[str, Any]],
     what: str, measure_name: str,
 ) -> Effects:  # fmt: skip
-    chosen = _chosen(sites, layers)
+    chosen = _select_layers(sites, layers)
     counts = [sites[layer].output.shape[1] for layer in chosen]
     effects = np.full((len(chosen), max(counts)), np.nan)
     done = 0
@@ -194,7 +196,7 @@ def _each_head(
     )  # fmt: skip
 
 
-def _chosen(sites: dict[int, Site], layers: Sequence[int] | None) -> list[int]:
+def _select_layers(sites: dict[int, Site], layers: Sequence[int] | None) -> list[int]:
     chosen = sorted(sites) if layers is None else list(layers)
     if wrong := [layer for layer in chosen if layer not in sites]:
         raise InputError(f"There is no layer {wrong[0]}: {len(sites)} attention layers ran, counted from 0.")
@@ -213,25 +215,25 @@ def main_tensor(output: Any) -> Tensor:
     raise InputError("The model's output holds no tensor of floats; give a metric that reads a number off it.")
 
 
-def _moved(usual: Any) -> Metric:
+def _output_change(usual: Any) -> Metric:
     before = main_tensor(usual)
     size = float(before.norm()) or 1.0
     return lambda output: float((main_tensor(output) - before).norm()) / size
 
 
-def _change_of(metric: Metric, usual: Any) -> Metric:
+def _metric_change(metric: Metric, usual: Any) -> Metric:
     before = _number(metric, usual)
     return lambda output: _number(metric, output) - before
 
 
-def _way_back(good: Any, bad: Any) -> tuple[Metric, None]:
+def _output_recovery(good: Any, bad: Any) -> tuple[Metric, None]:
     clean = main_tensor(good)
     gap = float((main_tensor(bad) - clean).norm())
     _refuse_no_gap(gap)
     return (lambda output: 1 - float((main_tensor(output) - clean).norm()) / gap), None
 
 
-def _restored(metric: Metric, good: Any, bad: Any) -> tuple[Metric, tuple[float, float]]:
+def _metric_recovery(metric: Metric, good: Any, bad: Any) -> tuple[Metric, tuple[float, float]]:
     clean, corrupted = _number(metric, good), _number(metric, bad)
     _refuse_no_gap(clean - corrupted)
     return (lambda output: (_number(metric, output) - corrupted) / (clean - corrupted)), (clean, corrupted)

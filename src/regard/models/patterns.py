@@ -73,12 +73,14 @@ def read_patterns(
 
 def _with_words(recorded: Capture, tokens: Sequence[Any] | None, target_tokens: Sequence[Any] | None) -> Capture:
     """The capture with words of the user's; they must fit some record, or they would label nothing."""
-    read = recorded.tokens if tokens is None else _fitting(recorded, "tokens", tokens)
-    written = recorded.target_tokens if target_tokens is None else _fitting(recorded, "target_tokens", target_tokens)
+    read = recorded.tokens if tokens is None else _check_words(recorded, "tokens", tokens)
+    written = (
+        recorded.target_tokens if target_tokens is None else _check_words(recorded, "target_tokens", target_tokens)
+    )
     return replace(recorded, tokens=read, target_tokens=written)
 
 
-def _fitting(recorded: Capture, side: str, given: Sequence[Any]) -> Tokens:
+def _check_words(recorded: Capture, side: str, given: Sequence[Any]) -> Tokens:
     flat = all(isinstance(word, str) for word in given)
     rows = [[str(word) for word in row] for row in ([given] if flat else given)]
     lengths = sorted({length for record in recorded.records for length in record.shape[2:]})
@@ -160,7 +162,7 @@ def _arrays(path: str, ending: str, entry: str | None) -> Any:
             f"{path} holds {len(names)} arrays, and {odd[0]!r} has shape {loaded[odd[0]].shape}: give one array "
             "(layers, heads, queries, keys) as FILE:NAME, or one (batch, heads, queries, keys) for every layer."
         )
-    return [loaded[one] for one in sorted(names, key=_natural)]
+    return [loaded[one] for one in sorted(names, key=_natural_order)]
 
 
 def _names(path: str, ending: str) -> list[str]:
@@ -170,7 +172,7 @@ def _names(path: str, ending: str) -> list[str]:
     return formats.npz_names(path, path)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def _natural_order(name: str) -> list[tuple[int, str]]:
     """Layer 10 after layer 9.
 
     >>> sorted(["layer10", "layer9"], key=_natural)

@@ -25,7 +25,7 @@ def sketch_effects(result: Effects) -> Figure:
     drawn = axes.imshow(result.effects, cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto")
     axes.set(xlabel="head", ylabel="layer", xticks=range(columns), yticks=range(rows))
     axes.set_yticklabels([str(layer) for layer in result.layers])
-    figure.suptitle(_folded(f"{result.name}: {result.what}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
+    figure.suptitle(_wrap_title(f"{result.name}: {result.what}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
     figure.colorbar(drawn, ax=axes, label="effect")
     return figure
 
@@ -44,12 +44,12 @@ def sketch_measure(result: Heads, measure: str, title: str) -> Figure:
     if len({*result.numbers}) == 1:
         axes.set_xticklabels([str(number) for number in result.numbers[0]])
     axes.set_yticklabels([str(layer) for layer in result.layers])
-    figure.suptitle(_folded(f"{result.name}: {title}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
+    figure.suptitle(_wrap_title(f"{result.name}: {title}", width=int(9 * figure.get_figwidth())), fontsize=10.5)
     figure.colorbar(drawn, ax=axes, label=measure)
     return figure
 
 
-def _folded(text: str, width: int) -> str:
+def _wrap_title(text: str, width: int) -> str:
     """A title that stays inside its figure; of a path only the end."""
     name, _, rest = text.rpartition(": ")
     short = name if len(name) <= 40 else "..." + name[-37:]

@@ -71,7 +71,7 @@ class LinearMaps:
         linear = linear_map(name, args, kwargs, result)
         if linear is None:
             if name in ("add", "add_"):
-                self._biased(args, result)
+                self._add_bias(args, result)
             return None
         use = (storage_address(linear.weight), int(linear.weight.storage_offset()))
         self.uses[use] = self.uses.get(use, -1) + 1
@@ -79,7 +79,7 @@ class LinearMaps:
         self.last.append(linear)
         return linear
 
-    def _biased(self, args: tuple[Any, ...], result: Result) -> None:
+    def _add_bias(self, args: tuple[Any, ...], result: Result) -> None:
         """A product and its bias may be two operators."""
         if len(args) < 2 or not all(isinstance(t, Tensor) for t in (*args[:2], result)) or args[1].dim() != 1:
             return
@@ -88,7 +88,7 @@ class LinearMaps:
             if fits and storage_address(one.y) == storage_address(args[0]) and result.numel() == one.y.numel():
                 self.last[place] = replace(one, bias=args[1], y=result.reshape(one.y.shape))
 
-    def made(self, target: Tensor | None) -> HeadMap | None:
+    def find_map(self, target: Tensor | None) -> HeadMap | None:
         """The map that made queries, keys or values (batch, heads, places, width), the latest if there are several."""
         if target is None or not target.numel():
             return None
@@ -96,7 +96,7 @@ class LinearMaps:
             for one in reversed(self.last):
                 match = columns_of(target, one.y, turned=turned)
                 if match is not None:
-                    return _made_by(one, match, turned)
+                    return _head_map(one, match, turned)
         return None
 
 
@@ -120,7 +120,7 @@ def linear_map(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result:
     return LinearMap(x.reshape(-1, weight.shape[0]), weight, bias, result.reshape(-1, weight.shape[1]), (0, 0, 0))
 
 
-def read_by(output: Tensor, one: LinearMap) -> HeadMap | None:
+def match_output_map(output: Tensor, one: LinearMap) -> HeadMap | None:
     """The part of a map that reads the heads' outputs (batch, heads, places, width), None where it does not."""
     match = columns_of(output, one.x, turned=False)
     if match is None:
@@ -144,16 +144,16 @@ def known_maps(call: AttentionCall) -> dict[str, HeadMap]:
     return maps
 
 
-def maps_before(call: AttentionCall, maps: LinearMaps) -> dict[str, HeadMap]:
+def find_input_maps(call: AttentionCall, maps: LinearMaps) -> dict[str, HeadMap]:
     """W_Q, W_K and W_V of a call, as far as they can be found."""
     if known := known_maps(call):
         return known
     whole = Part(slice(0, call.batch), list(range(call.heads)), slice(0, call.queries))
     asked = {"w_q": call.queries_of(whole), "w_k": call.keys_of(whole), "w_v": call.values(whole)}
-    return {name: one for name, tensor in asked.items() if (one := maps.made(tensor)) is not None}
+    return {name: one for name, tensor in asked.items() if (one := maps.find_map(tensor)) is not None}
 
 
-def _made_by(one: LinearMap, match: tuple[Tensor, float], turned: bool) -> HeadMap:
+def _head_map(one: LinearMap, match: tuple[Tensor, float], turned: bool) -> HeadMap:
     columns, factor = match
     matrix = one.weight[:, columns.flatten()].double() * factor
     split = matrix.reshape(-1, *columns.shape).transpose(0, 1)

@@ -17,15 +17,15 @@ from regard.errors import InputError
 from regard.models.capture_file import CaptureFile
 from regard.models.edit import was_edited
 from regard.models.kernels.call import AttentionCall, Part, Result, first_tensor
-from regard.models.projections import MAPS, HeadMap, LinearMaps, maps_before, read_by
+from regard.models.projections import MAPS, HeadMap, LinearMaps, find_input_maps, match_output_map
 from regard.models.records import AttentionRecord
-from regard.models.watching import Watch, begins
+from regard.models.watching import Watch, is_inside
 
 _BLOCK = 1 << 24  # numbers that are computed at once: 64 MB in float32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class RecordingOptions:
     """What of the attention is to be recorded."""
 
     layers: tuple[int | str, ...] | None = None
@@ -33,9 +33,9 @@ class Wanted:
     keep: tuple[str, ...] = ()
     verify: bool = False
 
-    def layer(self, index: int, module: str) -> bool:
+    def includes_layer(self, index: int, module: str) -> bool:
         return self.layers is None or any(
-            index == layer if isinstance(layer, int) else begins(module, layer) for layer in self.layers
+            index == layer if isinstance(layer, int) else is_inside(module, layer) for layer in self.layers
         )
 
     def heads_of(self, call: AttentionCall, index: int) -> list[int]:
@@ -49,31 +49,31 @@ class Wanted:
 class Recorder(Watch):
     """Makes a record of every wanted call."""
 
-    def __init__(self, model: nn.Module, wanted: Wanted, file: CaptureFile | None) -> None:
+    def __init__(self, model: nn.Module, wanted: RecordingOptions, file: CaptureFile | None) -> None:
         super().__init__(model, keep_pairs=bool({"q", "k", "w_q", "w_k"} & set(wanted.keep)))
         self.wanted, self.file = wanted, file
         self.records: list[AttentionRecord] = []
         self.emitted: set[str] = set()
         self.maps = MapFinder(tuple(name for name in wanted.keep if name in MAPS))
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         module = self.stack.name
         index, times = self.sites.next(module)
         self.emitted.add(module)
-        if self.wanted.layer(index, module):
+        if self.wanted.includes_layer(index, module):
             heads = self.wanted.heads_of(call, index)
             arrays = self._arrays(call, heads)
             checks = Checks(call, edited=was_edited(first_tensor(result)))
             weights, used = self._weights(call, heads, checks)
             if was_edited(first_tensor(result)):
                 call.notes.append("edited: these are the weights that the layer had computed itself")
-            self.maps.before(len(self.records), call)
+            self.maps.find_before(len(self.records), call)
             self.records.append(
                 AttentionRecord(
                     index=index, module=module, call=times, step=max(0, self.stack.runs - 1), kernel=call.kernel,
                     weights=weights, used=used, heads=tuple(heads), allowed=_mask(call), residual=checks.residual(call),
                     tolerance=None if checks.dropped else call.tolerance(),
-                    verified=probed(call) if self.wanted.verify else None,
+                    verified=passes_identity_probe(call) if self.wanted.verify else None,
                     notes=(*call.notes, *checks.remarks()), scale=call.scale, **arrays,
                 )
             )  # fmt: skip
@@ -83,8 +83,8 @@ class Recorder(Watch):
         super().new_run()
         self.maps.linear.new_run()
 
-    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
-        self.maps.after(name, args, kwargs, result)
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        self.maps.find_after(name, args, kwargs, result)
         return result
 
     def finish(self) -> None:
@@ -106,7 +106,7 @@ class Recorder(Watch):
         sink = Sink(self.file, f"{len(self.records)}.weights", shape)
         dropped: list[Tensor] = []
         for part in blocks(shape, heads):
-            weights, used = call.weights(part), call.used(part)
+            weights, used = call.weights(part), call.weights_after_dropout(part)
             sink.take(weights, own=call.fresh)
             if used is not None:
                 dropped.append(used)
@@ -140,20 +140,20 @@ class MapFinder:
         self.by_call: dict[int, dict[str, HeadMap]] = {}
         self.open: dict[int, Tensor] = {}  # outputs of the heads that no map has read yet
 
-    def before(self, number: int, call: AttentionCall) -> None:
-        made = maps_before(call, self.linear) if self.wanted else {}
+    def find_before(self, number: int, call: AttentionCall) -> None:
+        made = find_input_maps(call, self.linear) if self.wanted else {}
         self.by_call[number] = {name: each for name, each in made.items() if name in self.wanted}
         if "w_o" in self.wanted and "w_o" not in made:
             self.open = {number: call.output(call.whole)}  # an output that nobody read before the next is not read
 
-    def after(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> None:
+    def find_after(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> None:
         if not self.wanted:
             return
         latest = self.linear.take(name, args, kwargs, result)
         if latest is None:
             return
         for number, output in [*self.open.items()]:
-            if (read := read_by(output, latest)) is not None:
+            if (read := match_output_map(output, latest)) is not None:
                 self.by_call[number]["w_o"] = read
                 del self.open[number]
 
@@ -190,7 +190,7 @@ class Checks:
 
     def take(self, call: AttentionCall, weights: Tensor, used: Tensor, part: Part) -> None:
         if not self.dropped:
-            self.error = _worse(self.error, call.error(used, part))
+            self.error = _worst_error(self.error, call.error(used, part))
         sums = weights.sum(dim=-1)
         self.finite &= bool(torch.isfinite(sums).all())
         blank = sums == 0
@@ -240,7 +240,7 @@ def blocks(shape: tuple[int, int, int, int], heads: list[int]) -> Iterator[Part]
                 yield Part(slice(one, one + 1), [number], slice(first, min(queries, first + rows)))
 
 
-def probed(call: AttentionCall) -> bool:
+def passes_identity_probe(call: AttentionCall) -> bool:
     """Whether the kernel, run on columns of the identity instead of V, gives the weights that were recorded."""
     limit = 2 * call.rounding()
     for first in range(0, call.keys, call.probe_width):
@@ -255,7 +255,7 @@ def probed(call: AttentionCall) -> bool:
 
 
 def _mask(call: AttentionCall) -> npt.NDArray[np.bool_] | None:
-    mask = call.allowed()
+    mask = call.allowed_mask()
     return None if mask is None else mask.to("cpu").contiguous().numpy()
 
 
@@ -268,5 +268,5 @@ def _placeholder(shape: tuple[int, ...]) -> Single:
     return np.broadcast_to(np.zeros((), np.float32), shape)
 
 
-def _worse(one: float, other: float) -> float:
+def _worst_error(one: float, other: float) -> float:
     return other if math.isnan(other) or other > one else one

@@ -78,7 +78,7 @@ class AttentionRecord:
     def head(self, number: int, *, example: int = 0) -> Single:
         """The weights (queries x keys) of one head, by its number in the model."""
         if number not in self.heads:
-            raise InputError(f"Layer {self.index} has no head {number} here; it has {span(self.heads)}.")
+            raise InputError(f"Layer {self.index} has no head {number} here; it has {format_ranges(self.heads)}.")
         if not 0 <= example < self.weights.shape[0]:
             raise InputError(f"There is no example {example}; the batch has {self.weights.shape[0]}, counted from 0.")
         return np.asarray(self.weights[example, self.heads.index(number)], dtype=np.float32)
@@ -109,7 +109,7 @@ ARRAYS = ("weights", "used", "allowed", "q", "k", "v", "w_q", "w_k", "w_v", "w_o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missed:
+class UnseenModule:
     """A module that looks like attention, ran, and left no record."""
 
     module: str
@@ -129,7 +129,7 @@ class Capture(Result):
     tokens: Tokens | None = None
     target_tokens: Tokens | None = None
     output: Any = None
-    missed: tuple[Missed, ...] = ()
+    missed: tuple[UnseenModule, ...] = ()
     notes: tuple[str, ...] = ()
     name: str = "model"
     file: str | None = None
@@ -150,7 +150,7 @@ class Capture(Result):
             if (record.index, record.step) == (layer, step):
                 return record
         run = f" in run {step}" if step else ""
-        raise InputError(f"There is no layer {layer}{run} in this capture; it has layers {span(self.layers)}.")
+        raise InputError(f"There is no layer {layer}{run} in this capture; it has layers {format_ranges(self.layers)}.")
 
     def labels(self, record: AttentionRecord, *, example: int = 0) -> tuple[list[str], list[str]]:
         """Words for the queries and for the keys of a record; places (0, 1, ...) where no words fit."""
@@ -158,7 +158,7 @@ class Capture(Result):
         decoder_first = cross or any(word in record.module.lower() for word in ("decoder", "target"))
         sides = [self.target_tokens, self.tokens] if decoder_first else [self.tokens, self.target_tokens]
         _, _, queries, keys = record.shape
-        return _fitting(sides, queries, example), _fitting(sides[::-1] if cross else sides, keys, example)
+        return _fitting_words(sides, queries, example), _fitting_words(sides[::-1] if cross else sides, keys, example)
 
     def to_dict(self) -> dict[str, Any]:
         """All facts, and of the arrays the shapes: arrays go to files (:meth:`to_safetensors`)."""
@@ -194,7 +194,7 @@ class Capture(Result):
         return from_arrays(weights, tokens=tokens, name=name)
 
     def __str__(self) -> str:
-        lines = [self._headline(), *(f"  {record}" for record in _told(self.records))]
+        lines = [self._headline(), *(f"  {record}" for record in _records_to_list(self.records))]
         if len(self.records) > TOLD:
             lines.append(f"  and {len(self.records) - TOLD} more records (to_json() lists them all)")
         lines += [f"Not captured: {miss.module or '(the model itself)'}: {miss.why}." for miss in self.missed]
@@ -217,7 +217,9 @@ class Capture(Result):
         probed = [record.verified for record in self.records if record.verified is not None]
         if not self.answer:
             wrong = [record.index for record in self.records if not record.sound]
-            return f"The checks FAILED in layers {span(tuple(sorted(set(wrong))))}: do not trust those weights."
+            return (
+                f"The checks FAILED in layers {format_ranges(tuple(sorted(set(wrong))))}: do not trust those weights."
+            )
         said = "Nothing was checked." if not residuals else f"W V = output everywhere, {_closeness(max(residuals))}."
         return said + (f" The identity probe passed for {_count(len(probed), 'record')}." if probed else "")
 
@@ -225,7 +227,7 @@ class Capture(Result):
 TOLD = 40  # records that the paragraph lists
 
 
-def _told(records: tuple[AttentionRecord, ...]) -> tuple[AttentionRecord, ...]:
+def _records_to_list(records: tuple[AttentionRecord, ...]) -> tuple[AttentionRecord, ...]:
     """The first ones, and before them whatever is wrong: it must not hide behind "and 300 more"."""
     wrong = tuple(record for record in records if not record.sound)
     return (wrong + tuple(record for record in records if record.sound))[:TOLD] if wrong else records[:TOLD]
@@ -243,14 +245,14 @@ def is_cross(module: str) -> bool:
     return "decoder" in name and "multihead" in name
 
 
-def _fitting(sides: Sequence[Tokens | None], length: int, example: int) -> list[str]:
+def _fitting_words(sides: Sequence[Tokens | None], length: int, example: int) -> list[str]:
     for side in sides:
         if side is not None and example < len(side) and len(side[example]) == length:
             return side[example]
     return [str(place) for place in range(length)]
 
 
-def span(numbers: Sequence[int]) -> str:
+def format_ranges(numbers: Sequence[int]) -> str:
     """Whole numbers as a person lists them.
 
     >>> span([0, 1, 2, 5])

@@ -37,9 +37,9 @@ def example_for(module: nn.Module, label: str) -> tuple[Any, str]:
     generator = torch.Generator().manual_seed(0)
     width = _width(module)
     if width is not None:
-        made = _vectors(module, width, generator)
+        made = _draw_vectors(module, width, generator)
         return made, f"its inputs are vectors of width {width}; an example was drawn"
-    required = _required(module)
+    required = _required_parameters(module)
     tables = [m for m in module.modules() if isinstance(m, nn.Embedding)]
     if len(required) == 1 and tables:
         ids = torch.randint(0, tables[0].num_embeddings, (BATCH, LENGTH), generator=generator)
@@ -50,7 +50,7 @@ def example_for(module: nn.Module, label: str) -> tuple[Any, str]:
     )
 
 
-def _required(module: nn.Module) -> list[str]:
+def _required_parameters(module: nn.Module) -> list[str]:
     parameters = inspect.signature(module.forward).parameters.values()
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY)
     return [p.name for p in parameters if p.kind in plain and p.default is p.empty]
@@ -68,18 +68,18 @@ def _width(module: nn.Module) -> int | None:
     return None
 
 
-def _vectors(module: nn.Module, width: int, generator: torch.Generator) -> Any:
+def _draw_vectors(module: nn.Module, width: int, generator: torch.Generator) -> Any:
     parameter = next(module.parameters())
 
-    def drawn(length: int) -> torch.Tensor:
+    def draw(length: int) -> torch.Tensor:
         shape = (BATCH, length, width) if is_batch_first(module) else (length, BATCH, width)
         return torch.randn(shape, generator=generator).to(parameter.dtype)
 
-    x = drawn(LENGTH)
+    x = draw(LENGTH)
     if isinstance(module, nn.MultiheadAttention):
         return {"query": x, "key": x, "value": x}
     if isinstance(module, nn.Transformer):
-        return {"src": x, "tgt": drawn(TARGET)}
+        return {"src": x, "tgt": draw(TARGET)}
     if isinstance(module, (nn.TransformerDecoder, nn.TransformerDecoderLayer)):
-        return {"memory": x, "tgt": drawn(TARGET)}
+        return {"memory": x, "tgt": draw(TARGET)}
     return {"src": x}

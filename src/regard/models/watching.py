@@ -35,7 +35,7 @@ _OUR_DOING = ("Using `torch.compile", "flex_attention called without torch.compi
 _EAGER = ("torch._dynamo", "torch.nn.attention.flex_attention")  # where these are not loaded nothing is compiled
 
 
-class OurFault(RuntimeError):  # noqa: N818 - says whose error it is
+class WatchError(RuntimeError):
     """Something went wrong in the watching, not in the model that is watched."""
 
 
@@ -61,7 +61,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._around: contextlib.ExitStack | None = None
         self._depth = 0
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         """Take note of a call, or return another result for it."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The model begins to run, perhaps again: calls are counted from the start."""
         self.sites.new_run()
 
-    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
         """Take note of an operator that is no attention call, or return another result for it."""
         return result
 
@@ -98,27 +98,27 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.is_inference_mode_enabled() and operator_name(func) in _TAKEN_APART:
             with self:
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
-        with _views_as_usual(func):
+        with _remember_views(func):
             result = func(*args, **kwargs)
         if any(t.__name__ in ("FakeTensor", "FunctionalTensor") for t in types):
             return result
-        with _unwatched():
-            return self._looked_at(func, args, kwargs, result)
+        with _pause_watching():
+            return self._inspect(func, args, kwargs, result)
 
-    def _looked_at(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+    def _inspect(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
         if _is_empty(result):  # no examples or no tokens: nothing reads anything
             return result
         name = operator_name(func)
         try:
             call = self._call(func, name, args, kwargs, result)
             if call is not None:
-                return self.seen(call, result)
+                return self.handle_attention(call, result)
             self.marks.follow(name, args, kwargs, result)
-            return self.passed(name, args, kwargs, result)
+            return self.handle_operator(name, args, kwargs, result)
         except RegardError:
             raise
         except Exception as error:  # ours, in the middle of somebody's model: it must not look like theirs
-            raise OurFault(f"{name} in {self.stack.name or 'the model'} was not understood: {error}") from error
+            raise WatchError(f"{name} in {self.stack.name or 'the model'} was not understood: {error}") from error
 
     def _call(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result
@@ -128,7 +128,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return summed_call(args, result, self.marks, around)
         if name in PRODUCTS:
             call = product_call(name, args, result, self.marks, around)
-            if call is None and any(mark and not mark.shaped for mark in map(self.marks.get, args[:2])):
+            if call is None and any(mark and not mark.is_weight_candidate for mark in map(self.marks.get, args[:2])):
                 self.unshaped.add(self.stack.name)
             return call
         if not hasattr(func, "_schema"):
@@ -152,13 +152,13 @@ def _is_empty(result: Result) -> bool:
     return isinstance(out, Tensor) and not out.is_nested and out.numel() == 0
 
 
-def _unwatched() -> contextlib.AbstractContextManager[Any]:
+def _pause_watching() -> contextlib.AbstractContextManager[Any]:
     """Nobody sees what we compute for ourselves: not another watch around this one."""
     around: int = torch._C._len_torch_dispatch_stack()
     return _disable_current_modes() if around else contextlib.nullcontext()
 
 
-def _views_as_usual(func: Any) -> contextlib.AbstractContextManager[None]:
+def _remember_views(func: Any) -> contextlib.AbstractContextManager[None]:
     """Lets an operator's own transposes remember what they are views of; for results that are no views themselves."""
     if not torch.is_inference_mode_enabled() or operator_name(func) not in _PROJECTIONS:
         return contextlib.nullcontext()
@@ -173,6 +173,6 @@ def operator_name(func: Any) -> str:
     return str(getattr(packet, "__name__", None) or getattr(func, "__name__", func))
 
 
-def begins(module: str, name: str) -> bool:
+def is_inside(module: str, name: str) -> bool:
     """Whether a module's name is the given one or lies below it."""
     return module == name or module.startswith(name + ".")

@@ -12,7 +12,7 @@ from regard.array_types import Real
 from regard.errors import InputError
 from regard.noise.coursework_settings import gaussian_setting, negative_score, one_head, two_heads
 from regard.noise.random_keys import Study, expected_error, study
-from regard.noise.scores import KeyLaw, Scores, grouped, score_laws
+from regard.noise.scores import KeyLaw, Scores, merge_equal_laws, score_laws
 from regard.noise.weights import weight_moments
 from regard.progress import Progress
 from regard.results import Result
@@ -150,12 +150,12 @@ def compare(
     errors = np.array([[_error(score_laws(model, q(keys, T))) for q in (one_head, two_heads)] for T in scales])
     p = negative_score(iso, spread)
     # E[error; negative] and the total give both conditional errors: no second integral over the positive lengths
-    below = np.array([_below_zero(keys, spread, iso, scale, heads, progress) for heads in (1, 2)])
+    below = np.array([_error_below_zero(keys, spread, iso, scale, heads, progress) for heads in (1, 2)])
     heads = [head_variances(keys, spread, iso, scale, head) for head in (0, 1)]
     totals = np.array([s.error for s in studies])
     negative, positive = below / p if p > 0 else below, (totals - below) / (1 - p)
     lengths = _lengths(spread + iso, scale)
-    given = np.array([[_given(keys, iso, scale, x, heads) for x in lengths] for heads in (1, 2)])
+    given = np.array([[_outcome_given_length(keys, iso, scale, x, heads) for x in lengths] for heads in (1, 2)])
     return Comparison(
         keys=keys,
         spread=spread,
@@ -187,10 +187,10 @@ def _error(scores: Scores) -> float:
 
 def scores_given_length(keys: int, iso: float, scale: float, length: float, heads: int) -> Scores:
     """The scores once k_0 . mu_0 is known: key 0 keeps only the noise across its mean."""
-    return _given_length(one_head(keys, scale) if heads == 1 else two_heads(keys, scale), iso, length)
+    return _scores_of_queries(one_head(keys, scale) if heads == 1 else two_heads(keys, scale), iso, length)
 
 
-def _given_length(queries: Real, iso: float, length: float) -> Scores:
+def _scores_of_queries(queries: Real, iso: float, length: float) -> Scores:
     keys = queries.shape[1]
     base = score_laws(gaussian_setting(keys, spread=0.0, iso=iso), queries)
     laws = [base.laws[k] for k in base.which]
@@ -198,10 +198,10 @@ def _given_length(queries: Real, iso: float, length: float) -> Scores:
     across = queries.copy()
     across[:, 0] = 0.0
     laws[0] = KeyLaw(np.ones(1), length * queries[:, 0][None], iso * across @ across.T)
-    return grouped(laws)
+    return merge_equal_laws(laws)
 
 
-def _given(keys: int, iso: float, scale: float, length: float, heads: int) -> tuple[float, float]:
+def _outcome_given_length(keys: int, iso: float, scale: float, length: float, heads: int) -> tuple[float, float]:
     """E||c - target||^2 and the weight of key 0, given k_0 . mu_0."""
     moments = weight_moments(scores_given_length(keys, iso, scale, length, heads))
     return sum(expected_error(moments, np.eye(keys), (0, 1))), float(moments.mean[0])
@@ -218,7 +218,7 @@ def head_variances(keys: int, spread: float, iso: float, scale: float, head: int
     below, below_squares = np.zeros(keys), 0.0
     for panel, weights in _negative_lengths(spread + iso, scale) if head == 0 and p > 0 else ():
         for x, weight in zip(panel, weights, strict=True):  # only the first head's scores know the length of key 0
-            inside, inside_squares = _moments(_given_length(query, iso, x))
+            inside, inside_squares = _moments(_scores_of_queries(query, iso, x))
             below, below_squares = below + weight * inside, below_squares + weight * inside_squares
     every = max(squares - float(means @ means), 0.0)
     if head != 0:
@@ -233,11 +233,13 @@ def _moments(scores: Scores) -> tuple[Real, float]:
     return moments.mean, float(np.trace(moments.second))
 
 
-def _below_zero(keys: int, spread: float, iso: float, scale: float, heads: int, progress: Progress | None) -> float:
+def _error_below_zero(
+    keys: int, spread: float, iso: float, scale: float, heads: int, progress: Progress | None
+) -> float:
     """E[||c - target||^2; k_0 . mu_0 < 0]."""
     total, panels = 0.0, _negative_lengths(spread + iso, scale)
     for done, (x, weights) in enumerate(panels):
-        total += float(weights @ np.array([_given(keys, iso, scale, point, heads)[0] for point in x]))
+        total += float(weights @ np.array([_outcome_given_length(keys, iso, scale, point, heads)[0] for point in x]))
         if progress is not None:
             progress(done + 1, len(panels))
     return total

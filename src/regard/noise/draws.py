@@ -103,7 +103,7 @@ def _root(covariance: Real) -> Real:
     return out
 
 
-def seeded(seed: int | np.random.Generator) -> np.random.Generator:
+def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     """A generator from a seed or from itself.
 
     >>> bool(seeded(3).integers(10) == seeded(np.random.default_rng(3)).integers(10))

@@ -122,7 +122,7 @@ def log_u_grid(laws: tuple[KeyLaw, ...], counts: np.ndarray, head: int, rule: Ru
     return out
 
 
-def smoothed(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], rule: Rule) -> Real:
+def expected_kernels(law: KeyLaw, head: int, t: Real, orders: tuple[int, ...], rule: Rule) -> Real:
     """E exp(k (t+s) - e^{t+s}) on the grid t, for every order k: rows as in ``orders``, columns as in ``t``.
 
     For a wide Gaussian the nodes are laid on the grid itself, which turns the double sum into a convolution.
@@ -180,7 +180,7 @@ def head_moments(scores: Scores, head: int = 0, *, rule: Rule = FINE) -> HeadMom
     check_arithmetic()
     laws, counts = scores.laws, scores.counts
     t = log_u_grid(laws, counts, head, rule)
-    L, M, N = np.stack([smoothed(law, head, t, (0, 1, 2), rule) for law in laws], axis=1)
+    L, M, N = np.stack([expected_kernels(law, head, t, (0, 1, 2), rule) for law in laws], axis=1)
     alive = (L > 1e-290).all(axis=0)  # beyond, the product is below every bound
     L, M, N = L[:, alive], M[:, alive], N[:, alive]
     product = rule.step * np.exp(counts @ np.log(L))

@@ -20,7 +20,7 @@ from regard.noise.law_narrow import WIDEST, NarrowLaw
 from regard.noise.law_sampled import pivot_law, sampled_law
 from regard.noise.law_transform import TransformLaw, transform_law
 from regard.noise.law_two_heads import TwoHeadsLaw
-from regard.noise.scores import Scores, grouped
+from regard.noise.scores import Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value, WeightLaw
 from regard.noise.weights import check_points
 
@@ -40,7 +40,7 @@ def weight_law(
     if not 0 <= key < scores.keys:
         raise InputError(f"key must be from 0 to {scores.keys - 1}, not {key}.")
     if scores.outcomes is not None and scores.outcomes <= MOST_OUTCOMES:
-        return counted(scores, key)
+        return counted_law(scores, key)
     log2 = check_points(points, scrambles)
     if scores.heads == 1:
         return _one_head(scores, key, log2, scrambles, seed)
@@ -55,7 +55,7 @@ def _one_head(scores: Scores, key: int, log2: int, scrambles: int, seed: int | n
     # with a single random score the pivot's closed form is exact, so both transforms leave it alone
     if scores.joint is None and scores.keys > 1:
         laws = [scores.laws[k] for k in scores.which]
-        own, others = laws[key], grouped(laws[:key] + laws[key + 1 :])
+        own, others = laws[key], merge_equal_laws(laws[:key] + laws[key + 1 :])
         random = sum(bool(law.covariance.any()) or len(law.chances) > 1 for law in laws)
         try:
             # the transform is weak where the key's own score is nearly fixed; there the odds themselves are transformed
@@ -87,7 +87,7 @@ class CountedLaw:
         raise InputError("This weight takes finitely many values and has no density: ask for shares or quantiles.")
 
 
-def counted(scores: Scores, key: int) -> CountedLaw:
+def counted_law(scores: Scores, key: int) -> CountedLaw:
     """The law of a weight by every outcome there is."""
     parts = [(weights[:, :, key].mean(axis=1), chances) for weights, chances in outcomes(scores)]
     w, p = (np.concatenate([part[k] for part in parts]) for k in (0, 1))

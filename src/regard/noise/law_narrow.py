@@ -45,7 +45,7 @@ class NarrowLaw:
 
     def _invert(self, share: float, tolerance: float, order: int) -> float:
         """(1/pi) int Im E e^{iwX} / w dw for order 0, (1/pi) int Re E O e^{iwX} dw with O = r e^{s_i} for order 1."""
-        cut, own, others = float(-ndtri(tolerance)), *self._rescaled(share)
+        cut, own, others = float(-ndtri(tolerance)), *self._rescale_scores(share)
         gap = 2 * np.pi / _period(own, others, cut)
         total = 0.0
         for start in range(0, 2**18, 256):  # in blocks, until nothing is left of the transform
@@ -62,7 +62,7 @@ class NarrowLaw:
 
     def _out_of_reach(self, share: float, tolerance: float = 1e-13) -> Value | None:
         """0 or 1 where X keeps its sign while no score leaves its mean by more than -Phi^-1(tolerance) deviations."""
-        cut, own, others = float(-ndtri(tolerance)), *self._rescaled(share)
+        cut, own, others = float(-ndtri(tolerance)), *self._rescale_scores(share)
         (least, most), (below, above) = _reach(own, cut), (0.0, 0.0)
         for law, count in zip(others.laws, others.counts, strict=True):
             low, high = _reach(law, cut)
@@ -72,7 +72,7 @@ class NarrowLaw:
             return Value(0.0, accuracy)
         return Value(1.0, accuracy) if above * (1 + ROUNDING) < least else None
 
-    def _rescaled(self, share: float) -> tuple[KeyLaw, Scores]:
+    def _rescale_scores(self, share: float) -> tuple[KeyLaw, Scores]:
         """Scores shifted so that the largest term of X is near 1, with ln r put into the key's own."""
         shift = np.log1p(-share) - np.log(share)
         top = max(float(self.own.means.max()) + shift, *(float(law.means.max()) for law in self.others.laws))

@@ -16,8 +16,8 @@ from scipy.special import ndtr, ndtri
 from regard.array_types import Real
 from regard.attention import log_sum_exp
 from regard.errors import InputError
-from regard.noise.draws import Sampler, seeded, sobol_points, softmax
-from regard.noise.scores import KeyLaw, Scores, grouped
+from regard.noise.draws import Sampler, make_generator, sobol_points, softmax
+from regard.noise.scores import KeyLaw, Scores, merge_equal_laws
 from regard.noise.values import ROUNDING, Value
 
 
@@ -100,7 +100,7 @@ def pivot_law(
     scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator
 ) -> PivotLaw | SampledLaw:
     """Integrate out one score in closed form; Sobol points for the rest."""
-    n, generator = scores.keys, seeded(seed)
+    n, generator = scores.keys, make_generator(seed)
     if n == 1:
         raise InputError("The weight of a single key is always 1: add a second key.")
     laws = [scores.laws[k] for k in scores.which]
@@ -114,7 +114,9 @@ def pivot_law(
     # the others determine the pivot: nothing to integrate out
     if left <= 1e-10 * max(float(joint[pivot, pivot]), 1e-300):
         return sampled_law(scores, key, log2, scrambles, generator)
-    rest = _rest(grouped([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator)
+    rest = _rest(
+        merge_equal_laws([laws[k] for k in others], None if scores.joint is None else A), log2, scrambles, generator
+    )
     moved = rest.noise @ regression
     centre = moved[..., None] + laws[pivot].means[:, 0]
     own = -1 if key == pivot else others.index(key)
@@ -179,6 +181,6 @@ class SampledLaw:
 
 def sampled_law(scores: Scores, key: int, log2: int, scrambles: int, seed: int | np.random.Generator) -> SampledLaw:
     """The law of a key's averaged weight from scrambled Sobol points: any heads, any correlation."""
-    generator, sampler = seeded(seed), Sampler(scores)
+    generator, sampler = make_generator(seed), Sampler(scores)
     rows = [softmax(sampler.sobol(log2, generator))[:, :, key].mean(axis=1) for _ in range(scrambles)]
     return SampledLaw(np.stack(rows))

@@ -192,10 +192,10 @@ def _mixed_poisson(law: KeyLaw, t: Real, N: int, rule: Rule) -> Real:
     weights = rule.step / sd * np.exp(-(offsets**2) / 2) / np.sqrt(2 * np.pi)
     line = t[0] + rule.step * np.arange(-reach, len(t) + reach)
     mixed = sum(c * _poisson(line + m, k, scale) for c, m in zip(law.chances, law.means[:, 0], strict=True))
-    return np.asarray(np.maximum(_smoothed(mixed, weights), 0.0))
+    return np.asarray(np.maximum(_convolve_columns(mixed, weights), 0.0))
 
 
-def _smoothed(rows: Real, weights: Real) -> Real:
+def _convolve_columns(rows: Real, weights: Real) -> Real:
     """Every column convolved with the weights, where they overlap whole: scipy.signal's, which loads half of SciPy."""
     length = next_fast_len(len(rows) + len(weights) - 1, True)
     product = rfft(rows, length, axis=0) * rfft(weights, length)[:, None]
@@ -246,7 +246,7 @@ class TransformLaw:
     def above(self, share: float) -> Value:
         """P(weight > share); the accuracy is how far the coarse computation is off."""
         a, b = (float(np.clip(f.above(np.array([logit(share)]))[0], 0, 1)) for f in (self.fine, self.coarse))
-        return Value(*self._beyond(share, a, b))
+        return Value(*self._value_and_accuracy(share, a, b))
 
     def value_above(self, share: float) -> float:
         """The same value without its accuracy, in half the time: while a hand drags."""
@@ -270,7 +270,7 @@ class TransformLaw:
             else Value(0.0, slope * 1e-9)
         )
 
-    def _beyond(self, share: float, a: float, b: float) -> tuple[float, float]:
+    def _value_and_accuracy(self, share: float, a: float, b: float) -> tuple[float, float]:
         if not self.fine.low < logit(share) < self.fine.high:
             return float(logit(share) <= self.fine.low), ROUNDING
         return a, abs(a - b) + self.fine.floor

@@ -71,8 +71,12 @@ class TwoHeadsLaw:
         y = log_b - log_rest
         if density:  # f_B(b) = f(logit b) / (b (1 - b)): the 1/b meets the Jacobian, so both are taken as logs
             rate = np.exp(np.log(jacobian) - log_b - log_rest)
-            return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=True) * rate))
-        return float(step * np.sum(_within(A, x, density=True) * _within(B, y, density=False) * jacobian))
+            return float(
+                step * np.sum(_values_in_range(A, x, density=True) * _values_in_range(B, y, density=True) * rate)
+            )
+        return float(
+            step * np.sum(_values_in_range(A, x, density=True) * _values_in_range(B, y, density=False) * jacobian)
+        )
 
 
 def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: bool) -> tuple[float, Real]:
@@ -85,7 +89,7 @@ def _places(A: Transform, B: Transform, share: float, *, rough: bool, density: b
     return step, step * np.arange(int(low / step), int(high / step) + 1)
 
 
-def _within(law: Transform, y: Real, *, density: bool) -> Real:
+def _values_in_range(law: Transform, y: Real, *, density: bool) -> Real:
     """P(logit > y), or the density at y, which are known beyond the ends of the law."""
     clipped = np.clip(y, law.low, law.high)
     if density:

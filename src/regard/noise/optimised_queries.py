@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from regard.array_types import Real
 from regard.errors import InputError
-from regard.noise.draws import seeded, sobol_points, softmax
+from regard.noise.draws import make_generator, sobol_points, softmax
 from regard.noise.model import NoiseModel
 from regard.noise.random_keys import check_target, check_values, error_sensitivity, expected_error
 from regard.noise.scores import score_laws
@@ -108,7 +108,7 @@ def optimise(
     if starts < 0 or points < 2:
         raise InputError(f"starts must be at least 0 and points at least 2, not {starts} and {points}.")
     chosen, V = check_target(target, model.keys), check_values(values, model.keys)
-    generator = seeded(seed)
+    generator = make_generator(seed)
     surrogate = Surrogate(model, heads, V, chosen, points, generator)
     designed = best_designed(model, heads, max_norm, V, chosen)
     begin = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.noise.comparison import Comparison
 from regard.noise.coursework_settings import gaussian_setting, one_head, two_heads
-from regard.noise.draws import seeded
+from regard.noise.draws import make_generator
 from regard.noise.law import weight_law
 from regard.noise.model import NoiseModel
 from regard.noise.optimised_queries import OptimisedQueries
@@ -74,7 +74,7 @@ def _by_length(axis: Axes, result: Comparison) -> None:
 
 def plot_keys(path: str | os.PathLike[str], *, iso: float = 0.01, spread: float = 0.5, seed: int = 0) -> None:
     """The coursework's Figure 1: the mean of key 0 with realisations of k_0, for a I and for a I + spread mu mu^T."""
-    figure, generator = new_figure(9.6, 5.3), seeded(seed)
+    figure, generator = new_figure(9.6, 5.3), make_generator(seed)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = (f"Σ = {iso:g} I: a round cloud", f"Σ = {iso:g} I + {spread:g} μμᵀ: same direction, other length")
     for axis, extra, title in zip(axes, (0.0, spread), titles, strict=True):

@@ -111,7 +111,7 @@ def by_interest(result: Study) -> list[int]:
     return [*result.target, *sorted(others, key=lambda k: -round(float(result.weight_mean[k]), 9))]
 
 
-def study(  # noqa: PLR0913 - a verb's options, each with a default
+def study(
     model: NoiseModel,
     queries: ArrayLike,
     *,

@@ -90,7 +90,7 @@ class Scores:
         """The scores of one head alone, with keys regrouped."""
         laws = [KeyLaw(v.chances, v.means[:, [h]], v.covariance[[h]][:, [h]]) for v in self.laws]
         joint = None if self.joint is None else self.joint[h :: self.heads, h :: self.heads]
-        return grouped([laws[k] for k in self.which], joint)
+        return merge_equal_laws([laws[k] for k in self.which], joint)
 
 
 def check_queries(queries: ArrayLike, dimension: int) -> Real:
@@ -130,7 +130,7 @@ def score_laws(model: NoiseModel, queries: ArrayLike) -> Scores:
             raise InputError(
                 "The scores of these queries leave the range of float64: make the queries shorter or the noise smaller."
             )
-    return grouped(laws, _joint(model, Q))
+    return merge_equal_laws(laws, _joint(model, Q))
 
 
 def _laws(model: NoiseModel, Q: Real) -> list[KeyLaw]:
@@ -168,7 +168,7 @@ def _joint(model: NoiseModel, Q: Real) -> Real | None:
     return _clean(J.reshape(n * H, n * H))
 
 
-def grouped(laws: list[KeyLaw], joint: Real | None = None) -> Scores:
+def merge_equal_laws(laws: list[KeyLaw], joint: Real | None = None) -> Scores:
     """Scores with equal laws merged; equal up to 1e-13 of the largest score, far below every stated accuracy."""
     exact: dict[bytes, KeyLaw] = {}  # equal in every bit, as most keys are, which is quickly seen
     bits = [b"|".join(part.tobytes() for part in (law.chances, law.means, law.covariance)) for law in laws]

@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.array_types import Real
 from regard.errors import CouldNotFindOut, InputError
-from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, outcomes, seeded, softmax
+from regard.noise.draws import MOST_OUTCOMES, Sampler, chunks, make_generator, outcomes, softmax
 from regard.noise.integrals import COARSE, FINE, cross_moments, head_moments
 from regard.noise.scores import Scores
 from regard.progress import Progress
@@ -121,7 +121,7 @@ def qmc_moments(
 ) -> WeightMoments:
     """By several scrambles of Sobol points: the scatter of the scrambles gives a 95 % confidence interval."""
     log2 = check_points(points, scrambles)
-    generator, sampler = seeded(seed), Sampler(scores)
+    generator, sampler = make_generator(seed), Sampler(scores)
     parts = []
     for done in range(scrambles):
         parts.append(_averages(softmax(sampler.sobol(log2, generator))))
@@ -150,7 +150,7 @@ def sampled_moments(
     """By plain random draws, in pieces; half a 95 % confidence interval of the worst entry as the accuracy."""
     if draws < 100:
         raise InputError(f"draws must be at least 100 for an interval, not {draws}.")
-    generator, sampler = seeded(seed), Sampler(scores)
+    generator, sampler = make_generator(seed), Sampler(scores)
     n, H = scores.keys, scores.heads
     # fourth is E (w_i w_j)^2: with it the scatter of the second moments is known without keeping the draws
     heads, second, fourth = np.zeros((H, n)), np.zeros((n, n)), np.zeros((n, n))

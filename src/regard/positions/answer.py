@@ -15,10 +15,10 @@ from regard.array_types import Float
 from regard.arrays import check_array
 from regard.errors import InputError
 from regard.positions.encodings import check_base, check_dim, check_length, is_odd, sinusoidal
-from regard.positions.findings import Finding, can_hold, in_format, in_real
+from regard.positions.findings import Finding, can_hold, finding_in_format, finding_in_real
 from regard.positions.machine import Table, check_way, implementation, round_to
 from regard.positions.nearest import Nearest, nearest_offset
-from regard.positions.odd import in_odd_dimension
+from regard.positions.odd import finding_in_odd_dimension
 from regard.positions.rotary import Differences, differences
 from regard.positions.rows import Pair, first_equal_rows, nearest_rows
 from regard.progress import Progress
@@ -149,19 +149,19 @@ def positions(
     kind = kind or ("sinusoidal" if table is None else "learned")
     _check(kind, format, through, library, effort)
     if kind == "learned":
-        return _learned(table, dim, length, format, progress)
+        return _learned_positions(table, dim, length, format, progress)
     if table is not None:
         raise InputError(f"A table was given, but {kind} positions are computed; leave one of the two out.")
     if dim is None or length is None:
         raise InputError(f"{kind} positions need a dimension and a length; give both dim and length.")
     if kind == "sinusoidal" and is_odd(dim):
         alone = Table(int(dim), format, through, library, check_base(base))
-        finding = in_odd_dimension(alone, check_length(length), progress)
+        finding = finding_in_odd_dimension(alone, check_length(length), progress)
         drawn = sinusoidal(min(length, DRAWN), alone.dim, base=alone.base)
         return replace(_result(kind, alone, length, None, finding), _table=drawn)
     numbers = Table(check_dim(dim), format, through, library, check_base(base))
     near = _nearest_in_real(numbers, check_length(length), effort, progress)
-    closest = in_real(length, near) if format == "real" else in_format(numbers, length, near, progress)
+    closest = finding_in_real(length, near) if format == "real" else finding_in_format(numbers, length, near, progress)
     return _result(kind, numbers, length, near, closest)
 
 
@@ -214,7 +214,7 @@ def _result(kind: str, numbers: Table, length: int, near: Nearest | None, findin
     )
 
 
-def _learned(
+def _learned_positions(
     table: npt.ArrayLike | None, dim: int | None, length: int | None, format: str, progress: Progress | None
 ) -> Positions:
     if table is None:

@@ -48,7 +48,7 @@ def _equal_so_far(table: Table, size: int, progress: Progress | None) -> tuple[P
     left, prints, hard = np.arange(size, dtype=np.uint64), np.zeros(size, dtype=np.uint64), 0
     for i in range(table.dim // 2):
         hard += _add_pair(table, i, left, prints, progress)
-        keep = _repeated(prints)
+        keep = _repeated_indices(prints)
         left, prints = left[keep], prints[keep]
         if not len(left):
             break
@@ -77,7 +77,7 @@ def _mix(prints: Phases, values: Float) -> None:
     prints ^= prints >> np.uint64(32)
 
 
-def _repeated(prints: Phases) -> Phases:
+def _repeated_indices(prints: Phases) -> Phases:
     """Ascending indices of fingerprints that occur twice.
 
     Sorting numbers is seven times faster than sorting indices, so the index travels in the low 25 bits; the

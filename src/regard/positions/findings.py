@@ -33,7 +33,7 @@ class Finding:
     reasons: tuple[str, ...]
 
 
-def in_real(length: int, near: Nearest | None) -> Finding:
+def finding_in_real(length: int, near: Nearest | None) -> Finding:
     """Real arithmetic: distinct by theorem, the nearest by proof."""
     if near is None:
         return Finding(searched=length, reasons=("There is only one position.",))
@@ -51,13 +51,13 @@ def in_real(length: int, near: Nearest | None) -> Finding:
     )
 
 
-def in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> Finding:
+def finding_in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> Finding:
     """A number format: no two equal by spacing, or else every row compared."""
     # Rounded numbers are within u/2, so equal rows are within u in each of dim numbers, and any distance is
     # within sqrt(dim) u of the real one.
     spread = math.sqrt(table.dim) * unit_roundoff(table.format) * (1 + 1e-9)
     if near is not None and near.searched == length - 1 and near.low > spread:
-        return _apart(table, length, near, spread, progress)
+        return _finding_by_spacing(table, length, near, spread, progress)
     # comparing rows goes no farther than the proof has come: nothing is gained by it
     if near is not None and near.low > spread and LIMIT <= near.searched < length - 1:
         raise CouldNotFindOut(
@@ -101,7 +101,7 @@ def _search(table: Table, length: int, progress: Progress | None) -> Finding:
     )
 
 
-def _apart(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
+def _finding_by_spacing(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
     """Distinct by spacing; the nearest pair has an offset whose real distance is within 2 ``spread`` of the least."""
     reason = (
         f"Proof: equal rows would be within sqrt(dim) u = {at_most(spread, 3)} of each other in real arithmetic, where "
@@ -111,13 +111,15 @@ def _apart(table: Table, length: int, near: Nearest, spread: float, progress: Pr
     offsets = offsets_within(near.high + 2 * spread, table.dim, length - 1, base=table.base, most=most)
     if len(offsets) > most or table.format == "float64":
         around = (near.low - spread, near.high + spread)
-        return Finding(distance=around, searched=length, reasons=(reason, _unnamed(table, offsets, most, spread)))
-    pair, distance = _best_of(table, length, offsets, progress)
+        return Finding(
+            distance=around, searched=length, reasons=(reason, _unnamed_reason(table, offsets, most, spread))
+        )
+    pair, distance = _nearest_at_offsets(table, length, offsets, progress)
     over = "The nearest is over all pairs: other offsets are too far apart in real arithmetic."
     return Finding(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
 
 
-def _unnamed(table: Table, offsets: list[int], most: int, spread: float) -> str:
+def _unnamed_reason(table: Table, offsets: list[int], most: int, spread: float) -> str:
     """Why the nearest pair has no name: telling equally spaced pairs apart takes every row, correctly rounded."""
     if len(offsets) == 1:
         them = f"it is one of those {offsets[0]} apart, which are all equally far in real arithmetic"
@@ -127,12 +129,12 @@ def _unnamed(table: Table, offsets: list[int], most: int, spread: float) -> str:
     return f"Which pair is nearest is not named: {them}, so only roundings (at most {at_most(spread, 2)}) decide{slow}."
 
 
-def _best_of(table: Table, length: int, offsets: list[int], progress: Progress | None) -> tuple[Pair, float]:
+def _nearest_at_offsets(table: Table, length: int, offsets: list[int], progress: Progress | None) -> tuple[Pair, float]:
     best, pair, step = math.inf, (0, 1), max(1, (1 << 20) // table.dim)
     for done, t in enumerate(offsets):
         for at in range(0, length - t, step):
             s = np.arange(at, min(at + step, length - t))
-            squares = (_rows_apart(table, s, t) ** 2).sum(axis=1)
+            squares = (_row_differences(table, s, t) ** 2).sum(axis=1)
             i = int(squares.argmin())
             if squares[i] < best:
                 best, pair = float(squares[i]), (int(s[i]), int(s[i]) + t)
@@ -141,7 +143,7 @@ def _best_of(table: Table, length: int, offsets: list[int], progress: Progress |
     return pair, math.sqrt(best)
 
 
-def _rows_apart(table: Table, s: npt.NDArray[np.int64], t: int) -> Float:
+def _row_differences(table: Table, s: npt.NDArray[np.int64], t: int) -> Float:
     if t >= len(s):
         return table.rows(s + t) - table.rows(s)
     # the two runs of rows overlap: computed once

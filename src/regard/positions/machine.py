@@ -97,7 +97,7 @@ class Table:
     def _chunk(self, i: int, t: Phases) -> tuple[Float, Float, int]:
         if self.through == "real":
             approximate = sine_cosine(turns(i, self.dim, self.base).phase(t))
-            return _correctly_rounded(approximate, ABSOLUTE, t, self._exactly(i), self.format)
+            return _round_correctly(approximate, ABSOLUTE, t, self._exact_chunk(i), self.format)
         work = self.format if self.through == "native" else self.through
         # The product of two numbers of at most 24 bits is exact in float64: one rounding, as in hardware.
         angle = round_to(round_to(t, work) * _frequency(i, self.dim, self.base, work), work)
@@ -106,12 +106,12 @@ class Table:
         if self.library == "reference":
             approximate = sine_cosine(_angle_phases(angle))
             # 2^-51: the phase of a float angle is known to 2^-52 of a radian
-            sine, cosine, hard = _correctly_rounded(approximate, 2.0**-51, angle, _of_float, work)
+            sine, cosine, hard = _round_correctly(approximate, 2.0**-51, angle, _sine_cosine_balls, work)
         else:
-            (sine, cosine), hard = _by_library(angle, work, self.library), 0
+            (sine, cosine), hard = _library_values(angle, work, self.library), 0
         return round_to(sine, self.format), round_to(cosine, self.format), hard
 
-    def _exactly(self, i: int) -> _Exact:
+    def _exact_chunk(self, i: int) -> _Exact:
         def value(t: int) -> tuple[flint.arb, flint.arb]:
             angle = exact_frequency(i, self.dim, self.base) * int(t)
             return angle.sin(), angle.cos()
@@ -150,7 +150,7 @@ def implementation(through: str, library: str) -> str:
 # correct rounding
 
 
-def _correctly_rounded(
+def _round_correctly(
     approximate: tuple[Float, Float], absolute: float, arguments: npt.NDArray[np.generic], exact: _Exact, format: str
 ) -> tuple[Float, Float, int]:
     out, hard = [], 0
@@ -213,7 +213,7 @@ def _frequency(i: int, dim: int, base: float, format: str) -> float:
         precision *= 2
 
 
-def _of_float(angle: int) -> tuple[flint.arb, flint.arb]:
+def _sine_cosine_balls(angle: int) -> tuple[flint.arb, flint.arb]:
     exact = flint.arb(angle)
     return exact.sin(), exact.cos()
 
@@ -227,7 +227,7 @@ def _angle_phases(angle: Float) -> Phases:
     return phases
 
 
-def _by_library(angle: Float, work: str, library: str) -> tuple[Float, Float]:
+def _library_values(angle: Float, work: str, library: str) -> tuple[Float, Float]:
     if library == "torch":
         torch = _torch()
         x = torch.from_numpy(angle).to(getattr(torch, work))

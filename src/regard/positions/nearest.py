@@ -53,7 +53,7 @@ def distance(offset: int, dim: int, *, base: float = 10000) -> tuple[float, floa
     (True, 6.0288707e-05)
     """
     with flint.ctx.workprec(128 + offset.bit_length()):
-        return outward(squared(offset, dim, base).sqrt())
+        return enclosing_floats(squared_distance(offset, dim, base).sqrt())
 
 
 def nearest_offset(
@@ -65,7 +65,7 @@ def nearest_offset(
     many); ``searched`` says how far it came.
     """
     check_arithmetic()
-    return _by_continued_fraction(dim, last, base) or _by_search(dim, last, base, effort, progress)
+    return _nearest_by_continued_fraction(dim, last, base) or _nearest_by_search(dim, last, base, effort, progress)
 
 
 def offsets_within(limit: float, dim: int, last: int, *, base: float = 10000, most: int = 1000) -> list[int]:
@@ -82,23 +82,23 @@ def offsets_within(limit: float, dim: int, last: int, *, base: float = 10000, mo
 # rigorous values
 
 
-def squared(offset: int, dim: int, base: float) -> flint.arb:
+def squared_distance(offset: int, dim: int, base: float) -> flint.arb:
     """D(offset)^2 as a ball, at flint's current precision."""
     half = flint.arb(offset) / 2
     waves = ((half * exact_frequency(i, dim, base)).sin() for i in range(dim // 2))
     return sum((4 * wave * wave for wave in waves), flint.arb(0))
 
 
-def outward(ball: flint.arb) -> tuple[float, float]:
+def enclosing_floats(ball: flint.arb) -> tuple[float, float]:
     """Two floats with the ball between them."""
     return below(ball), above(ball)
 
 
-def _smaller(offset: int, than: int, dim: int, base: float) -> bool:
+def _is_smaller(offset: int, than: int, dim: int, base: float) -> bool:
     """Whether D(offset) < D(than), certainly; equal to 4096 bits counts as no."""
     for precision in (128, 512, 4096):
         with flint.ctx.workprec(precision + offset.bit_length()):
-            a, b = squared(offset, dim, base), squared(than, dim, base)
+            a, b = squared_distance(offset, dim, base), squared_distance(than, dim, base)
             if a < b or a > b:
                 return bool(a < b)
     return False
@@ -135,7 +135,7 @@ def _expand(scale: int, last: int, precision: int) -> list[int] | None:
     return out
 
 
-def _by_continued_fraction(dim: int, last: int, base: float) -> Nearest | None:
+def _nearest_by_continued_fraction(dim: int, last: int, base: float) -> Nearest | None:
     ratio = round(base ** (2 / dim))
     # whole numbers, so this is exact: a ratio that is only nearly whole proves nothing
     if ratio < 2 or ratio ** (dim // 2) != base:
@@ -144,10 +144,10 @@ def _by_continued_fraction(dim: int, last: int, base: float) -> Nearest | None:
     offsets = convergents(scale, last)
     with flint.ctx.workprec(128 + 2 * last.bit_length()):
         limit = (2 * (flint.arb.pi() / (2 * scale)).sin()) ** 2
-        sure = [t for t in offsets if squared(t, dim, base) < limit]
+        sure = [t for t in offsets if squared_distance(t, dim, base) < limit]
     if not sure:
         return None  # so short that a search is quick
-    early = _by_search(dim, sure[0], base, 10**9, None).records  # from there on, the records are convergents
+    early = _nearest_by_search(dim, sure[0], base, 10**9, None).records  # from there on, the records are convergents
     late = tuple((t, _middle(t, dim, base)) for t in sure[1:])
     low, high = distance(sure[-1], dim, base=base)
     return Nearest(
@@ -163,7 +163,7 @@ def _middle(offset: int, dim: int, base: float) -> float:
 # any frequencies, by search
 
 
-def _by_search(dim: int, last: int, base: float, effort: int, progress: Progress | None) -> Nearest:
+def _nearest_by_search(dim: int, last: int, base: float, effort: int, progress: Progress | None) -> Nearest:
     best, records = 1, [(1, _middle(1, dim, base))]
     limit, spent, searched = distance(1, dim, base=base)[1] ** 2, 0, 1
     for start, block in _blocks(dim, last, base):
@@ -173,7 +173,7 @@ def _by_search(dim: int, last: int, base: float, effort: int, progress: Progress
         # a block whose offsets all fail still costs two binary searches and the loop
         spent += looked + block.size // 1024
         for t, bound in zip(survivors.tolist(), bounds.tolist(), strict=True):
-            if bound <= limit and _smaller(start + t, best, dim, base):
+            if bound <= limit and _is_smaller(start + t, best, dim, base):
                 best = start + t
                 # the square of an upper end may round down
                 limit = distance(best, dim, base=base)[1] ** 2 * (1 + 1e-15)

@@ -32,7 +32,7 @@ def odd_rows(table: Table, length: int) -> Float:
     return np.stack([column for pair in pairs for column in pair][: table.dim], axis=1) + 0.0  # -0.0 is 0.0
 
 
-def in_odd_dimension(table: Table, length: int, progress: Progress | None) -> Finding:
+def finding_in_odd_dimension(table: Table, length: int, progress: Progress | None) -> Finding:
     """What is known of the positions, in real arithmetic or in a format."""
     real = table.format == "real"
     held = min(length, _longest(table.dim))

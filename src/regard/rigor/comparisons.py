@@ -44,7 +44,7 @@ def _rivals(K: ArrayLike, j: int, q: Query, rows: NDArray[np.integer[Any]] | Non
     """Chunk by chunk, so that a memory-mapped matrix never has to fit in memory as float64."""
     K = np.asarray(K)
     own = finite(K[j], "the key")
-    rounded, blur = _rounded(q)
+    rounded, blur = _round_query(q)
     which = np.arange(len(K)) if rows is None else np.asarray(rows)
     for part in row_chunks(len(which), K.shape[1], 8 * CHUNK):
         index = which[part]
@@ -78,7 +78,7 @@ def _beats_by_bounds(chunk: Float, own: Float, q: Float, blur: float) -> tuple[N
     return lost, unsure
 
 
-def _rounded(q: Any) -> tuple[Float | None, float]:
+def _round_query(q: Any) -> tuple[Float | None, float]:
     """The query as floats (up to a power of two for integers), and how far each entry is off, relatively."""
     if not is_whole(q):
         return finite(q, "the query"), 0.0

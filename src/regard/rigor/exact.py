@@ -145,7 +145,9 @@ def projector(A: Float, B: Float) -> Float:
     solution = (C.transpose() * C).solve(C.transpose())
     top = flint.fmpq_mat(solution.tolist()[: len(first[0])])
     try:
-        return np.array([[_rounded(x) for x in row] for row in (flint.fmpq_mat(flint.fmpz_mat(first)) * top).tolist()])
+        return np.array(
+            [[_nearest_float(x) for x in row] for row in (flint.fmpq_mat(flint.fmpz_mat(first)) * top).tolist()]
+        )
     except OverflowError:
         raise CouldNotFindOut("The matrix exists, but its entries exceed the range of float64 (1e308).") from None
 
@@ -171,5 +173,5 @@ def pivots(reduced: Any, rank: int) -> list[int]:
     return places
 
 
-def _rounded(x: flint.fmpq) -> float:
+def _nearest_float(x: flint.fmpq) -> float:
     return float(Fraction(int(x.p), int(x.q)))

@@ -80,16 +80,16 @@ def dot_enclosure(
     >>> float(mid[0]), bool(rad[0] < 1e-14)
     (1.0, True)
     """
-    K, k_top = _measured(K, "the matrix") if top is None else (np.asarray(K, dtype=np.float64), top)
-    q, q_top = _measured(q, "the vector")
+    K, k_top = _finite_and_largest(K, "the matrix") if top is None else (np.asarray(K, dtype=np.float64), top)
+    q, q_top = _finite_and_largest(q, "the vector")
     if K.ndim != 2 or q.shape != K.shape[1:]:
         raise InputError(f"a product needs an n x d matrix and d numbers, but got {K.shape} and {q.shape}")
     (K, q), exponent = in_range(K, q, tops=(k_top, q_top))
     if not refine:
-        return scaled_back(*plain_product(K, q, top=None if exponent else top, enough=enough), exponent)
+        return scale_back(*plain_product(K, q, top=None if exponent else top, enough=enough), exponent)
     hi, lo, rad = _dot_pair(K, q)
     mid = hi + lo
-    return scaled_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
+    return scale_back(mid, SLACK * (rad + U * np.abs(mid)) + TINY, exponent)
 
 
 def dot_enclosures(K: Float, vectors: Float, *, top: float, enough: float = 0.0) -> list[tuple[Float, Float]]:
@@ -100,9 +100,9 @@ def dot_enclosures(K: Float, vectors: Float, *, top: float, enough: float = 0.0)
     [[3.0, 7.0], [-1.0, -1.0]]
     """
     vectors = finite(vectors, "the vectors")
-    if not _in_the_middle(top, *(largest(q) for q in vectors)):
+    if not _is_mid_range(top, *(largest(q) for q in vectors)):
         return [dot_enclosure(K, q, top=top, enough=enough) for q in vectors]
-    products, roundings = _in_stretches(vectors, K.T)
+    products, roundings = _product_in_stretches(vectors, K.T)
     bound, tiny = product_bound(roundings), (K.shape[1] + 1) * TINY
     if K.size > CHUNK:
         quick = [bound * top * exact_sum(np.abs(q)) + tiny for q in vectors]
@@ -119,7 +119,7 @@ def plain_product(
 
     The radius is gamma |K||q|, or gamma top sum|q| where that is `enough`.
     """
-    product, roundings = _in_stretches(K, q)
+    product, roundings = _product_in_stretches(K, q)
     bound, tiny = product_bound(roundings) + SLACK * blur, (K.shape[1] + 1) * TINY
     if top is not None and K.size > CHUNK:
         rad = bound * top * exact_sum(np.abs(q)) + tiny
@@ -128,7 +128,7 @@ def plain_product(
     return product, bound * _absolute_product(K, np.abs(q)) + tiny
 
 
-def _in_stretches(K: Float, q: Float) -> tuple[Float, int]:
+def _product_in_stretches(K: Float, q: Float) -> tuple[Float, int]:
     """Kq, and how many roundings a term can go through: those of its own stretch, and of adding the stretches up.
 
     q: one vector, or several as columns.
@@ -190,7 +190,7 @@ def margins(K: ArrayLike, key: ArrayLike, q: ArrayLike) -> tuple[Float, Float]:
     rest = lost + low
     mid = lead + rest
     rad = SLACK * (rad + own_rad + U * (np.abs(low) + np.abs(rest) + np.abs(mid))) + TINY
-    return scaled_back(mid, rad, exponent)
+    return scale_back(mid, rad, exponent)
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
@@ -347,10 +347,10 @@ def largest(x: Float) -> float:
 
 
 def finite(x: ArrayLike, what: str) -> Float:
-    return _measured(x, what)[0]
+    return _finite_and_largest(x, what)[0]
 
 
-def _measured(x: ArrayLike, what: str) -> tuple[Float, float]:
+def _finite_and_largest(x: ArrayLike, what: str) -> tuple[Float, float]:
     """Finite numbers, and the largest absolute value."""
     array = np.asarray(x, dtype=np.float64)
     top = largest(array)
@@ -366,18 +366,18 @@ def in_range(K: Float, q: Float, *, tops: tuple[float, float] | None = None) -> 
     division itself makes underflow is below 2^-1022 of the largest entry, and TINY pays for that too.
     """
     tops = (largest(K), largest(q)) if tops is None else tops
-    if _in_the_middle(*tops):
+    if _is_mid_range(*tops):
         return (K, q), 0
     k_exp, q_exp = (int(np.frexp(top)[1]) for top in tops)
     with np.errstate(under="ignore"):
         return (np.ldexp(K, -k_exp), np.ldexp(q, -q_exp)), k_exp + q_exp
 
 
-def _in_the_middle(*tops: float) -> bool:
+def _is_mid_range(*tops: float) -> bool:
     return all(top == 0 or 2.0**-300 < top < 2.0**300 for top in tops)
 
 
-def scaled_back(mid: Float, rad: Float, exponent: int) -> tuple[Float, Float]:
+def scale_back(mid: Float, rad: Float, exponent: int) -> tuple[Float, Float]:
     if not exponent:
         return mid, rad
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

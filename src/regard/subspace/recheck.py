@@ -48,15 +48,15 @@ def _is_common(witness: Witness, a: Float, b: Float) -> bool:
     if witness.exact_from_a:
         if len(witness.exact_from_a) != a.shape[1] or len(witness.exact_from_b) != b.shape[1]:
             return False
-        exact = _combined(a, witness.exact_from_a)
-        agree = exact == _combined(b, witness.exact_from_b)
+        exact = _combine(a, witness.exact_from_a)
+        agree = exact == _combine(b, witness.exact_from_b)
         return agree and any(exact) and [float(x) for x in exact] == witness.vector.tolist()
     left, right = a @ witness.from_a, b @ witness.from_b
     off = max(np.abs(left - right).max(), np.abs(left - witness.vector).max())
     return bool(np.abs(witness.vector).max() > 0.5 and off <= 2 * witness.residual + 1e-12)
 
 
-def _combined(matrix: Float, coefficients: tuple[str, ...]) -> list[Fraction]:
+def _combine(matrix: Float, coefficients: tuple[str, ...]) -> list[Fraction]:
     # flint reads numbers of any length; Python's own int() stops at 4300 digits
     parts = [text.split("/") for text in coefficients]
     numbers = [Fraction(int(flint.fmpz(top)), int(flint.fmpz(bottom))) for top, bottom in parts]
@@ -79,7 +79,7 @@ def _recovers(extraction: Extraction, M: Float, a: Float, b: Float) -> bool:
     # a common w would be at most room |w| long: below 1 there is none, and one half leaves place for rounding
     if ranks == extraction.ranks and room < 0.5:
         return True
-    return extraction.tolerance is None and _counted(extraction.ranks, a, b)
+    return extraction.tolerance is None and _ranks_add_up(extraction.ranks, a, b)
 
 
 def _unit(basis: Float) -> Float:
@@ -115,14 +115,14 @@ def _reach(wrong: Float, basis: Float, rank: int) -> float:
     return float(np.sqrt((wrong * wrong).sum()) / np.linalg.svd(basis, compute_uv=False)[rank - 1]) if rank else 0.0
 
 
-def _counted(ranks: tuple[int, int], a: Float, b: Float) -> bool:
+def _ranks_add_up(ranks: tuple[int, int], a: Float, b: Float) -> bool:
     """The ranks are right and add up, by exact elimination: so the spans meet only in 0."""
     if a.shape[1] + b.shape[1] > COUNTED:
         return False
-    return ranks == (_counted_rank(a), _counted_rank(b)) and _counted_rank(np.hstack([a, b])) == sum(ranks)
+    return ranks == (_exact_rank(a), _exact_rank(b)) and _exact_rank(np.hstack([a, b])) == sum(ranks)
 
 
-def _counted_rank(matrix: Float) -> int:
+def _exact_rank(matrix: Float) -> int:
     """The exact rank, by fraction-free elimination (Bareiss) in Python's whole numbers."""
     rows = [_whole(row) for row in matrix.tolist()]
     rank, previous = 0, 1

@@ -69,7 +69,7 @@ def _run(path: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{path} could not be imported: {_said(error)}; fix it first.") from None
+        raise InputError(f"{path} could not be imported: {_describe_error(error)}; fix it first.") from None
     finally:
         sys.path.pop(0)
     return module
@@ -84,7 +84,7 @@ def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str
     if isinstance(map, type) or not callable(map):
         raise InputError(f"{name} is {_kind(map)}; give a function or a module that takes one array of rows.")
     torch = sys.modules.get("torch")  # a map made of torch has loaded it
-    plain, error = checked(map, name, rows), None
+    plain, error = checked_map(map, name, rows), None
     try:
         plain(sample)
     except InputError as first:
@@ -93,7 +93,7 @@ def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str
         error = first
     if error is None or torch is None:
         return plain, "numpy"
-    tensors = checked(_with_tensors(map, torch), name, rows)
+    tensors = checked_map(_with_tensors(map, torch), name, rows)
     try:
         tensors(sample)
     except InputError:
@@ -101,7 +101,7 @@ def prepare(map: Any, sample: Array, *, name: str, rows: bool) -> tuple[Map, str
     return tensors, "torch"
 
 
-def checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
+def checked_map(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
     """The call as a map from arrays to arrays: its input is safe from it, and what it does wrong is one sentence."""
 
     def run(x: Array) -> Array:
@@ -109,7 +109,7 @@ def checked(call: Callable[[Array], Any], name: str, rows: bool) -> Map:
             given = call(x.copy())  # a map that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"{name} raised {_said(error)} for an input of shape {x.shape} and type {x.dtype}; "
+                f"{name} raised {_describe_error(error)} for an input of shape {x.shape} and type {x.dtype}; "
                 "fix it, or choose a length and dim that it takes."
             ) from None
         return _numbers(given, x, name, rows)
@@ -146,7 +146,7 @@ def _with_tensors(map: Any, torch: Any) -> Callable[[Array], Any]:
     return run
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     message = str(error).partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {message[:200]}" if message else type(error).__name__
 

@@ -102,7 +102,7 @@ def lemmas(*, size: int = 127, seed: int | np.random.Generator = 0) -> Lemmas:
     return Lemmas(
         relu=bool(np.array_equal(np.maximum(A[p], 0), np.maximum(A, 0)[p])),
         ones=bool(np.array_equal(np.ones((size, 1))[p], np.ones((size, 1)))),
-        softmax=_exact_softmax(whole[np.ix_(few, few)]) == _permuted(_exact_softmax(whole), few),
+        softmax=_exact_softmax(whole[np.ix_(few, few)]) == _permute(_exact_softmax(whole), few),
         rows_of_product=bool(np.array_equal(A[p] @ B, (A @ B)[p])),
         reordered_sum=bool(np.array_equal(A[:, order] @ B[order], A @ B)),
     )
@@ -114,7 +114,7 @@ def _exact_softmax(scores: npt.NDArray[np.int64]) -> list[list[flint.fmpq]]:
     return [[entry / sum(row, flint.fmpq(0)) for entry in row] for row in raised]
 
 
-def _permuted(matrix: list[list[flint.fmpq]], p: Permutation) -> list[list[flint.fmpq]]:
+def _permute(matrix: list[list[flint.fmpq]], p: Permutation) -> list[list[flint.fmpq]]:
     return [[matrix[i][j] for j in p] for i in p]
 
 

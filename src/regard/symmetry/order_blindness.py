@@ -12,7 +12,7 @@ from regard.array_types import Array, Float
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
-from regard.symmetry.maps import DTYPES, Map, checked, prepare
+from regard.symmetry.maps import DTYPES, Map, checked_map, prepare
 from regard.symmetry.rounding import factor, row_noise
 from regard.symmetry.swaps import Permutation, best_swap, involution
 from regard.symmetry.torch_maps import SCALES, arithmetics, is_module, noise_of_rows
@@ -127,7 +127,7 @@ def symmetry(
         # The first sample meets every permutation in every arithmetic, the others a few.
         for i, test in enumerate(tests if done < _FEW else [t for t in tests if t.scale == 1]):
             gaps = test.gaps(p)
-            over = test.over(gaps, p)
+            over = test.relative_gaps(gaps, p)
             row = int(over.argmax())
             tried.append((float(over[row]), tuple(p.tolist()), float(gaps[row]), i))
         if progress is not None:
@@ -190,13 +190,13 @@ class _Test:
         difference = np.abs(self.run(self.x[p]) - target)
         return np.asarray(difference.reshape(len(self.tolerance), -1).max(axis=1, initial=0))
 
-    def over(self, gaps: Float, p: Permutation) -> Float:
+    def relative_gaps(self, gaps: Float, p: Permutation) -> Float:
         """Gaps in units of what rounding explains."""
         aligned = self.equivariant and len(self.tolerance) > 1
         return gaps / (self.tolerance[p] if aligned else self.tolerance)
 
     def excess(self, p: Permutation) -> Float:
-        return self.over(self.gaps(p), p)
+        return self.relative_gaps(self.gaps(p), p)
 
 
 def _tests(map: Any, x: Array, equivariant: bool, name: str, rng: np.random.Generator) -> tuple[list[_Test], str, str]:
@@ -206,7 +206,7 @@ def _tests(map: Any, x: Array, equivariant: bool, name: str, rng: np.random.Gene
         test = _Test(run, x, equivariant, name)
         return [test.allow(row_noise(run, x, rng=rng))], library, str(x.dtype)
     tests, kinds = [], []
-    for arithmetic in arithmetics(map, lambda call: checked(call, name, equivariant)):
+    for arithmetic in arithmetics(map, lambda call: checked_map(call, name, equivariant)):
         kinds.append(arithmetic.name)
         for scale in SCALES:
             test = _Test(arithmetic.run, scale * x, equivariant, name, scale=scale)

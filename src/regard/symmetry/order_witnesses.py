@@ -38,7 +38,7 @@ NEAR = 0.01  # how near the limit of the proof a difference must be, relatively,
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen(Result):
+class OrderWitnesses(Result):
     """For every reordering an input on which it shows. ``least`` bounds all those differences from below."""
 
     orders: int
@@ -54,7 +54,7 @@ class Seen(Result):
         )
 
 
-def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None = None) -> Seen:
+def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None = None) -> OrderWitnesses:
     """An input for every reordering (by default all but the identity) on which g(PX) != P g(X), enclosed.
 
     Every order must move a position to another place: P Phi != Phi.
@@ -71,16 +71,16 @@ def seen_orders(layer: Layer, Phi: Float, orders: Sequence[Sequence[int]] | None
     for m in range(len(Phi)):
         mine = [order for order, E in moved.items() if int(np.linalg.norm(E, axis=1).argmax()) == m]
         if mine:
-            shown.append(_shown(layer, Phi, mine, m))
+            shown.append(_least_difference(layer, Phi, mine, m))
     least, lengths, off = zip(*shown, strict=True)
-    return Seen(orders=len(wanted), least=min(least), farthest=max(lengths), off=max(off))
+    return OrderWitnesses(orders=len(wanted), least=min(least), farthest=max(lengths), off=max(off))
 
 
 def _all_orders(length: int) -> list[tuple[int, ...]]:
     return [order for order in itertools.permutations(range(length)) if order != tuple(range(length))]
 
 
-def _shown(layer: Layer, Phi: Float, orders: list[tuple[int, ...]], m: int) -> tuple[float, float, float]:
+def _least_difference(layer: Layer, Phi: Float, orders: list[tuple[int, ...]], m: int) -> tuple[float, float, float]:
     """The least difference over these orders, the t that it took, and how far it is from the limit."""
     i, (x, y, M) = (m + 1) % len(Phi), _directions(layer)
     limits = [(Phi[np.argsort(order)[m]] - Phi[m]) @ layer.W_V @ M for order in orders]
@@ -91,19 +91,19 @@ def _shown(layer: Layer, Phi: Float, orders: list[tuple[int, ...]], m: int) -> t
         X[m] += t * y
         stays = layer(X + Phi)[i]
         few = [layer(X + Phi[np.argsort(order)])[i] - stays for order in orders[:FEW]]
-        if _off(few, limits[:FEW]) > NEAR / 2:
+        if _limit_deviation(few, limits[:FEW]) > NEAR / 2:
             continue  # in floats and for a few, which is quick; what counts is enclosed, for all
         with balls.precise():
             stay, *go = enclosed_row(layer, X, Phi, [tuple(range(len(Phi))), *orders], i)
             differences = [[a - b for a, b in zip(row, stay, strict=True)] for row in go]
         least = [max(max(balls.below(abs(d)) for d in row), 0.0) for row in differences]
-        off = _off([np.array([float(d.mid()) for d in row]) for row in differences], limits)
+        off = _limit_deviation([np.array([float(d.mid()) for d in row]) for row in differences], limits)
         if min(least) > 0 and off < NEAR:
             return min(least), t, off
     raise CouldNotFindOut(f"No input up to t = 2^{DOUBLINGS} showed every reordering; the weights may be singular.")
 
 
-def _off(differences: list[Float], limits: list[Float]) -> float:
+def _limit_deviation(differences: list[Float], limits: list[Float]) -> float:
     """How far the differences are from their limits, relatively, at most."""
     apart = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(differences, limits, strict=True)]
     return float(max(apart))

@@ -67,10 +67,10 @@ def _arithmetic(name: str, module: Any, dtype: Any, checked: Callable[[Any], Map
         with torch.no_grad(), arithmetic(widen=widen, jitter=jitter):
             return module(torch.from_numpy(x).to(dtype))
 
-    def jittered(x: Array, seed: int) -> Array:
+    def run_jittered(x: Array, seed: int) -> Array:
         return checked(lambda rows: call(rows, seed))(x)
 
-    return Arithmetic(name=name, run=checked(call), jittered=jittered)
+    return Arithmetic(name=name, run=checked(call), jittered=run_jittered)
 
 
 def _own_type(module: Any) -> Any:

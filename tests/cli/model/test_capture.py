@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from regard.errors import InputError  # noqa: E402
-from regard.models import Capture  # noqa: E402
-from small_model import MODEL  # noqa: E402
+from regard.errors import InputError
+from regard.models import Capture
+from small_model import MODEL
 
 
 @pytest.mark.slow

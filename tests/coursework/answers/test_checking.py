@@ -11,14 +11,14 @@ import pytest
 
 from places import DOCS
 from regard.attention import attend
-from regard.coursework.adversary import Tried, press
+from regard.coursework.adversary import Attempt, walk_to_failure
 from regard.coursework.answers import checking
 from regard.coursework.answers.report import literal
 from regard.coursework.catalogue import claims
 from regard.coursework.claims import never_exactly_the_average
 from regard.coursework.parameters import Parameter
-from regard.coursework.queries import EPS, N, orthonormal, shares
-from regard.coursework.question import Instance, Ruling, Size, bounded, near, sized, worst
+from regard.coursework.queries import EPS, N, orthonormal_rows, share_ruling
+from regard.coursework.question import Instance, Ruling, Size, bound_ruling, equality_ruling, make_size, worst_ruling
 from regard.errors import InputError
 from regard.models.diagnosis.mistakes import FORMULAS
 from regard.models.diagnosis.reference import sinusoids
@@ -428,7 +428,7 @@ def test_inputs_are_copies() -> None:
 
 @pytest.mark.parametrize("extra", [0, 2])
 def test_orthonormal_keys(extra: int) -> None:
-    keys = orthonormal(np.random.default_rng(0).standard_normal((9, 9)), 5, extra)
+    keys = orthonormal_rows(np.random.default_rng(0).standard_normal((9, 9)), 5, extra)
     assert keys.shape == (5, 5 + extra)
     assert keys @ keys.T == pytest.approx(np.eye(5), abs=1e-14)
 
@@ -438,20 +438,20 @@ def test_shares_agree_with_attend() -> None:
     for _ in range(30):
         keys, query, eps = rng.standard_normal((5, 3)), 3 * rng.standard_normal(3), rng.random()
         least = attend(query, keys, keys).weights[[1, 4]].min()
-        assert shares(query, keys, [1, 4], eps).fails == (least < 1 / (2 + eps))
+        assert share_ruling(query, keys, [1, 4], eps).fails == (least < 1 / (2 + eps))
 
 
 def test_shares_allow_rounding_and_nothing_more() -> None:
     T = math.log(3 / 0.01)
-    assert not shares(T * np.eye(5)[:2].sum(axis=0), np.eye(5), [0, 1], 0.01).fails
-    assert shares((T - 1e-7) * np.eye(5)[:2].sum(axis=0), np.eye(5), [0, 1], 0.01).fails
-    assert shares(np.full(3, 1e300) * [1, 2, 3], np.eye(3), [0], 0.1).fails
+    assert not share_ruling(T * np.eye(5)[:2].sum(axis=0), np.eye(5), [0, 1], 0.01).fails
+    assert share_ruling((T - 1e-7) * np.eye(5)[:2].sum(axis=0), np.eye(5), [0, 1], 0.01).fails
+    assert share_ruling(np.full(3, 1e300) * [1, 2, 3], np.eye(3), [0], 0.1).fails
 
 
 def test_exact_averages_are_decided_over_the_reals() -> None:
     def ruled(keys, values, query) -> bool:
         given = {"keys": np.array(keys, dtype=float), "values": np.array(values, dtype=float)}
-        return not never_exactly_the_average.exactly_the_average(Instance(given=given), np.array(query)).fails
+        return not never_exactly_the_average.judge_average(Instance(given=given), np.array(query)).fails
 
     assert ruled(np.eye(2), np.eye(2), [0.1, 0.1])
     assert not ruled(np.eye(2), np.eye(2), [0.1 + 0.2, 0.3])  # 0.1 + 0.2 is not 0.3 in float64
@@ -461,18 +461,18 @@ def test_exact_averages_are_decided_over_the_reals() -> None:
 
 
 def test_the_adversary_goes_where_there_is_least_room() -> None:
-    size = sized("eps", "x", (0.5, 0.001), above=0, below=1)
+    size = make_size("eps", "x", (0.5, 0.001), above=0, below=1)
 
-    def trial(latent, setting) -> Tried:
+    def trial(latent, setting) -> Attempt:
         room = abs(math.log(setting["eps"] / 0.0333)) + abs(latent[0, 0] - 2) - 0.3
-        return Tried(
+        return Attempt(
             instance=Instance(given={}, setting=setting, latent=latent), answer=0, ruling=Ruling(room=room, said="")
         )
 
     start = trial(np.zeros((1, 1)), {"eps": 0.5})
-    found = press(start, trial, sizes=(size,), rng=np.random.default_rng(0), moves=300)
+    found = walk_to_failure(start, trial, sizes=(size,), rng=np.random.default_rng(0), moves=300)
     assert found.ruling.fails
-    assert not press(start, trial, sizes=(size,), rng=np.random.default_rng(0), moves=1).ruling.fails
+    assert not walk_to_failure(start, trial, sizes=(size,), rng=np.random.default_rng(0), moves=1).ruling.fails
 
 
 def test_only_the_adversary_finds_a_narrow_hole(monkeypatch) -> None:
@@ -491,22 +491,25 @@ def test_only_the_adversary_finds_a_narrow_hole(monkeypatch) -> None:
 def test_sizes_stay_on_their_ladders() -> None:
     rng = np.random.default_rng(0)
     for size in (N, EPS):
-        values = [size.drawn(rng) for _ in range(200)]
-        values += [size.moved(value, rng, 2.0) for value in values]
+        values = [size.draw_value(rng) for _ in range(200)]
+        values += [size.draw_nearby(value, rng, 2.0) for value in values]
         assert size.reach[0] <= min(values) < size.reach[0] * 1.5
         assert size.reach[1] * 0.5 < max(values) <= size.reach[1]
-    assert {N.drawn(rng) for _ in range(300)} > set(N.ladder)
-    assert Size(parameter=Parameter(name="n", default=1, meaning="x", whole=True), ladder=(1,)).moved(1, rng, 1.0) == 1
+    assert {N.draw_value(rng) for _ in range(300)} > set(N.ladder)
+    assert (
+        Size(parameter=Parameter(name="n", default=1, meaning="x", whole=True), ladder=(1,)).draw_nearby(1, rng, 1.0)
+        == 1
+    )
 
 
 def test_rulings() -> None:
-    assert worst(Ruling(room=1.0, said="a"), Ruling(room=math.nan, said="b")).said == "b"
+    assert worst_ruling(Ruling(room=1.0, said="a"), Ruling(room=math.nan, said="b")).said == "b"
     assert Ruling(room=math.nan, said="").fails
-    assert not near(1 + 1e-10, 1.0, "x").fails
-    assert near(1 + 1e-8, 1.0, "x").fails
-    assert not near(0.0, 0.0, "x").fails
-    assert not bounded(1 + 1e-10, 1.0, "").fails
-    assert bounded(1 + 1e-8, 1.0, "").fails
+    assert not equality_ruling(1 + 1e-10, 1.0, "x").fails
+    assert equality_ruling(1 + 1e-8, 1.0, "x").fails
+    assert not equality_ruling(0.0, 0.0, "x").fails
+    assert not bound_ruling(1 + 1e-10, 1.0, "").fails
+    assert bound_ruling(1 + 1e-8, 1.0, "").fails
 
 
 # what cannot be asked

@@ -19,9 +19,9 @@ from processes import wait_until
 from regard.coursework.answers import checking, jail, keeper, runner
 from regard.coursework.answers.cgroup import MemoryGroup
 from regard.coursework.answers.clock import Clock
-from regard.coursework.answers.interpreter import Interpreter, open_to_others, this_interpreter
+from regard.coursework.answers.interpreter import Interpreter, is_world_readable, this_interpreter
 from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.keeper import warm
+from regard.coursework.answers.keeper import keep_warm
 from regard.coursework.answers.runner import Runner
 from regard.coursework.catalogue import claims
 from regard.errors import InputError
@@ -70,7 +70,7 @@ def tier(request: pytest.FixtureRequest) -> Tier:
 
 def needed(tier: Tier) -> Tier:
     """The tier, or a skip that says why; where CI promises both, a missing one is a failure."""
-    reason = jail.why_not(tier)
+    reason = jail.tier_obstacle(tier)
     if reason and os.environ.get("CI") == "true":
         pytest.fail(f"{tier.value} is missing: {reason}")
     if reason:
@@ -81,7 +81,7 @@ def needed(tier: Tier) -> Tier:
 @pytest.fixture(scope="module", autouse=True)
 def one_keeper() -> Iterator[None]:
     """All of them one after the other out of the same jail, as in a grading: none may hurt the next."""
-    with warm():
+    with keep_warm():
         yield
 
 
@@ -260,7 +260,7 @@ def test_scipy_is_there_and_we_are_not(tier: Tier, tmp_path: Path) -> None:
     (tmp_path / "both.py").write_text(BOTH)
     with Runner(f"{tmp_path}/both.py", function="margin", arguments=("n", "eps"), clock=Clock(120), jail=tier) as room:
         assert room.call({"n": 2, "eps": 0.5})["array"] == -1.0
-    assert room.printed.splitlines()[:2] == [
+    assert room.printed_text.splitlines()[:2] == [
         "No module named 'typer'; in the jail there are Python's own, and numpy, scipy",
         "an answer must stand on its own: regard cannot be imported in it",
     ]
@@ -292,15 +292,15 @@ def test_two_jails_do_not_meet(tier: Tier, tmp_path: Path) -> None:
 
 @pytest.fixture
 def fresh_probe():
-    jail.why_not.cache_clear()
+    jail.tier_obstacle.cache_clear()
     yield
-    jail.why_not.cache_clear()
+    jail.tier_obstacle.cache_clear()
 
 
 def test_none_is_never_silent(fresh_probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "my.py").write_text("print('run')\n\n\ndef margin(n, eps):\n    return 1.0\n")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(jail, "_no_landlock", lambda: "this kernel has no Landlock")
+    monkeypatch.setattr(jail, "_landlock_obstacle", lambda: "this kernel has no Landlock")
     message = r"No jail can be built here, and nothing was run \(bubblewrap: bwrap is not installed; landlock: this"
     with pytest.raises(InputError, match=message):
         claims["copying-condition"].check_answer(f"{tmp_path}/my.py", jail=True)
@@ -308,41 +308,41 @@ def test_none_is_never_silent(fresh_probe, monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_second_tier_where_the_first_is_forbidden(fresh_probe, monkeypatch: pytest.MonkeyPatch) -> None:
     needed(Tier.LANDLOCK)
-    jail.why_not.cache_clear()
-    monkeypatch.setattr(jail, "_no_bubblewrap", lambda: "no namespaces")
-    assert jail.chosen(True) is Tier.LANDLOCK
+    jail.tier_obstacle.cache_clear()
+    monkeypatch.setattr(jail, "_bubblewrap_obstacle", lambda: "no namespaces")
+    assert jail.best_tier(True) is Tier.LANDLOCK
     with pytest.raises(InputError, match=r"nothing was run \(bubblewrap: no namespaces\)"):
-        jail.chosen(Tier.BUBBLEWRAP)
+        jail.best_tier(Tier.BUBBLEWRAP)
 
 
 def test_a_bubblewrap_that_cannot_is_found_out(fresh_probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(jail, "_program", lambda: str(broken))
+    monkeypatch.setattr(jail, "_bubblewrap_program", lambda: str(broken))
     monkeypatch.setattr(shutil, "which", lambda name: str(broken))
     tmp_path.chmod(0o755)
-    assert jail.why_not(Tier.BUBBLEWRAP)
+    assert jail.tier_obstacle(Tier.BUBBLEWRAP)
 
 
 def test_other_machines_are_refused(fresh_probe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jail.seccomp, "supported", lambda: False)
-    assert "no filter of system calls" in jail.why_not(Tier.LANDLOCK)
-    jail.why_not.cache_clear()
+    monkeypatch.setattr(jail.seccomp, "is_supported", lambda: False)
+    assert "no filter of system calls" in jail.tier_obstacle(Tier.LANDLOCK)
+    jail.tier_obstacle.cache_clear()
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert jail.why_not(Tier.BUBBLEWRAP) == "it needs Linux"
+    assert jail.tier_obstacle(Tier.BUBBLEWRAP) == "it needs Linux"
 
 
 def test_a_jail_that_cannot_be_closed_runs_nothing(tier: Tier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "my.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    begun = runner.started
+    begun = runner.start_command
 
     def broken(*words, **more):
         start = begun(*words, **more)
         start.confinement["seccomp"] = ""
         return start
 
-    monkeypatch.setattr(runner, "started", broken)
+    monkeypatch.setattr(runner, "start_command", broken)
     with pytest.raises(InputError, match=r"The jail \(\w+\) could not be closed, and nothing was run: OSError"):
         claims["copying-condition"].check_answer(f"{tmp_path}/my.py:margin", jail=tier)
     assert not (tmp_path / "ran").exists()
@@ -355,7 +355,7 @@ def test_a_function_of_this_process_has_no_jail() -> None:
 
 def test_a_model_is_not_run_without_the_jail_that_was_asked_for(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "model.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    monkeypatch.setattr(jail, "why_not", lambda tier: "it is switched off")
+    monkeypatch.setattr(jail, "tier_obstacle", lambda tier: "it is switched off")
     with pytest.raises(InputError, match="No jail can be built here, and nothing was run"):
         claims["translator"].check_answer(f"{tmp_path}/model.py:Model", jail=True)
     assert not (tmp_path / "ran").exists()
@@ -371,13 +371,13 @@ def test_another_user_from_the_start_where_python_is_open_to_others(tmp_path: Pa
     program = os.path.realpath("/usr/bin/python3")
     name = os.path.basename(program)
     packages = this_interpreter().packages
-    if name != this_interpreter().name or not all(map(open_to_others, (program, *packages, jail.__file__))):
+    if name != this_interpreter().name or not all(map(is_world_readable, (program, *packages, jail.__file__))):
         pytest.skip("the system's Python is another version, or NumPy is not open to others")
-    shared = tuple(filter(open_to_others, this_interpreter().shared))
+    shared = tuple(filter(is_world_readable, this_interpreter().shared))
     found = Interpreter(program=program, library=f"/usr/lib/{name}", shared=shared, packages=packages)
-    assert found.open_to_others
+    assert found.is_world_readable
     monkeypatch.setattr(jail, "this_interpreter", lambda packages: found)
-    assert "--unshare-user" in jail.started(Tier.BUBBLEWRAP, memory=2**30, seconds=60).command
+    assert "--unshare-user" in jail.start_command(Tier.BUBBLEWRAP, memory=2**30, seconds=60).command
     (tmp_path / "who.py").write_text("import os\n\n\ndef margin(n, eps):\n    return os.getuid()\n")
     spec = f"{tmp_path}/who.py"
     with Runner(spec, function="margin", arguments=("n", "eps"), clock=Clock(120), jail=Tier.BUBBLEWRAP) as room:
@@ -389,25 +389,25 @@ def test_another_user_from_the_start_where_python_is_open_to_others(tmp_path: Pa
 
 def test_memory_groups_hold_and_go(tmp_path: Path) -> None:
     group = MemoryGroup(2**27)
-    if not group.held:
+    if not group.is_active:
         pytest.skip("no control group can be had here")
     place = group.place
     code = "import sys; sys.stdin.readline(); x = bytearray(2**28); print(len(x))"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    group.take(process.pid)
+    group.add_process(process.pid)
     out, _ = process.communicate(b"go\n")
     assert (out, process.returncode) == (b"", -9)
-    assert group.ended() == 1
-    group.removed()
+    assert group.count_memory_kills() == 1
+    group.remove()
     assert not place.exists()
 
 
 def test_memory_groups_end_with_whoever_made_them() -> None:
     """Killed, a judge left its empty groups behind, one for each worker, for ever."""
     probe = MemoryGroup(2**27)
-    if not probe.held:
+    if not probe.is_active:
         pytest.skip("no control group can be had here")
-    probe.removed()
+    probe.remove()
     code = "from regard.coursework.answers.cgroup import MemoryGroup\ngroup = MemoryGroup(2**27)\n"
     judge = subprocess.Popen(
         [sys.executable, "-c", f"{code}print(group.place, flush=True)\ninput()"],
@@ -434,7 +434,7 @@ def test_memory_groups_end_with_whoever_made_them() -> None:
     assert one.place.is_dir()
     for group in (one, two):
         place = group.place
-        group.removed()
+        group.remove()
         assert not place.exists()
 
 
@@ -471,7 +471,7 @@ def room(code: bytes, tier: Tier, *, limit: float = 120) -> Runner:
 def test_a_keeper_makes_one_process_after_the_other(tier: Tier) -> None:
     code = b"import sys\n\nSEEN = hasattr(sys, 'mark')\nsys.mark = 1\n\n\ndef f(x):\n    return float(SEEN)\n"
     keepers = []
-    with warm():
+    with keep_warm():
         for _ in range(3):
             with room(code, tier) as one:
                 assert one.call({"x": 1.0})["array"] == 0.0  # nothing of the one before
@@ -482,7 +482,7 @@ def test_a_keeper_makes_one_process_after_the_other(tier: Tier) -> None:
 
 
 def test_a_keeper_that_is_gone_is_replaced(tier: Tier) -> None:
-    with warm():
+    with keep_warm():
         with room(b"def f(x):\n    return 1.0\n", tier) as one:
             first = one.process.keeper
         first.process.kill()
@@ -502,14 +502,14 @@ def test_without_a_keeper_kept_nothing_stays(tier: Tier, monkeypatch: pytest.Mon
 def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
     tier: Tier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = runner.started
+    begun = runner.start_command
 
     def broken(*words, **more):
         return dataclasses.replace(begun(*words, **more), command=("/bin/sh", "-c", "echo no memory >&2; exit 3"))
 
-    monkeypatch.setattr(runner, "started", broken)
+    monkeypatch.setattr(runner, "start_command", broken)
     with (
-        pytest.raises(runner.NotStarted, match=r"Python could not be started in a jail .*: no memory\."),
+        pytest.raises(runner.SandboxStartError, match=r"Python could not be started in a jail .*: no memory\."),
         room(b"", tier),
     ):
         pass
@@ -518,13 +518,13 @@ def test_an_interpreter_that_does_not_start_is_no_fault_of_the_answer(
 def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its jail has 128 MB: the kernel ends the answer, not the keeper, and the next one is not told of it."""
     probe = MemoryGroup(2**27)
-    held = probe.held
-    probe.removed()
+    held = probe.is_active
+    probe.remove()
     if not held:
         pytest.skip("no control group can be had here")
     monkeypatch.setattr(keeper, "OWN_MEMORY", 2**27 - runner.MEMORY[tier])
     greedy = b"def f(x):\n    return float(len(b'1' * 2**29))\n"
-    with warm():
+    with keep_warm():
         with room(greedy, tier) as one:
             first = one.process.keeper
             with pytest.raises(InputError, match=r"took more memory than it may in one call of f, and was ended"):
@@ -538,9 +538,11 @@ def test_an_answer_that_takes_all_memory_ends_alone(tier: Tier, monkeypatch: pyt
 
 @pytest.mark.slow
 def test_what_one_kind_of_answer_needs_is_not_loaded_for_another(tier: Tier) -> None:
-    start = jail.started(tier, memory=2**30, seconds=60)
-    with warm():
-        with_more, without = (keeper.kept(start, imports=names, memory=2**30, seconds=60) for names in (("wave",), ()))
+    start = jail.start_command(tier, memory=2**30, seconds=60)
+    with keep_warm():
+        with_more, without = (
+            keeper.borrow(start, imports=names, memory=2**30, seconds=60) for names in (("wave",), ())
+        )
         assert with_more.keeper is not without.keeper
         for one in (with_more, without):
             one.end()

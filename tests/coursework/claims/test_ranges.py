@@ -124,7 +124,7 @@ def test_peaks_are_solved_to_the_last_digit() -> None:
 )
 def test_one_peak_or_two_is_decided_exactly(spread: float, peaks: bool) -> None:
     """T^2 (spread + 4a) is 2 + 2^-76 at spread 1/2: in float64 that is 2."""
-    verdict = one_head_swings.two_peaks(n=10, iso=2**-80, scale=2.0, spread=spread)
+    verdict = one_head_swings.check_two_peaks(n=10, iso=2**-80, scale=2.0, spread=spread)
     assert (verdict.status is Status.HOLDS) == peaks
 
 
@@ -212,7 +212,7 @@ def odd_settings(name: str) -> list[dict[str, float]]:
         near = [] if p.whole or p.even else [math.nextafter(p.default, math.inf), math.nextafter(p.default, -math.inf)]
         for value in (*ends(p), *near, *ODD, *(-x for x in ODD)):
             with contextlib.suppress(InputError):
-                found.append({p.name: p.checked(value, name)})
+                found.append({p.name: p.parse_value(value, name)})
     return found
 
 
@@ -221,8 +221,8 @@ def no_search(monkeypatch) -> None:
     """Without what only says how tight a bound is, and takes a second each time."""
     for module in (average_within_budget, copying_within_budget):
         monkeypatch.setattr(module, "attack", lambda *_: Attack(value=0.5, at={"n": 3, "eps": 0.5}, tries=1))
-    monkeypatch.setattr(copying_within_budget, "attacked", lambda *_: Attack(value=1.0, at={}, tries=1))
-    monkeypatch.setattr(average_within_budget, "_solved", lambda *_: "")
+    monkeypatch.setattr(copying_within_budget, "worst_attack", lambda *_: Attack(value=1.0, at={}, tries=1))
+    monkeypatch.setattr(average_within_budget, "_solve_positive_definite", lambda *_: "")
     monkeypatch.setattr(singular_tail, "climb", lambda matrix, k: matrix)
     monkeypatch.setattr(small_noise_keeps_the_average, "designed_error", lambda *_, **__: (1e-3, 1e-13))
 
@@ -232,7 +232,7 @@ def no_search(monkeypatch) -> None:
 def test_rounding_decides_nothing(name: str) -> None:
     claim = claims[name]
     for setting in odd_settings(name):
-        chosen = claim.chosen(**setting)
+        chosen = claim.resolve_parameters(**setting)
         if max(chosen.get("rows", 0), chosen.get("columns", 0)) > 20:
             continue  # sizes of matrices, which take time and change nothing
         exact = {key: Fraction(value) for key, value in chosen.items()}

@@ -110,7 +110,7 @@ def table():
 
 def verdict(name: str, reading: int, **parameters: float):
     claim = claims[name]
-    return claim.readings[reading].check(**claim.chosen(**parameters))
+    return claim.readings[reading].check(**claim.resolve_parameters(**parameters))
 
 
 def test_every_reading_comes_to_its_verdict(table) -> None:
@@ -163,7 +163,7 @@ def test_a_softmax_without_rounding_would_sum_to_one(monkeypatch) -> None:
 
 
 def test_a_wrong_matrix_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr(extract_from_sum, "recovering", lambda A: 2 * A * A.transpose())
+    monkeypatch.setattr(extract_from_sum, "recovery_matrix", lambda A: 2 * A * A.transpose())
     assert verdict("extract-from-sum", 0).status is R
 
 
@@ -198,16 +198,16 @@ def slow_shortest(keys, chosen: list[int], eps: float) -> float:
 
 @pytest.mark.parametrize(("n", "eps"), [(3, 0.5), (5, 0.01), (7, 0.1)])
 def test_needed_norms_against_a_general_solver(n: int, eps: float) -> None:
-    assert average_within_budget.needed(n, eps) == pytest.approx(slow_shortest(np.eye(n), [0, 1], eps), rel=1e-5)
+    assert average_within_budget.shortest_norm(n, eps) == pytest.approx(slow_shortest(np.eye(n), [0, 1], eps), rel=1e-5)
     ring = copying_within_budget.ring(n)
     assert np.linalg.norm(ring[1:] - ring[0], axis=1) == pytest.approx(np.ones(n - 1))
-    assert copying_within_budget._needed(n, eps) == pytest.approx(slow_shortest(ring, [0], eps), rel=1e-5)
+    assert copying_within_budget._longest_norm(n, eps) == pytest.approx(slow_shortest(ring, [0], eps), rel=1e-5)
 
 
 def test_adversary_climbs_and_stays_within_the_rules() -> None:
     start = np.random.default_rng(3).standard_normal((4, 3))
-    found = worst_keys_for_copying(start, 0.01, copying_within_budget.allowed, steps=40, pace=1.0)
-    first = slow_shortest(copying_within_budget.allowed(start), [0], 0.01)
+    found = worst_keys_for_copying(start, 0.01, copying_within_budget.nearest_allowed_keys, steps=40, pace=1.0)
+    first = slow_shortest(copying_within_budget.nearest_allowed_keys(start), [0], 0.01)
     most = 2 * math.log(3 / 0.01)
     assert first < found.value <= most * (1 + 1e-9)
     assert found.value > 0.98 * most
@@ -227,7 +227,7 @@ def test_two_point_weights_are_those_of_attend() -> None:
     keys = np.eye(n)
     keys[0] *= 0.5
     weight = attend(math.log(n / eps) * np.eye(n)[0], keys, keys).weights[0]
-    assert two_heads_two_point_noise.first_head(n, eps) == pytest.approx(float(weight), rel=1e-12)
+    assert two_heads_two_point_noise.first_head_weight(n, eps) == pytest.approx(float(weight), rel=1e-12)
     edge = two_heads_two_point_noise.largest_eps(n, 0.1)
     assert verdict("two-heads-two-point-noise", 0, n=n, eps=edge * 0.999).status is H
     assert verdict("two-heads-two-point-noise", 0, n=n, eps=edge * 1.001).status is R
@@ -238,7 +238,7 @@ def test_a_two_point_counterexample_is_one(n: int, eps: float, delta: float) -> 
     fewest, small = two_heads_two_point_noise.smallest_failure(n, eps, delta)
     assert 2 <= fewest <= n
     assert 0 < small < 1
-    assert two_heads_two_point_noise.first_head(fewest, small) < 1 - delta
+    assert two_heads_two_point_noise.first_head_weight(fewest, small) < 1 - delta
     said = verdict("two-heads-two-point-noise", 0, n=n, eps=eps, delta=delta)
     assert said.status is R
     assert said.counterexample.startswith(f"n = {fewest}, eps = {small:.4g}")
@@ -361,7 +361,7 @@ def test_swing_bounds_enclose_the_frequency() -> None:
     scores = scale * (np.eye(n)[:2].sum(axis=0) + rng.standard_normal((count, n)) * np.sqrt(variance))
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
     often = (raised / raised.sum(axis=1, keepdims=True) > 0.9).mean(axis=0)[:2]
-    low = one_head_swings._sure(n, iso, spread, scale)
+    low = one_head_swings._proved_chances(n, iso, spread, scale)
     most = 0.5 * math.erfc(math.log(9) / (scale * math.sqrt(spread + 4 * iso)) / math.sqrt(2))
     assert low[0] - 0.005 < often[0] < most + 0.005
     assert low[1] - 0.005 < often[1] < most + 0.005
@@ -377,13 +377,13 @@ def test_swing_bounds_count_every_other_key() -> None:
     win = chance(-math.log(18) / (scale * math.sqrt(spread + 4 * iso)))
     others = (n - 2) * chance(-(scale - math.log(n - 2)) / (2 * math.sqrt(iso) * scale))
     assert 0.1 < others < win  # they matter, and something is left
-    assert one_head_swings._sure(n, iso, spread, scale)[0] == pytest.approx(win - others, rel=1e-9)
+    assert one_head_swings._proved_chances(n, iso, spread, scale)[0] == pytest.approx(win - others, rel=1e-9)
 
 
 def test_weight_won_on_a_negative_draw_is_taken_off() -> None:
     """Key a may have over 0.9 although k_a.mu_a < 0, where the other key does worse: not counted."""
     iso, spread, scale = 0.01, 0.5, 60.0
-    value, _ = two_heads_steady._over(2, iso, scale, spread)
+    value, _ = two_heads_steady._chance_above(2, iso, scale, spread)
     positive = 0.5 * math.erfc(-1 / math.sqrt(2 * (spread + iso)))
     stray = (1 - positive) * 0.5 * math.erfc(math.log(9) / (math.sqrt(2 * iso) * scale))
     assert stray > 0.01
@@ -440,7 +440,7 @@ def test_a_claim_is_complete(name: str, tmp_path: Path) -> None:
 def test_proofs_have_the_numbers_of_the_instance() -> None:
     text = str(claims["average-within-budget"].proof(n=1000, eps=0.02))
     assert "n = 1000, eps = 0.02" in text
-    assert f"{average_within_budget.needed(1000, 0.02):.6g}" in text
+    assert f"{average_within_budget.shortest_norm(1000, 0.02):.6g}" in text
     silent = {"heads-summary", "order-blindness", "order-blindness-hurts"}  # words, and identities without numbers
     for name in set(EXPECTED) - silent:
         assert "Here" in claims[name].proof().text or name == "positions-are-distinct"
@@ -454,7 +454,7 @@ def test_the_shortest_query_is_zero_where_equal_weights_are_enough() -> None:
     from regard import design
 
     for n, eps in ((2, 0.01), (3, 1.0), (4, 2.5)):
-        assert average_within_budget.needed(n, eps) == 0
+        assert average_within_budget.shortest_norm(n, eps) == 0
         assert Fraction(1, n) >= 1 / (2 + Fraction(eps))
         if eps < 1:
             assert (design.share(np.eye(n), [0, 1], eps=eps).norm or 0) == 0
@@ -523,7 +523,7 @@ def test_heads_tend_to_one_limit_or_the_other(iso: float) -> None:
 
 
 def test_program_and_pages_say_the_same_of_the_limit() -> None:
-    said, pages = two_heads_steady.limits(10, 0.5), Path(__file__).parents[3] / "docs"
+    said, pages = two_heads_steady.describe_limits(10, 0.5), Path(__file__).parents[3] / "docs"
     for number in ("12.7", "22.9", "13.3", "24.8"):
         assert number in said
         assert number in (pages / "answers" / "two-heads-steady.md").read_text(encoding="utf-8")
@@ -544,7 +544,7 @@ def test_enclosed_integrals_hold_the_integrals(n, heads, spread, iso, scale) -> 
         from scipy.integrate import quad
 
         sd = 2 * math.sqrt(iso) * scale
-        density = lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi)  # noqa: E731
+        density = lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
         slow = quad(lambda x: density(x) * math.tanh(sd * x / 2) ** 2 / 2, -12, 12, epsabs=1e-13, limit=200)[0]
         assert abs(error - slow) < 1e-11
 
@@ -581,7 +581,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("name", "reading", "setting", "has", "has_not"), WORDS)
 def test_figures_do_not_contradict_their_sentence(name, reading, setting, has, has_not) -> None:
-    found = claims[name].readings[reading].check(**claims[name].chosen(**setting))
+    found = claims[name].readings[reading].check(**claims[name].resolve_parameters(**setting))
     said = " ".join((found.because, found.counterexample, found.region, found.tightness))
     assert has in said
     assert has_not not in (found.counterexample or found.because + found.tightness)
@@ -606,6 +606,6 @@ def test_proofs_have_their_special_cases() -> None:
 def test_the_enclosed_bound_of_two_heads_is_the_bound(iso: float, scale: float) -> None:
     from regard.noise import two_heads_bound
 
-    found = two_heads_average.enclosed_bound(10, iso, scale)
+    found = two_heads_average.bound_enclosure(10, iso, scale)
     assert float(found.mid()) == pytest.approx(two_heads_bound(10, iso=iso, scale=scale), rel=1e-6)
     assert found.rad() < 1e-5 * found

@@ -15,7 +15,7 @@ from regard.coursework.transformer import check, runner
 from regard.coursework.transformer.check import check_transformer
 from regard.coursework.transformer.template import NAME
 from regard.errors import InputError
-from regard.models.diagnosis.unpacking import unpacked
+from regard.models.diagnosis.unpacking import read_recording
 
 FILLED = {
     "# write your layers here": """self.E, self.P = nn.Embedding(source_words, width), nn.Embedding(longest, width)
@@ -149,7 +149,7 @@ def test_an_endless_loop_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_process_that_lies_about_its_recording_is_refused() -> None:
     with pytest.raises(InputError, match="damaged"):
-        unpacked(b"not a recording")
+        read_recording(b"not a recording")
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_a_class_of_this_session_is_checked_too() -> None:
             super().__init__(d_model)
 
     found = claims["translator"].check_answer(Norm)
-    assert isinstance(found, check.TransformerChecked)
+    assert isinstance(found, check.TransformerReport)
     assert found.answer
     assert "it equals the reference exactly" in str(found)
 

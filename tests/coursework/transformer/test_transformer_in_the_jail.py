@@ -36,7 +36,7 @@ def both(path: Path) -> list[object]:
 
 
 def needed(tier: Tier) -> None:
-    if reason := jail.why_not(tier):
+    if reason := jail.tier_obstacle(tier):
         pytest.skip(f"{tier.value}: {reason}")
 
 
@@ -91,6 +91,6 @@ def test_a_model_of_this_process_is_not_put_there() -> None:
 
 
 def test_what_goes_in_is_the_recorder_and_no_reference() -> None:
-    sent = runner.RECORDER.sent()["texts"]
+    sent = runner.RECORDER.payload()["texts"]
     assert "regard.models.diagnosis.part_recorder" in sent
     assert not [name for name in sent if name.endswith(("reference", "mistakes", "search", "recheck", "secret"))]

@@ -46,8 +46,8 @@ def asked(**words):
 
 
 def test_without_a_model_the_packages_own_run_is_looked_at(tmp_path):
-    assert models._newest(tmp_path) == "example"
-    seen = models.looked("example", "")
+    assert models._newest_run(tmp_path) == "example"
+    seen = models.attention_page_data("example", "")
     assert seen["text"] == "Der Bruder hat gestern Abend Karl zugehört."
     assert seen["facts"]["title"] == "example"
 
@@ -61,21 +61,21 @@ def test_without_torch_it_says_how_to_name_one(tmp_path, monkeypatch):
 
 
 def test_the_newest_run_is_looked_at_where_no_model_is_named(run):
-    assert models._newest(run.parent) == str(run)
-    seen = models.looked(str(run), "der hund sieht")
+    assert models._newest_run(run.parent) == str(run)
+    seen = models.attention_page_data(str(run), "der hund sieht")
     assert seen["facts"]["words"][0] == ["<sos>", "der", "hund", "sieht", "<eos>"]
     assert {layer["kind"] for layer in seen["facts"]["layers"]} == {"encoder", "decoder", "cross"}
     assert seen["facts"]["title"] == "runs/one"
-    first = models.looked(str(run), "")
+    first = models.attention_page_data(str(run), "")
     assert len(first["text"].split()) == 4  # words that it knows
 
 
 def test_a_model_of_a_file_is_shown_on_its_own_example(tmp_path):
     (tmp_path / "my.py").write_text(MODEL)
-    seen = models.looked(f"{tmp_path / 'my.py'}:build", "")
+    seen = models.attention_page_data(f"{tmp_path / 'my.py'}:build", "")
     assert (seen["heads"], seen["tokens"], seen["text"]) == (6, 5, "")
     with pytest.raises(InputError, match="came without a tokenizer: it is shown on its own example"):
-        models.looked(f"{tmp_path / 'my.py'}:build", "words")
+        models.attention_page_data(f"{tmp_path / 'my.py'}:build", "words")
 
 
 def test_a_text_may_not_be_endless():
@@ -103,7 +103,7 @@ def test_in_a_browser_a_text_gives_its_words(run, browser):
         tab, wrong = context.new_page(), []
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        tab.goto(lab.opening)
+        tab.goto(lab.opening_address)
         opened(tab, lab, "models?text=der%20hund")
         tab.wait_for_selector(".look[data-complete]")
         assert tab.input_value("#text") == "der hund"

@@ -24,12 +24,12 @@ from regard.coursework.catalogue import claims
 from regard.errors import CouldNotFindOut, InputError
 from regard.examples import example
 from regard.lab import background
-from regard.lab.background import Errands, start_early
-from regard.lab.figure import drawn, dressed
+from regard.lab.background import BackgroundTasks, start_early
+from regard.lab.figure import draw_svg, themed_svg
 from regard.lab.page import mathml
 from regard.lab.pages import claims as claims_page
 from regard.lab.pages import order, rank, translator
-from regard.lab.runs import numbered, with_example
+from regard.lab.runs import run_numbers, scan_runs_with_example
 from regard.lab.server import Lab
 from regard.lab.state import State
 from regard.latex import formulas
@@ -303,18 +303,18 @@ def test_scores_of_a_comparison_and_its_runs_are_seen(tmp_path, runs):
     (place / "scores").mkdir()
     (place / "runs" / "learned-seed0").symlink_to(runs / "toy")
     (place / "scores" / "learned-seed0.json").write_text('{"all": {"bleu": 12.5}}')
-    (run,) = translator.seen(tmp_path)
+    (run,) = translator.list_runs(tmp_path)
     assert (run.name, run.label) == ("vectors/runs/learned-seed0", "vectors/learned-seed0")
-    assert (run.bleu, run.record.finished, run.done) == (12.5, True, "2 of 2")
+    assert (run.bleu, run.record.finished, run.epoch_progress) == (12.5, True, "2 of 2")
 
 
 def test_the_lab_may_be_started_in_a_comparison_or_in_a_run_itself(tmp_path, runs):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "learned-seed0").symlink_to(runs / "toy")
-    (inside,) = translator.seen(tmp_path)
+    (inside,) = translator.list_runs(tmp_path)
     assert (inside.name, inside.label) == ("runs/learned-seed0", "learned-seed0")
-    (itself,) = translator.seen(runs / "toy")
-    assert (itself.name, itself.label, itself.done) == (".", "toy", "2 of 2")
+    (itself,) = translator.list_runs(runs / "toy")
+    assert (itself.name, itself.label, itself.epoch_progress) == (".", "toy", "2 of 2")
 
 
 def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
@@ -333,7 +333,7 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path, runs):
     (tmp_path / "pipe" / "log.jsonl").unlink()
     os.mkfifo(tmp_path / "pipe" / "log.jsonl")
     shutil.copytree(runs / "toy", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    there, damaged = translator.looked(tmp_path)
+    there, damaged = translator.scan_runs(tmp_path)
     assert [run.name for run in there] == ["whole"]
     assert len(damaged) == len(bent) + 3
     for words in ("lacks or does not know", "'8'", "pipe or a device", "is a folder, not", "is not UTF-8; rename it"):
@@ -396,18 +396,18 @@ def test_a_sentence_without_its_mark_gets_a_full_stop_in_runs_of_the_built_in_co
 
 def test_a_run_keeps_its_number_when_another_one_comes(tmp_path, runs):
     (tmp_path / "a").symlink_to(runs / "toy")
-    before = numbered(with_example(tmp_path)[0])
+    before = run_numbers(scan_runs_with_example(tmp_path)[0])
     shutil.copytree(runs / "toy", tmp_path / "newer")
     os.utime(tmp_path / "newer" / "run.json", (time.time() + 9, time.time() + 9))
-    after = numbered(with_example(tmp_path)[0])
+    after = run_numbers(scan_runs_with_example(tmp_path)[0])
     assert {name: after[name] for name in before} == before == {"example": 0, "a": 1}
     assert after["newer"] == 2
 
 
 def test_a_run_called_example_in_the_folder_comes_before_the_packages(tmp_path, runs):
     (tmp_path / "example").symlink_to(runs / "toy")
-    (only,) = with_example(tmp_path)[0]
-    assert not only.packaged
+    (only,) = scan_runs_with_example(tmp_path)[0]
+    assert not only.is_from_package
 
 
 def test_without_torch_the_page_says_what_to_install_for_runs_of_your_own(tmp_path, runs, monkeypatch):
@@ -534,11 +534,13 @@ def test_an_address_names_a_question_as_people_write_it():
 
 
 def test_a_picture_has_no_style_of_its_own_and_the_pages_colours():
-    svg = drawn(lambda figure: claims["one-head-swings"].draw(figure, **claims["one-head-swings"].chosen()))
+    svg = draw_svg(
+        lambda figure: claims["one-head-swings"].draw(figure, **claims["one-head-swings"].resolve_parameters())
+    )
     assert not re.search("style|<metadata|<!DOCTYPE", svg)
     assert "var(--blue)" in svg
     assert "#000000" not in svg
-    assert dressed(svg) == svg
+    assert themed_svg(svg) == svg
 
 
 @pytest.mark.parametrize("name", claims)
@@ -561,7 +563,7 @@ def waited(errands, function, **words):
 
 
 def test_errands_bring_back_results_and_sentences():
-    errands = Errands("regard.lab.pages.claims")
+    errands = BackgroundTasks("regard.lab.pages.claims")
     with pytest.raises(InputError, match="There is no claim 'no'"):
         waited(errands, "checked", claim="no", parameters={}, proof=False)
     assert waited(errands, "checked", claim="singular-tail", parameters={}, proof=False)["status"] == "HOLDS"
@@ -571,7 +573,7 @@ def test_errands_bring_back_results_and_sentences():
 
 
 def test_an_errand_that_takes_too_long_is_stopped_and_the_next_one_is_done():
-    errands = Errands("regard.lab.background", longest=0.01)  # less than a process takes to start
+    errands = BackgroundTasks("regard.lab.background", longest=0.01)  # less than a process takes to start
     with pytest.raises(CouldNotFindOut, match=r"It took more than 0\.01 seconds; the lines below do the same"):
         waited(errands, "echo")
     errands.longest = 60.0
@@ -589,7 +591,7 @@ def no_thread_fails(monkeypatch):
 
 @pytest.mark.usefixtures("no_thread_fails")
 def test_a_process_that_died_while_nobody_asked_is_told_and_the_next_question_starts_another():
-    errands = Errands("regard.lab.background")
+    errands = BackgroundTasks("regard.lab.background")
     assert waited(errands, "echo", word="before") == {"word": "before"}
     first = errands._process
     for how, told in ((signal.SIGKILL, r"\(killed: perhaps memory ran out\)"), (signal.SIGTERM, r"\(signal 15\)")):
@@ -606,7 +608,7 @@ def test_a_process_that_died_while_nobody_asked_is_told_and_the_next_question_st
 
 @pytest.mark.usefixtures("no_thread_fails")
 def test_a_process_that_dies_at_work_or_in_the_middle_of_its_line_is_told():
-    errands = Errands("os")
+    errands = BackgroundTasks("os")
     with pytest.raises(CouldNotFindOut, match=r"The process that worked on this ended \(exit code 7\); ask again, or"):
         waited(errands, "_exit", status=7)
     assert waited(errands, "fspath", path="here") == "here"
@@ -621,13 +623,13 @@ def test_a_process_that_dies_at_work_or_in_the_middle_of_its_line_is_told():
 
 @pytest.mark.usefixtures("no_thread_fails")
 def test_a_process_that_cannot_be_started_is_told_and_tried_again(monkeypatch):
-    errands, start = Errands("regard.lab.background"), background._process
-    monkeypatch.setattr(background, "_process", lambda imports: start([1]))
+    errands, start = BackgroundTasks("regard.lab.background"), background._start_process
+    monkeypatch.setattr(background, "_start_process", lambda imports: start([1]))
     with pytest.raises(
         CouldNotFindOut, match=r"The process for this could not be used \(TypeError: .*\); ask again, or"
     ):
         waited(errands, "echo")
-    monkeypatch.setattr(background, "_process", start)
+    monkeypatch.setattr(background, "_start_process", start)
     assert waited(errands, "echo", word="again") == {"word": "again"}
     errands.close()
 
@@ -635,7 +637,7 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(monkeypatch):
 def test_a_process_that_was_started_early_does_the_errands_of_its_module_and_no_others():
     start_early("regard.lab.background", imports=["wave", "no_such_module"])
     started = background._early["regard.lab.background"]
-    others, errands = Errands("regard.lab.pages.claims"), Errands("regard.lab.background")
+    others, errands = BackgroundTasks("regard.lab.pages.claims"), BackgroundTasks("regard.lab.background")
     with pytest.raises(CouldNotFindOut, match="This went wrong: AttributeError"):
         waited(others, "nothing")
     assert others._process is not started
@@ -659,7 +661,7 @@ def test_a_process_that_was_started_early_for_nothing_ends_with_the_lab(tmp_path
 
 def test_of_waiting_errands_only_the_newest_is_done():
     """The first is under way, held by us; of the four that wait meanwhile the newest is done, the others are not."""
-    errands, may_go, done = Errands("regard.lab.background"), threading.Event(), []
+    errands, may_go, done = BackgroundTasks("regard.lab.background"), threading.Event(), []
 
     def outcome(errand):
         may_go.wait()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from models.attention_zoo import BATCH, HEADS, LENGTH, WIDTH, Case, heads_of, softmax
 

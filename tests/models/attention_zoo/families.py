@@ -75,7 +75,7 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-class NotOffered(Exception):  # noqa: N818 - it is an answer
+class NotOffered(Exception):
     """The library has no such implementation for this family, or not on a CPU."""
 
 

@@ -11,17 +11,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from torch import nn
+from typer.testing import CliRunner
 
-from models.healthy import tiny  # noqa: E402
-from models.mutants import table  # noqa: E402
-from models.mutants import tiny as bugs  # noqa: E402
-from regard.cli import app  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models import assert_healthy, audit  # noqa: E402
-from regard.models.auditing.page import page  # noqa: E402
-from regard.models.auditing.reports import junit, read_baseline, sarif  # noqa: E402
+from models.healthy import tiny
+from models.mutants import table
+from models.mutants import tiny as bugs
+from regard.cli import app
+from regard.errors import InputError
+from regard.models import assert_healthy, audit
+from regard.models.auditing.page import audit_page
+from regard.models.auditing.reports import junit, read_baseline, sarif
 
 FILE = """
 import torch
@@ -103,12 +103,12 @@ def test_sarif(leaking) -> None:
 
 
 def test_the_page_is_one_file(leaking) -> None:
-    text = page(leaking)
+    text = audit_page(leaking)
     assert "<script" not in text
     assert "http" not in text.replace("https://www.w3.org", "")
     assert "blocks.1.feed_forward" in text
     assert text.count('<section class="card') == len(leaking.failures)
-    hostile = page(copy.copy(leaking).__class__(**{**vars(leaking), "name": "<script>alert(1)</script>"}))
+    hostile = audit_page(copy.copy(leaking).__class__(**{**vars(leaking), "name": "<script>alert(1)</script>"}))
     assert "<script" not in hostile
 
 
@@ -278,9 +278,9 @@ def test_the_text_is_the_first_example() -> None:
     from dataclasses import replace
 
     from regard.models.auditing.subject import Subject
-    from regard.models.given import give
+    from regard.models.given import model_input
 
-    given = replace(give(tiny.Encoder(), (tiny.ids(1, 7),)), tokens=[["a", "b", "c", "d", "e", "f", "g"]])
+    given = replace(model_input(tiny.Encoder(), (tiny.ids(1, 7),)), tokens=[["a", "b", "c", "d", "e", "f", "g"]])
     own = given.inputs["ids"][0].tolist()
     assert Subject(given, length=5).make().rows[0].values[0].tolist() == own[:5]
     assert Subject(given).make(lengths=(11,)).rows[0].values[0].tolist() == (own * 2)[:11]

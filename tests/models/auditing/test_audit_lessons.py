@@ -8,11 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from models.healthy import tiny  # noqa: E402
-from regard.models import audit  # noqa: E402
-from regard.models.huggingface import is_causal  # noqa: E402
+from models.healthy import tiny
+from regard.models import audit
+from regard.models.huggingface import is_causal
 
 IDS = (tiny.ids(),)
 

@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models.healthy import table as healthy  # noqa: E402
-from models.healthy import tiny  # noqa: E402
-from models.mutants import table as mutants  # noqa: E402
-from regard.models import audit  # noqa: E402
-from tiers import TABLE, sampled  # noqa: E402
+from models.healthy import table as healthy
+from models.healthy import tiny
+from models.mutants import table as mutants
+from regard.models import audit
+from tiers import TABLE, sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the models' own code
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Known mistakes, planted: for each style rows of the expected names and pairs of old and new text."""
 
 PLAIN = [

@@ -11,7 +11,7 @@ from models.diagnosis.plants import PLANTS
 from regard.models.diagnosis.diagnosis import Diagnosis, diagnose
 from regard.models.diagnosis.mistakes import LIBRARY, Weight
 from regard.models.diagnosis.recorder import record_model
-from regard.models.diagnosis.unpacking import unpacked
+from regard.models.diagnosis.unpacking import read_recording
 from tiers import TABLE, sampled
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
@@ -56,7 +56,7 @@ def test_a_correct_model_is_not_accused(path: Path) -> None:
     module = types.ModuleType("student")
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
     recording = record_model(module.Translator, declared=getattr(module, "REGARD", None))
-    found = diagnose(unpacked(recording.packed()))
+    found = diagnose(read_recording(recording.to_bytes()))
     assert found.mistakes == ()
     assert found.answer
     assert set(found.parts.values()) == {"right"}

@@ -14,11 +14,11 @@ from regard.errors import InputError
 from regard.models.diagnosis import draws
 from regard.models.diagnosis.part_recorder import record
 from regard.models.diagnosis.parts import judge
-from regard.models.diagnosis.recheck import OTHER_INPUTS, as_given, drawn_parameters, made_of, uncounted_heads
+from regard.models.diagnosis.recheck import OTHER_INPUTS, drawn_parameters, is_made_of, restore_inputs, uncounted_heads
 from regard.models.diagnosis.recorder import record_model
 from regard.models.diagnosis.recording import Recording, Run
-from regard.models.diagnosis.search import TRIES, affordable
-from regard.models.diagnosis.unpacking import unpacked
+from regard.models.diagnosis.search import TRIES, affordable_tries
+from regard.models.diagnosis.unpacking import read_recording
 
 STYLES = sorted((Path(__file__).parent / "styles").glob("*.py"))
 SEED = 11
@@ -37,7 +37,7 @@ def plain() -> Recording:
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
 def test_honest_models_raise_no_doubt(path: Path) -> None:
-    found, doubts = as_given(unpacked(recorded(path.read_text(encoding="utf-8")).packed()), SEED)
+    found, doubts = restore_inputs(read_recording(recorded(path.read_text(encoding="utf-8")).to_bytes()), SEED)
     assert doubts == ()
     assert uncounted_heads(found) == ""
     assert judge(found).answer
@@ -56,7 +56,7 @@ def test_one_head_is_a_doubt_only_where_nobody_says_that_several_were_asked_for(
 def test_another_seed_gives_other_numbers(plain: Recording) -> None:
     assert len(drawn_parameters(plain, SEED)) == len(plain.parameters)
     assert drawn_parameters(plain, SEED + 1) == {}
-    found, doubts = as_given(plain, SEED + 1)
+    found, doubts = restore_inputs(plain, SEED + 1)
     assert any("not made of the numbers that were put into its parameters" in doubt for doubt in doubts)
     assert not judge(found).answer  # and its outputs belong to other inputs
 
@@ -66,14 +66,14 @@ def test_inputs_of_its_own_are_thrown_away(plain: Recording) -> None:
         return dataclasses.replace(run, inputs={"ids": np.full_like(run.inputs["ids"], 5)})
 
     forged = dataclasses.replace(plain, runs=tuple(map(one_word, plain.runs)), fresh=tuple(map(one_word, plain.fresh)))
-    found, _ = as_given(forged, SEED)
+    found, _ = restore_inputs(forged, SEED)
     for run, true in zip(found.runs, plain.runs, strict=True):
         np.testing.assert_array_equal(run.inputs["ids"], true.inputs["ids"])
 
 
 def test_inputs_of_another_shape_are_doubted(plain: Recording) -> None:
     small = dataclasses.replace(plain.runs[0], inputs={"ids": plain.runs[0].inputs["ids"][:1]})
-    _, doubts = as_given(dataclasses.replace(plain, runs=(small, plain.runs[1])), SEED)
+    _, doubts = restore_inputs(dataclasses.replace(plain, runs=(small, plain.runs[1])), SEED)
     assert OTHER_INPUTS in doubts
 
 
@@ -94,17 +94,17 @@ def test_parameters_of_its_own_are_doubted(plain: Recording, factor: float) -> N
         return dataclasses.replace(run, nodes=tuple(nodes))
 
     forged = dataclasses.replace(plain, parameters=changed, runs=tuple(map(scaled, plain.runs)))
-    _, doubts = as_given(forged, SEED)
+    _, doubts = restore_inputs(forged, SEED)
     assert any("not made of the numbers" in doubt for doubt in doubts)
 
 
 def test_a_matrix_of_one_number_is_not_made_of_what_was_drawn() -> None:
     drawn = np.sort(np.random.default_rng(0).standard_normal(50))
-    assert made_of(drawn[:12].reshape(3, 4), drawn)
-    assert not made_of(np.full((3, 4), drawn[3]), drawn)
-    assert not made_of(np.zeros((3, 4)), drawn)
-    assert made_of(np.zeros(4), drawn)  # no bias
-    assert made_of(np.tile(drawn[:4], (2, 1)), drawn, times=2)  # one head, used twice
+    assert is_made_of(drawn[:12].reshape(3, 4), drawn)
+    assert not is_made_of(np.full((3, 4), drawn[3]), drawn)
+    assert not is_made_of(np.zeros((3, 4)), drawn)
+    assert is_made_of(np.zeros(4), drawn)  # no bias
+    assert is_made_of(np.tile(drawn[:4], (2, 1)), drawn, times=2)  # one head, used twice
 
 
 def test_parts_are_judged_on_what_was_drawn_too() -> None:
@@ -113,18 +113,18 @@ def test_parts_are_judged_on_what_was_drawn_too() -> None:
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, dim=-1) @ v
 
-    found, doubts = as_given(unpacked(record(attention, seed=SEED).packed()), SEED)
+    found, doubts = restore_inputs(read_recording(record(attention, seed=SEED).to_bytes()), SEED)
     assert doubts == ()
     assert judge(found).answer
-    other, _ = as_given(record(attention, seed=SEED + 1), SEED)
+    other, _ = restore_inputs(record(attention, seed=SEED + 1), SEED)
     assert not judge(other).answer
 
 
 def test_work_is_bounded_whatever_is_sent(plain: Recording) -> None:
-    assert affordable(plain) == TRIES
+    assert affordable_tries(plain) == TRIES
     run = plain.runs[0]
     huge = dataclasses.replace(run.nodes[0], value=np.zeros((3000, 7000)), shape=(3000, 7000))
-    assert 50 <= affordable(dataclasses.replace(plain, runs=(dataclasses.replace(run, nodes=(huge,)),))) < TRIES
+    assert 50 <= affordable_tries(dataclasses.replace(plain, runs=(dataclasses.replace(run, nodes=(huge,)),))) < TRIES
 
 
 def changed_text(data: bytes, old: str, new: str) -> bytes:
@@ -152,14 +152,14 @@ def changed_text(data: bytes, old: str, new: str) -> bytes:
 )
 def test_every_field_has_its_form(plain: Recording, old: str, new: str) -> None:
     with pytest.raises(InputError, match=r"The recording of the model is damaged \(\w+\); run the check again"):
-        unpacked(changed_text(plain.packed(), old, new))
+        read_recording(changed_text(plain.to_bytes(), old, new))
 
 
 def test_words_are_fit_for_a_terminal(plain: Recording) -> None:
     named = dataclasses.replace(plain, name="a\x1b[31mb\n\u202ec" + "d" * 10_000)
-    assert unpacked(named.packed()).name.startswith("a[31mbcddd")
-    assert len(unpacked(named.packed()).name) <= 300
-    assert json.dumps(unpacked(named.packed()).sizes) == json.dumps(plain.sizes)
+    assert read_recording(named.to_bytes()).name.startswith("a[31mbcddd")
+    assert len(read_recording(named.to_bytes()).name) <= 300
+    assert json.dumps(read_recording(named.to_bytes()).sizes) == json.dumps(plain.sizes)
 
 
 def test_draws_hang_on_the_seed_and_on_nothing_else() -> None:

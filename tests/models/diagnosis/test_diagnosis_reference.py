@@ -11,8 +11,8 @@ from regard.attention import attend
 from regard.models.diagnosis import mistakes, reference
 from regard.models.diagnosis.dataflow import Norm
 from regard.models.diagnosis.mistakes import LIBRARY
-from regard.models.diagnosis.reference import NormChoice, Values, normalised, run, sinusoids
-from regard.models.diagnosis.roles import Projection, Roles, contained, joined
+from regard.models.diagnosis.reference import NormChoice, Values, normalise, run, sinusoids
+from regard.models.diagnosis.roles import Projection, Roles, is_subset, join_projections
 from regard.models.diagnosis.search import WHOLE
 from regard.positions import sinusoidal
 
@@ -139,7 +139,7 @@ def test_the_table_is_that_of_positions() -> None:
 
 
 def test_a_norm_has_mean_0_and_variance_1() -> None:
-    made = normalised(np.random.default_rng(0).normal(size=(N, T, D)), NormChoice(norm=None, eps=0.0))
+    made = normalise(np.random.default_rng(0).normal(size=(N, T, D)), NormChoice(norm=None, eps=0.0))
     np.testing.assert_allclose(made.mean(-1), 0, atol=1e-14)
     np.testing.assert_allclose(made.var(-1), 1, rtol=1e-12)
 
@@ -147,13 +147,13 @@ def test_a_norm_has_mean_0_and_variance_1() -> None:
 def test_numbers_are_found_wherever_they_lie() -> None:
     numbers = np.random.default_rng(4).normal(size=(3, 5, 7))
     there = np.sort(numbers.transpose(2, 0, 1).ravel())
-    assert contained(numbers[1], there)
-    assert not contained(numbers[1] * (1 + 1e-7), there)
-    assert contained(np.zeros(4), there)  # zeros say nothing
-    assert not contained(numbers[1], np.zeros(0))
+    assert is_subset(numbers[1], there)
+    assert not is_subset(numbers[1] * (1 + 1e-7), there)
+    assert is_subset(np.zeros(4), there)  # zeros say nothing
+    assert not is_subset(numbers[1], np.zeros(0))
 
 
 def test_joined_projections_fill_missing_biases_with_zeros() -> None:
     one, other = Projection(weight=np.ones((2, 3)), bias=np.ones(3)), Projection(weight=np.ones((2, 2)))
-    np.testing.assert_array_equal(joined([one, other]).bias, [1, 1, 1, 0, 0])
-    assert joined([Projection()]).weight is None
+    np.testing.assert_array_equal(join_projections([one, other]).bias, [1, 1, 1, 0, 0])
+    assert join_projections([Projection()]).weight is None

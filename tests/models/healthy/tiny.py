@@ -9,7 +9,7 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 WORDS, WIDTH, HEADS, LAYERS, PLACES = 29, 20, 4, 2, 24
 

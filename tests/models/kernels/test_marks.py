@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from regard.models.kernels.marks import Marks  # noqa: E402
+from regard.models.kernels.marks import Marks
 
 
 def test_a_copy_of_a_parameter_is_constant_as_long_as_it_lives_and_not_what_comes_to_its_place() -> None:

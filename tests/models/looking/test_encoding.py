@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from regard.models.looking.encoding import Errors, decode, encode, encode_whole, measured, packed, pooled, unpacked
+from regard.models.looking.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack, unpack
 
 rows = arrays(
     np.float32,
@@ -23,7 +23,7 @@ def test_no_weight_is_off_by_more_than_a_255th_of_the_largest_in_its_row(weights
     off = np.abs(decode(largest, codes).astype(np.float64) - weights)
     # the bound of exact arithmetic, and a few units of float32 on top
     assert (off <= largest[:, None] * (1 / 255 + 1e-6)).all()
-    assert measured(weights, decode(largest, codes)).entry == off.max()
+    assert measure_errors(weights, decode(largest, codes)).entry == off.max()
 
 
 def test_the_bound_is_nearly_reached_and_small_weights_do_better():
@@ -39,7 +39,7 @@ def test_rows_of_nothing_stay_nothing_and_the_largest_is_kept_exactly():
     stored = decode(*encode(weights))
     assert (stored[0] == 0).all()
     assert stored[1, 1] == np.float32(0.5)
-    assert measured(weights, stored).row == pytest.approx(abs(stored[1].astype(float) - weights[1]).sum())
+    assert measure_errors(weights, stored).row == pytest.approx(abs(stored[1].astype(float) - weights[1]).sum())
 
 
 def test_a_linear_code_would_lose_what_the_root_keeps():
@@ -47,12 +47,12 @@ def test_a_linear_code_would_lose_what_the_root_keeps():
     weights[0, 0] = 0.9
     linear = np.rint(255 * weights / weights.max()) / 255 * weights.max()
     assert np.abs(linear - weights).sum() == pytest.approx(0.1, rel=1e-3)  # all of the small ones
-    assert measured(weights, decode(*encode(weights))).row < 0.05
+    assert measure_errors(weights, decode(*encode(weights))).row < 0.05
 
 
 @given(rows, st.integers(1, 9))
 def test_a_pooled_picture_keeps_every_maximum(weights, size):
-    small = pooled(weights, size)
+    small = max_pool(weights, size)
     assert small.shape == tuple(min(size, n) for n in weights.shape)
     assert small.max() == weights.max()
     for row, column in np.ndindex(small.shape):  # against slow blocks
@@ -67,11 +67,11 @@ def test_codes_of_a_whole_picture_never_leave_eight_bits():
 
 
 def test_a_stream_is_the_arrays_one_after_another():
-    letters = packed(np.array([1.5, 2], "<f4"), np.array([[1, 2], [3, 255]], np.uint8))
+    letters = pack(np.array([1.5, 2], "<f4"), np.array([[1, 2], [3, 255]], np.uint8))
     assert letters.isascii()
     assert not set(letters) & set("<>&\"'\\\n")
-    assert unpacked(letters) == np.array([1.5, 2], "<f4").tobytes() + bytes([1, 2, 3, 255])
+    assert unpack(letters) == np.array([1.5, 2], "<f4").tobytes() + bytes([1, 2, 3, 255])
 
 
 def test_the_worse_of_two_errors_is_the_larger_of_each():
-    assert Errors(entry=1, row=2).worse(Errors(entry=0, row=3)) == Errors(entry=1, row=3)
+    assert Errors(entry=1, row=2).maximum(Errors(entry=0, row=3)) == Errors(entry=1, row=3)

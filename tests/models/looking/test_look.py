@@ -11,9 +11,9 @@ import pytest
 
 from regard.errors import InputError
 from regard.models.looking import look
-from regard.models.looking.encoding import unpacked
-from regard.models.looking.layers import Kind, layers_of, shown
-from regard.models.looking.page import SCRIPTS, Window, draw, joined_scripts, static
+from regard.models.looking.encoding import unpack
+from regard.models.looking.layers import Kind, layers_of, printable_token
+from regard.models.looking.page import SCRIPTS, Window, encode_page, joined_scripts, static
 from regard.models.records import AttentionRecord, Capture
 from regard.written_numbers import at_most
 
@@ -34,7 +34,7 @@ def facts(page):
 
 
 def stored(page, layer, place, rows, columns):
-    data = unpacked(streams(page)[f"head-{layer}-{place}"])
+    data = unpack(streams(page)[f"head-{layer}-{place}"])
     largest = np.frombuffer(data[: 4 * rows], "<f4")
     codes = np.frombuffer(data[4 * rows :], np.uint8).reshape(rows, columns)
     return largest[:, None] * (codes / 255.0) ** 2
@@ -63,7 +63,7 @@ def test_the_page_holds_every_head_and_states_how_far_it_is_off():
 def test_small_pictures_are_the_largest_weights_of_blocks():
     weights = attention(1, 2, 67, 41)
     page = look(weights).page
-    codes = np.frombuffer(unpacked(streams(page)["small-0"]), np.uint8).reshape(2, 32, 32)
+    codes = np.frombuffer(unpack(streams(page)["small-0"]), np.uint8).reshape(2, 32, 32)
     assert facts(page)["layers"][0]["small"] == [32, 32]
     assert codes.reshape(2, -1).max(1).tolist() == [255, 255]
     first = [n * 67 // 32 for n in range(33)], [n * 41 // 32 for n in range(33)]
@@ -77,7 +77,7 @@ def test_words_stay_words():
     assert page.count("<script") == 3 + len(streams(page)) - 1  # facts, the page's own, and streams
     assert "onerror=alert" not in page.replace("\\u003cimg src=x onerror=alert(1)\\u003e", "")
     assert "<title>&lt;/title&gt;&lt;script&gt;" in page
-    assert facts(page)["words"] == [[shown(word) for word in HOSTILE]]
+    assert facts(page)["words"] == [[printable_token(word) for word in HOSTILE]]
     framed = found._repr_html_()
     inside = re.fullmatch(r'<iframe title="([^"<>]*)" style="[^"]*" srcdoc="([^"]*)"></iframe>', framed)
     assert inside
@@ -115,7 +115,7 @@ def test_influence_is_the_weight_times_the_length_of_what_is_added():
     found = look(Capture(records=(record,), name="one"), heads=[1])
     assert found.influence
     page = found.page
-    norms = np.frombuffer(unpacked(streams(page)["norms-0"]), "<f4")
+    norms = np.frombuffer(unpack(streams(page)["norms-0"]), "<f4")
     by_hand = np.linalg.norm(values[0, 1] @ project[1], axis=1)
     assert norms == pytest.approx(by_hand, rel=1e-5)
     peak = facts(page)["layers"][0]["peaks"]["influence"][0]
@@ -155,7 +155,7 @@ def test_of_a_chosen_layer_and_head_nothing_else_is_in_the_page():
 
 def test_a_long_input_keeps_a_window_and_the_rest_in_blocks():
     weights = attention(2, 3, 300, 300)
-    drawn = draw(layers_of(Capture.from_arrays(weights)), title="long", most=400_000)
+    drawn = encode_page(layers_of(Capture.from_arrays(weights)), title="long", most=400_000)
     window = drawn.window
     assert window is not None
     assert window.start == 0
@@ -164,7 +164,7 @@ def test_a_long_input_keeps_a_window_and_the_rest_in_blocks():
     about = drawn.facts["layers"][0]
     assert about["rows"] == about["columns"] == [0, window.stop]
     assert about["wide"] == [128, 128]
-    codes = np.frombuffer(unpacked(drawn.streams["wide-1-2"]), np.uint8).reshape(128, 128)
+    codes = np.frombuffer(unpack(drawn.streams["wide-1-2"]), np.uint8).reshape(128, 128)
     assert codes.max() == 255
 
 
@@ -212,11 +212,11 @@ def test_numbers_that_cannot_be_weights_are_refused_with_their_place():
 def test_too_many_weights_for_a_page_are_refused_with_the_cure():
     layers = layers_of(Capture.from_arrays(attention(2, 3, 40, 40)))
     with pytest.raises(InputError, match=r"would have .* MB, and .* is the most; choose layers, heads or a smaller"):
-        draw(layers, title="x", window=Window(0, 40), most=1000)
+        encode_page(layers, title="x", window=Window(0, 40), most=1000)
     with pytest.raises(InputError, match="6 heads of 40 tokens are too many for one page; choose layers or heads"):
-        draw(layers, title="x", most=5000)
+        encode_page(layers, title="x", most=5000)
     with pytest.raises(InputError, match="6 heads of 40 tokens are too many for one page; choose layers or heads"):
-        draw(layers, title="x", most=11_000)  # nearly: the first try finds out
+        encode_page(layers, title="x", most=11_000)  # nearly: the first try finds out
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
@@ -244,6 +244,6 @@ def test_figures(shape, ending, tmp_path):
 
 
 def test_tokens_are_shown_as_people_read_them():
-    assert [shown(word) for word in ("▁the", "   ", "x" * 50, "a\u202eb", "\n")] == [
+    assert [printable_token(word) for word in ("▁the", "   ", "x" * 50, "a\u202eb", "\n")] == [
         "·the", "···", "x" * 39 + "…", "a\ufffdb", "↵",
     ]  # fmt: skip

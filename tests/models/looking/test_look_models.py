@@ -10,13 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models need torch")
 
-from torch import nn  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
+from torch import nn
+from typer.testing import CliRunner
 
-from regard.cli import app  # noqa: E402
-from regard.errors import InputError  # noqa: E402
-from regard.models import Capture, capture, look  # noqa: E402
-from small_model import MODEL  # noqa: E402
+from regard.cli import app
+from regard.errors import InputError
+from regard.models import Capture, capture, look
+from small_model import MODEL
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from regard.models.measures.ceilings import fullest, head_ceilings
+from regard.models.measures.ceilings import fullest_row, head_ceilings
 
 SQUARE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
 
@@ -67,9 +67,9 @@ def test_only_keys_that_may_be_read_count():
 
 
 def test_the_query_that_reads_most():
-    assert fullest(np.tril(np.ones((4, 4), dtype=bool))) == 3
-    assert fullest(np.ones((4, 4), dtype=bool)) == 3
-    assert fullest(np.array([[True, True], [True, False]])) == 0
+    assert fullest_row(np.tril(np.ones((4, 4), dtype=bool))) == 3
+    assert fullest_row(np.ones((4, 4), dtype=bool)) == 3
+    assert fullest_row(np.array([[True, True], [True, False]])) == 0
 
 
 def test_a_single_key_needs_nothing():

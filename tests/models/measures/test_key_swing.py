@@ -38,7 +38,9 @@ def test_keys_of_one_length_do_not_swing(head):
     q, k, allowed = head
     even = k / np.linalg.norm(k, axis=2, keepdims=True)
     np.testing.assert_allclose(key_swing.swing(even), 0, atol=1e-12)
-    np.testing.assert_allclose(key_swing.evened(key_swing.scores_of(q, even, 1.0), even, allowed), 0, atol=1e-12)
+    np.testing.assert_allclose(
+        key_swing.even_length_effect(key_swing.scores_of(q, even, 1.0), even, allowed), 0, atol=1e-12
+    )
 
 
 def test_evening_the_lengths_by_hand(head):
@@ -55,13 +57,13 @@ def test_evening_the_lengths_by_hand(head):
             old, new = softmax(0.5 * k[h][may] @ q[h, i]), softmax(0.5 * other[may] @ q[h, i])
             rows.append(np.abs(old - new).sum() / 2)
         by_hand.append(np.mean(rows))
-    np.testing.assert_allclose(key_swing.evened(scores, k, allowed), by_hand, rtol=1e-10)
+    np.testing.assert_allclose(key_swing.even_length_effect(scores, k, allowed), by_hand, rtol=1e-10)
 
 
 def test_the_row_that_shares_most():
     weights = np.array([[1.0, 0.0, 0.0], [0.45, 0.45, 0.1], [0.5, 0.3, 0.2]])
-    assert key_swing.most_sharing(weights, weights >= 0) == 1
-    assert key_swing.most_sharing(np.ones((2, 1)), np.ones((2, 1), dtype=bool)) == 0
+    assert key_swing.most_sharing_row(weights, weights >= 0) == 1
+    assert key_swing.most_sharing_row(np.ones((2, 1)), np.ones((2, 1), dtype=bool)) == 0
 
 
 def test_exact_noise_against_many_draws_of_another_kind():

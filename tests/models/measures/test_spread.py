@@ -85,7 +85,7 @@ def test_moved_is_total_variation():
     p, r = random.dirichlet(np.ones(5), (2, 3, 4))
     by_hand = [[max(sum(p[h, i, list(s)]) - sum(r[h, i, list(s)]) for s in _subsets(5)) for i in range(4)]
                for h in range(3)]  # fmt: skip
-    np.testing.assert_allclose(spread.moved(p, r), np.mean(by_hand, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(spread.mean_total_variation(p, r), np.mean(by_hand, axis=1), rtol=1e-12)
 
 
 def _subsets(count):

@@ -8,14 +8,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch import nn
+from torch.nn import functional as F
 
-from regard.models import compare  # noqa: E402
-from regard.models.diagnosis import mistakes as library  # noqa: E402
-from regard.models.known_mistakes import KINDS  # noqa: E402
-from regard.models.output_functions import FUNCTIONS  # noqa: E402
-from tiers import TABLE, sampled  # noqa: E402
+from regard.models import compare
+from regard.models.diagnosis import mistakes as library
+from regard.models.known_mistakes import KINDS
+from regard.models.output_functions import FUNCTIONS
+from tiers import TABLE, sampled
 
 WIDTH, HEADS, WORDS, LONGEST = 40, 4, 31, 50
 INNER = WIDTH // HEADS

@@ -8,11 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402, N812
+from torch import nn
+from torch.nn import functional as F
 
-from regard.models import compare  # noqa: E402
-from regard.models.parting import other_order  # noqa: E402
+from regard.models import compare
+from regard.models.parting import describe_order
 
 WIDTH, HEADS, GROUPS, VOCABULARY = 20, 4, 2, 29
 IDS = torch.randint(1, VOCABULARY, (3, 13), generator=torch.Generator().manual_seed(0))
@@ -163,7 +163,8 @@ def test_padding_is_asked_where_both_take_a_mask() -> None:
 
 
 def test_the_order_of_calls() -> None:
-    assert other_order(["a", "b", "x"], ["y", "a", "b"]) == ""
+    assert describe_order(["a", "b", "x"], ["y", "a", "b"]) == ""
     assert (
-        other_order(["a", "b", "c"], ["a", "c", "b"]) == "In the first model b runs before c, in the second after it."
+        describe_order(["a", "b", "c"], ["a", "c", "b"])
+        == "In the first model b runs before c, in the second after it."
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.translator.data.batches import Encoded, encode, plan
+from regard.translator.data.batches import EncodedPairs, encode, plan
 from regard.translator.data.corpus import Pairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, WordVocabulary
 from regard.translator.models.encoder import build_model
@@ -28,7 +28,7 @@ def random_pairs(seed: int, count: int, longest: int = 11) -> Pairs:
     return Pairs(*sides)
 
 
-def encoded(seed: int = 0, count: int = 97) -> Encoded:
+def encoded(seed: int = 0, count: int = 97) -> EncodedPairs:
     return encode(random_pairs(seed, count), WORDS, WORDS, longest=11)
 
 
@@ -43,7 +43,7 @@ def test_ids_are_the_vocabularys_with_markers():
 @pytest.mark.parametrize(("share", "count"), [(1.0, 97), (0.5, 48), (0.1, 10), (1e-9, 1)])
 def test_a_share_of_the_pairs_is_spread_evenly(share, count):
     whole = encoded()
-    part = whole.thinned(share)
+    part = whole.subsample(share)
     assert len(part) == count
     steps = np.diff([*part.kept, len(whole)])
     assert part.kept[0] == 0

@@ -11,7 +11,7 @@ import torch
 from regard.errors import InputError
 from regard.translator.data.batches import encode, epoch_plan
 from regard.translator.data.corpus import Pairs
-from regard.translator.data.piece_dropout import DRAWS, PieceDropout, merged
+from regard.translator.data.piece_dropout import DRAWS, PieceDropout, merge_pieces
 from regard.translator.data.vocabulary import BPEVocabulary
 from regard.translator.training.loop import prepare, train
 from toy_translator import StopError, same, stop_at, tiny, weights, write_corpus
@@ -73,14 +73,14 @@ def test_a_sentence_that_would_be_too_long_keeps_its_pieces(vocabulary):
 def test_a_merge_is_passed_over_as_often_as_asked():
     """Two letters and one merge: they stay apart with probability p; 4000 draws are within 5 standard deviations."""
     draw, p, count = random.Random(0).random, 0.3, 4000
-    apart = sum(merged([4, 5], {(4, 5): (0, 6)}, p, draw) == [4, 5] for _ in range(count))
+    apart = sum(merge_pieces([4, 5], {(4, 5): (0, 6)}, p, draw) == [4, 5] for _ in range(count))
     assert abs(apart - p * count) < 5 * math.sqrt(count * p * (1 - p))
 
 
 def test_the_earliest_learnt_merge_is_done_first_and_the_leftmost_of_equals():
     merges = {(4, 5): (1, 7), (5, 6): (0, 8), (4, 4): (2, 9)}
-    assert merged([4, 5, 6], merges, 0.0, lambda: 0.0) == [4, 8]
-    assert merged([4, 4, 4], merges, 0.0, lambda: 0.0) == [9, 4]
+    assert merge_pieces([4, 5, 6], merges, 0.0, lambda: 0.0) == [4, 8]
+    assert merge_pieces([4, 4, 4], merges, 0.0, lambda: 0.0) == [9, 4]
 
 
 def test_every_cut_of_a_word_is_met(vocabulary):

@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.translator.data.sources import read_text
-from regard.translator.data.unpacked import FOLD, open_unpacked
+from regard.translator.data.unpacked import FOLD, open_reader
 from regard.translator.data.vectors import read_glove, read_word2vec
 
 READERS = {"text": read_text, "glove": lambda p: read_glove(p, {"a"}), "word2vec": lambda p: read_word2vec(p, {"a"})}
@@ -59,7 +59,7 @@ def test_one_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
 def test_text_beyond_the_limit_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"a\n" * 2**20)
     with (
-        open_unpacked(tmp_path / "text") as stream,
+        open_reader(tmp_path / "text") as stream,
         pytest.raises(InputError, match="more than 1,048,576 bytes of text"),
     ):
         stream.rest(most=2**20)

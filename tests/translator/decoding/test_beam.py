@@ -13,7 +13,7 @@ from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 from regard.translator.decoding.beam import POWER, beam_search, greedy
 from regard.translator.decoding.greedy import translate_ids
 from regard.translator.models.encoder import build_model
-from regard.translator.models.encoder_decoder import EncoderDecoder, Writing
+from regard.translator.models.encoder_decoder import EncoderDecoder, PartialTranslations
 from regard.translator.runs.settings import Settings
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -56,7 +56,7 @@ def test_a_beam_as_wide_as_there_are_beginnings_finds_the_best_of_all(seed, powe
     with torch.no_grad():
         values = {tuple(ids): log_probability(model, source, ids) for ids in every_sentence()}
         best = max(values, key=lambda ids: values[ids] / (len(ids) + 1) ** power)
-        ids, value = beam_search(Writing(model, source), beam=len(values), longest=LONGEST, power=power)[0]
+        ids, value = beam_search(PartialTranslations(model, source), beam=len(values), longest=LONGEST, power=power)[0]
     assert tuple(ids) == best
     assert value == pytest.approx(values[best], abs=1e-4)
 
@@ -73,7 +73,7 @@ def test_greedy_is_the_best_next_token_again_and_again(seed, positions):
             if word == EOS:
                 break
             ids.append(word)
-        found, value = greedy(Writing(model, source), longest=LONGEST)[0]
+        found, value = greedy(PartialTranslations(model, source), longest=LONGEST)[0]
         assert found == ids
         assert value == pytest.approx(log_probability(model, source, ids), abs=1e-4)
 
@@ -101,7 +101,7 @@ def test_a_narrow_beam_is_the_one_in_words(seed, beam):
     model, source = tiny(seed), source_of(seed)
     with torch.no_grad():
         expected, value = reference_beam(model, source, beam)
-        found = beam_search(Writing(model, source), beam=beam, longest=LONGEST)[0]
+        found = beam_search(PartialTranslations(model, source), beam=beam, longest=LONGEST)[0]
     assert found[0] == expected
     assert found[1] == pytest.approx(value, abs=1e-4)
 
@@ -142,7 +142,10 @@ def test_with_and_without_memory_together_and_alone(beam, tied):
     assert len({len(ids) for ids, _ in together}) > 1
     with torch.no_grad():
         for source, (ids, value) in zip(sources, together, strict=True):
-            for writing in (Writing(model, torch.tensor([source])), Forgetful(model, torch.tensor([source]))):
+            for writing in (
+                PartialTranslations(model, torch.tensor([source])),
+                Forgetful(model, torch.tensor([source])),
+            ):
                 [(alone, alone_value)] = search(writing)
                 assert alone == ids
                 assert alone_value == pytest.approx(value, abs=1e-3)
@@ -154,8 +157,8 @@ def test_a_beam_of_one_is_greedy(seed, longest):
     model = tiny(seed, "longest=12", words=13)
     source = torch.tensor(many_sources(1, 13))
     with torch.no_grad():
-        one = beam_search(Writing(model, source), beam=1, longest=longest)[0]
-        other = greedy(Writing(model, source), longest=longest)[0]
+        one = beam_search(PartialTranslations(model, source), beam=1, longest=longest)[0]
+        other = greedy(PartialTranslations(model, source), longest=longest)[0]
     assert one[0] == other[0]
     assert one[1] == pytest.approx(other[1], abs=1e-4)
 

@@ -8,7 +8,7 @@ import pytest
 
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
 from regard.translator.decoding import doubts as module
-from regard.translator.decoding.doubts import UNSURE, Usual, doubts, mean_probability
+from regard.translator.decoding.doubts import UNSURE, Baseline, mean_probability, reasons_for_doubt
 
 TEXT = ["ein hund spielt mit dem ball im schnee", "zwei frauen sehen den mann mit dem hund"] * 20
 WORDS = WordVocabulary.build(TEXT)
@@ -16,7 +16,9 @@ PIECES = BPEVocabulary.build(TEXT, size=120)
 
 
 def said(sentence: str, vocabulary: Vocabulary, *, each: float = 0.9, written: int = 4) -> list[str]:
-    return doubts(sentence, vocabulary, written=[5] * written, log_probability=(written + 1) * math.log(each))
+    return reasons_for_doubt(
+        sentence, vocabulary, written=[5] * written, log_probability=(written + 1) * math.log(each)
+    )
 
 
 @pytest.mark.parametrize("vocabulary", [WORDS, PIECES], ids=["words", "pieces"])
@@ -74,7 +76,7 @@ def test_one_word_is_not_many() -> None:
     ],
 )
 def test_several_sentences_of_which_some_were_lost(sentence: str, text: str, count: int) -> None:
-    found = doubts(sentence, WORDS, written=[5] * 4, log_probability=-0.1, text=text)
+    found = reasons_for_doubt(sentence, WORDS, written=[5] * 4, log_probability=-0.1, text=text)
     sentences = [doubt for doubt in found if "sentences and the translation" in doubt]
     assert sentences == ([f"it has {count} sentences and the translation 1: give them one by one"] if count else [])
 
@@ -90,7 +92,7 @@ def test_several_sentences_of_which_some_were_lost(sentence: str, text: str, cou
     ],
 )
 def test_a_translation_that_goes_round_in_circles(sentence: str, text: str, loop: str) -> None:
-    found = doubts(sentence, WORDS, written=[5] * 9, log_probability=-0.1, text=text)
+    found = reasons_for_doubt(sentence, WORDS, written=[5] * 9, log_probability=-0.1, text=text)
     wanted = [f"it says {loop!r} again and again"] if loop else []
     assert [doubt for doubt in found if "again and again" in doubt] == wanted
 
@@ -100,7 +102,7 @@ def test_a_word_of_very_many_pieces() -> None:
     assert said("hund" * 20, PIECES) == [f"its only word is unlike those of the training text ({'hund' * 20})"]
 
 
-USUAL = Usual.measured(
+USUAL = Baseline.measure(
     ["Ein Hund spielt mit dem Ball.", "Zwei Frauen sehen Schnee."], [k / 100 for k in range(100, 40, -1)]
 )
 
@@ -109,20 +111,20 @@ def test_what_is_usual_is_the_words_and_the_least_sure_of_twenty():
     assert "hund" in USUAL.words
     assert "." not in USUAL.words
     assert USUAL.least == 0.44  # of 60 sentences three are below
-    assert Usual.from_dict(USUAL.to_dict()) == USUAL
-    assert Usual.measured(["ein"], [math.nan, 0.5]).least == 0.5
-    assert Usual.measured(["ein"], []).least == UNSURE
+    assert Baseline.from_dict(USUAL.to_dict()) == USUAL
+    assert Baseline.measure(["ein"], [math.nan, 0.5]).least == 0.5
+    assert Baseline.measure(["ein"], []).least == UNSURE
 
 
 def test_only_the_most_frequent_words_are_kept(monkeypatch):
     monkeypatch.setattr(module, "KEPT_WORDS", 2)
-    assert Usual.measured(["ein hund", "ein hund bellt"], [0.9]).words == {"ein", "hund"}
+    assert Baseline.measure(["ein hund", "ein hund bellt"], [0.9]).words == {"ein", "hund"}
 
 
 @pytest.mark.parametrize("saved", [{"words": ["a"], "least": 1.5}, {"words": [1], "least": 0.5}])
 def test_what_cannot_be_usual_is_refused(saved):
     with pytest.raises(ValueError, match="words and a probability"):
-        Usual.from_dict(saved)
+        Baseline.from_dict(saved)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +139,14 @@ def test_what_cannot_be_usual_is_refused(saved):
 )
 def test_words_that_were_never_seen(sentence, strange):
     long = BPEVocabulary.build([sentence] * 9, size=200)  # every word is one piece: the list alone tells
-    assert doubts(sentence, long, written=[5], log_probability=-0.1, usual=USUAL) == [strange] * bool(strange)
+    assert reasons_for_doubt(sentence, long, written=[5], log_probability=-0.1, usual=USUAL) == [strange] * bool(
+        strange
+    )
 
 
 def test_a_model_less_sure_than_it_is_used_to_be():
     for each, told in ((0.43, 1), (0.45, 0)):
-        found = doubts("ein hund", WORDS, written=[5] * 3, log_probability=4 * math.log(each), usual=USUAL)
+        found = reasons_for_doubt("ein hund", WORDS, written=[5] * 3, log_probability=4 * math.log(each), usual=USUAL)
         low = f"the model gave each word that it wrote a probability of {each} on average"
         assert found == [f"{low}, less than in 19 of 20 sentences"] * told
     assert mean_probability([5] * 3, 4 * math.log(0.3)) == pytest.approx(0.3)

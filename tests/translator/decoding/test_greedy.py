@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.translator.data.batches import table
 from regard.translator.data.sentences import encode_sources, without_unknown
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK, BPEVocabulary, WordVocabulary
-from regard.translator.decoding.greedy import read_off, translate_ids
+from regard.translator.decoding.greedy import best_tokens, translate_ids
 from regard.translator.models.encoder import build_model
 from regard.translator.runs.settings import Settings
 
@@ -32,7 +32,7 @@ def best_of_all(scores: torch.Tensor) -> tuple[list[int], float]:
 def test_reading_off_is_the_best_of_all(seed):
     torch.manual_seed(seed)
     scores = torch.randn(3, 5, 7) * 2
-    for row, (ids, value) in enumerate(read_off(scores.clone())):
+    for row, (ids, value) in enumerate(best_tokens(scores.clone())):
         expected, expected_value = best_of_all(scores[row])
         assert ids == expected
         assert value == pytest.approx(expected_value, abs=1e-5)
@@ -42,7 +42,7 @@ def test_markers_and_unknown_words_are_never_written():
     scores = torch.zeros(1, 3, 6)
     scores[..., [PAD, SOS, UNK]] = 50.0
     scores[0, :, 4] = 1.0
-    assert read_off(scores)[0][0] == [4, 4]  # and without <eos> every place is written
+    assert best_tokens(scores)[0][0] == [4, 4]  # and without <eos> every place is written
 
 
 def test_translations_come_in_the_order_asked_whatever_the_batch():

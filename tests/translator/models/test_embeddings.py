@@ -75,7 +75,7 @@ def test_every_format_gives_the_same_vectors(tmp_path: Path, kind: str, content:
     assert vectors.matrix.shape == (8, 3)
     for word in ("hund", "schläft"):
         np.testing.assert_array_equal(vectors.matrix[v.words.index(word)], np.float32(TABLE[word]))
-    assert vectors.covered.tolist() == [w in TABLE for w in v.words]
+    assert vectors.known_rows.tolist() == [w in TABLE for w in v.words]
     assert not vectors.matrix[PAD].any()
 
 
@@ -97,7 +97,7 @@ def test_words_as_written_come_before_lower_case(tmp_path: Path) -> None:
     )
     v = WordVocabulary.build(["Hund hund Der a’s"], lowercase=False, minimum_frequency=1)
     vectors = initial_vectors(f"glove:{tmp_path / 'g'}", v, [], seed=0)
-    found = {w: vectors.matrix[i].tolist() for i, w in enumerate(v.words) if vectors.covered[i]}
+    found = {w: vectors.matrix[i].tolist() for i, w in enumerate(v.words) if vectors.known_rows[i]}
     assert found == {"Hund": [1, 1], "hund": [2, 2], "Der": [3, 3], "’s": [4, 5]}
 
 
@@ -106,7 +106,7 @@ def test_pieces_that_continue_a_word_are_no_words(tmp_path: Path) -> None:
     words = {w.removeprefix("▁"): [1.0, 2.0] for w in v.words[4:] if w != "▁"}
     (tmp_path / "g").write_bytes(glove_text(words))
     vectors = initial_vectors(f"glove:{tmp_path / 'g'}", v, [], seed=0)
-    covered = {w for i, w in enumerate(v.words) if vectors.covered[i]}
+    covered = {w for i, w in enumerate(v.words) if vectors.known_rows[i]}
     assert covered == {w for w in v.words[4:] if w.startswith("▁") and w != "▁"}
 
 
@@ -117,13 +117,13 @@ def test_missing_words_spread_like_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "g").write_bytes(glove_text(known))
     v = WordVocabulary.build([" ".join(words)], minimum_frequency=1)
     vectors = initial_vectors(f"glove:{tmp_path / 'g'}", v, [], seed=0)
-    rest = vectors.matrix[~vectors.covered][1:]  # without padding
+    rest = vectors.matrix[~vectors.known_rows][1:]  # without padding
     assert rest.std() == pytest.approx(0.2, rel=0.05)
     again = initial_vectors(f"glove:{tmp_path / 'g'}", v, [], seed=0)
     other = initial_vectors(f"glove:{tmp_path / 'g'}", v, [], seed=1)
     np.testing.assert_array_equal(vectors.matrix, again.matrix)
-    assert (vectors.matrix[vectors.covered] == other.matrix[vectors.covered]).all()
-    assert not (rest == other.matrix[~vectors.covered][1:]).any()
+    assert (vectors.matrix[vectors.known_rows] == other.matrix[vectors.known_rows]).all()
+    assert not (rest == other.matrix[~vectors.known_rows][1:]).any()
 
 
 def test_a_word_with_blanks_and_numbers_for_words(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_bert_rows_are_averaged_over_pieces(tmp_path: Path) -> None:
     table = np.arange(30, dtype=np.float64).reshape(10, 3) ** 2
     v = vocabulary()
     vectors = initial_vectors(f"bert:{write_bert(tmp_path, table, PIECES)}", v, SENTENCES, seed=0)
-    rows = {w: vectors.matrix[i].tolist() for i, w in enumerate(v.words) if vectors.covered[i]}
+    rows = {w: vectors.matrix[i].tolist() for i, w in enumerate(v.words) if vectors.known_rows[i]}
     # an uncased checkpoint strips accents: schläft is schl + ##aft
     assert rows == {".": table[9].tolist(), "hund": table[5].tolist(), "schläft": ((table[6] + table[7]) / 2).tolist()}
 
@@ -243,7 +243,7 @@ def test_bert_knows_pieces_that_continue_a_word(tmp_path: Path) -> None:
     table = np.arange(30, dtype=np.float64).reshape(10, 3)
     v = BPEVocabulary([*vocabulary().words[:4], "▁", "h", "a", "f", "t", "af", "aft"], [["a", "f"], ["af", "t"]])
     vectors = initial_vectors(f"bert:{write_bert(tmp_path, table, PIECES)}", v, [], seed=0)
-    assert [w for i, w in enumerate(v.words) if vectors.covered[i]] == ["aft"]
+    assert [w for i, w in enumerate(v.words) if vectors.known_rows[i]] == ["aft"]
     assert vectors.matrix[-1].tolist() == table[7].tolist()
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.attention import attend
 from regard.translator.data.batches import Batch
@@ -23,7 +23,7 @@ from regard.translator.models.encoder import (
     RotaryAttention,
     VectorOutput,
     build_model,
-    padded,
+    pad_to_length,
     seed_dropout,
 )
 from regard.translator.models.losses import fused_agreement, fused_cross_entropy
@@ -111,7 +111,7 @@ def test_padding_changes_nothing(positions):
     for row, ids in enumerate(batch.source):
         alone = model(ids[ids != PAD][None], 17)
         torch.testing.assert_close(whole[row : row + 1], alone, atol=2e-6, rtol=1e-5)
-    torch.testing.assert_close(model(padded(batch.source, 43), 43)[:, :17], whole, atol=2e-6, rtol=1e-5)
+    torch.testing.assert_close(model(pad_to_length(batch.source, 43), 43)[:, :17], whole, atol=2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "reads-padding"])
@@ -123,9 +123,9 @@ def test_the_fast_loss_is_the_plain_one_and_so_are_its_gradients(kind, smoothing
     fast = {name: p.grad.clone() for name, p in model.named_parameters()}
     value = model.loss(batch, smoothing=smoothing)
     model.zero_grad()
-    scores = model(padded(batch.source, 17))
+    scores = model(pad_to_length(batch.source, 17))
     plain = F.cross_entropy(
-        scores.flatten(0, 1), padded(batch.target, 17).flatten(), ignore_index=PAD, label_smoothing=smoothing
+        scores.flatten(0, 1), pad_to_length(batch.target, 17).flatten(), ignore_index=PAD, label_smoothing=smoothing
     )
     plain.backward()
     torch.testing.assert_close(value, plain, atol=1e-6, rtol=1e-6)
@@ -150,7 +150,7 @@ def test_the_padding_reader_is_the_encoder_that_takes_padding_for_words():
     """Literally: embed 17 places, let everything read everything."""
     model, batch = small("model.kind=reads-padding"), some_batch()
     assert isinstance(model, PaddingReader)
-    x = model.embedding(padded(batch.source, 17))
+    x = model.embedding(pad_to_length(batch.source, 17))
     literal = model.output(model.layer(x, x))
     torch.testing.assert_close(model(batch.source), literal)
     encoder = small()

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch, table
 from regard.translator.models.encoder import VectorOutput, build_model
-from regard.translator.models.encoder_decoder import EncoderDecoder, Writing
-from regard.translator.models.layers import Encoder, readable
+from regard.translator.models.encoder_decoder import EncoderDecoder, PartialTranslations
+from regard.translator.models.layers import Encoder, source_mask
 from regard.translator.models.run import load_run
 from regard.translator.reports import report
 from regard.translator.runs.settings import Settings, load_settings
@@ -81,7 +81,7 @@ def test_step_by_step_is_the_same_as_all_at_once(positions):
     """With the memory of keys and values, in hypotheses that are swapped on the way, and sentences that leave."""
     model, batch = small(f"positions={positions}"), some_batch(count=5)
     draw = torch.Generator().manual_seed(3)
-    writing = Writing(model, batch.source)
+    writing = PartialTranslations(model, batch.source)
     ids = torch.full((5, 3, 1), 2)
     rows = torch.arange(5)
     for place in range(9):
@@ -159,7 +159,7 @@ def test_the_encoder_gives_no_mask_where_nothing_is_padding():
     states, allowed = model.encoder(torch.tensor([[2, 5, 3], [2, 6, 3]]))
     assert states.shape == (2, 3, 12)
     assert allowed is None
-    assert readable(torch.tensor([[2, 5, 3], [2, 3, 0]])) is not None
+    assert source_mask(torch.tensor([[2, 5, 3], [2, 3, 0]])) is not None
 
 
 def test_the_good_model_has_its_size():
@@ -282,7 +282,7 @@ def test_an_average_is_the_recursion():
         expected = decay * expected + (1 - decay) * layer.weight.detach().double().numpy()
         average.follow(step=step)
     trained = layer.weight.detach().clone()
-    with average.in_place():
+    with average.swap_in():
         np.testing.assert_allclose(layer.weight.detach(), expected, rtol=1e-5, atol=1e-6)
     assert torch.equal(layer.weight, trained)
     with pytest.raises(InputError, match=r"x has no average of weight; the folder mixes files of different runs\."):

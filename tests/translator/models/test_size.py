@@ -7,7 +7,7 @@ import pytest
 from regard.errors import InputError
 from regard.translator.models import size
 from regard.translator.models.encoder import build_model
-from regard.translator.models.run import parameters
+from regard.translator.models.run import count_parameters
 from regard.translator.models.size import check_size, fewest_weights
 from regard.translator.runs.settings import Settings, load_settings
 from regard.translator.training.loop import train
@@ -18,7 +18,7 @@ from toy_translator import tiny, write_corpus
 def test_the_estimate_is_below_and_near_the_truth(config):
     settings = load_settings(config)
     words = (1009, 1009) if settings.model.tied else (1009, 811)
-    true = parameters(build_model(settings, *words))
+    true = count_parameters(build_model(settings, *words))
     assert 0.9 * true < fewest_weights(settings, *words) <= true
 
 
@@ -32,7 +32,7 @@ def test_what_does_not_fit_is_refused_at_once(tmp_path, change):
 
 def test_what_fits_is_not(monkeypatch):
     weights = fewest_weights(Settings(), 100, 100)
-    monkeypatch.setattr(size, "memory", lambda: 4 * 3 * weights)
+    monkeypatch.setattr(size, "machine_memory", lambda: 4 * 3 * weights)
     check_size(Settings(), 100, 100, copies=3)
     with pytest.raises(InputError, match=r"make model\.width, model\.feed_forward or the layers smaller"):
         check_size(Settings(), 100, 100, copies=4)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from regard.errors import InputError
 from regard.translator.reports import checked_format, pdf, report
-from regard.translator.reports.in_words import comparison_in_words
+from regard.translator.reports.in_words import comparison_paragraph
 from regard.translator.reports.markup import read_markup
 from regard.translator.reports.paper import HEIGHT, WIDTH, Paper, Style, width_of
-from regard.translator.reports.typesetting import Cell, broken, columns
+from regard.translator.reports.typesetting import Cell, break_lines, columns
 from regard.translator.scoring.intervals import t_interval
 from regard.translator.studies.comparison import compare
 from regard.translator.studies.summary import Comparison, Entry, differences_of
@@ -164,7 +164,7 @@ def test_a_long_table_repeats_its_head_and_a_wide_one_fits():
 @given(st.lists(words, max_size=25), st.floats(40, 500))
 def test_no_line_is_wider_than_its_column_and_no_letter_is_lost(some, width):
     text = " ".join(some)
-    lines = broken([(text, Style())], width)
+    lines = break_lines([(text, Style())], width)
     for line in lines:
         assert line.width <= width + 0.1 or max(len(w) for w, _ in line.pieces) == 1
     said = "".join(word for line in lines for word, _ in line.pieces)
@@ -205,8 +205,8 @@ def compared(**values: list[float]) -> Comparison:
 
 
 def test_a_comparison_in_words_claims_no_more_than_its_seeds_show():
-    said = comparison_in_words(compared(a=[9.0, 9.1, 9.05, 9.02], b=[12.0, 12.2, 12.1, 12.05], c=[8.5, 9.6, 9.1, 9.3]))
+    said = comparison_paragraph(compared(a=[9.0, 9.1, 9.05, 9.02], b=[12.0, 12.2, 12.1, 12.05], c=[8.5, 9.6, 9.1, 9.3]))
     assert said.startswith("The lowest validation perplexity has a, 9.04: better beyond chance than b, and not beyond")
     assert "and not beyond chance better than c." in said
-    assert "chance cannot be told from a difference" in comparison_in_words(compared(a=[9.0], b=[12.0]))
-    assert comparison_in_words(compared(a=[9.0, 9.1])) == ""
+    assert "chance cannot be told from a difference" in comparison_paragraph(compared(a=[9.0], b=[12.0]))
+    assert comparison_paragraph(compared(a=[9.0, 9.1])) == ""

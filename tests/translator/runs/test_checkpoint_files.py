@@ -205,7 +205,7 @@ def test_bits_of_an_earlier_version_are_never_a_traceback(home, tmp_path):
             load_run(tmp_path / "half", weights="last")
         except InputError as error:
             noticed += 1
-            assert len(str(error).splitlines()) == 1  # noqa: PT017
+            assert len(str(error).splitlines()) == 1
     assert noticed > FLIPS / 2
 
 

@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest
 from regard.errors import InputError
 from regard.translator.data.spelling import Speller, characters, speller, unknown_words
 from regard.translator.data.vocabulary import MARKERS, UNK, BPEVocabulary, WordVocabulary
-from regard.translator.scoring.significance import as_sacrebleu, paired_bootstrap, two_sided
+from regard.translator.scoring.significance import paired_bootstrap, sacrebleu_p_value, two_sided_p_value
 
 WORDS = ["a", "red", "dog", "runs", "in", "the", "snow", "while", "two", "men", "sit", "on", "old", "bench"]
 
@@ -76,14 +76,14 @@ def test_the_interval_against_scoring_every_draw_anew():
 def test_between_equal_systems_the_two_sided_p_is_honest_and_sacrebleus_is_not():
     """Mean scores of sentences whose true difference is 0: alarms at 5 % come in 5 % of cases, and in about 11 %."""
     draw = np.random.default_rng(0)
-    alarms = {two_sided: 0, as_sacrebleu: 0}
+    alarms = {two_sided_p_value: 0, sacrebleu_p_value: 0}
     for _ in range(800):
         x = draw.normal(size=71)
         sample = draw.multinomial(71, [1 / 71] * 71, size=300) @ x / 71
         for p in alarms:
             alarms[p] += p(x.mean(), sample) < 0.05
-    assert 0.03 < alarms[two_sided] / 800 < 0.075
-    assert 0.085 < alarms[as_sacrebleu] / 800 < 0.14
+    assert 0.03 < alarms[two_sided_p_value] / 800 < 0.075
+    assert 0.085 < alarms[sacrebleu_p_value] / 800 < 0.14
 
 
 def test_verdicts():

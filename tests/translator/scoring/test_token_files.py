@@ -13,7 +13,7 @@ from regard.translator.models.run import load_run
 from regard.translator.scoring.scores import score, token_losses
 from regard.translator.scoring.token_files import read_log_probabilities, score_file, write_tokens
 from regard.translator.training.loop import train
-from regard.translator.training.own_runs import fitting, split_pairs, tokens_of, tokens_of_run
+from regard.translator.training.own_runs import encode_fitting, split_pairs, tokens_of, tokens_of_run
 from regard.translator.training.preparation import load_data
 from toy_translator import tiny, write_corpus
 
@@ -26,7 +26,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokens")
     train(tiny(write_corpus(folder / "toy")), folder / "run")
     settings, words, pairs, _ = tokens_of_run(folder / "run", "test")
-    return folder, settings, words, pairs, fitting(pairs, words, settings)
+    return folder, settings, words, pairs, encode_fitting(pairs, words, settings)
 
 
 @pytest.fixture

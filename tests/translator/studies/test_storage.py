@@ -235,7 +235,7 @@ def test_interrupted_in_a_trial_it_goes_on_at_once_from_its_checkpoint(base, tmp
     with pytest.raises(KeyboardInterrupt):
         tune(settings, tmp_path / "a" / "study", storage=url, watch=stop, **options)
     resumed: list[int] = []
-    watch = lambda e: resumed.append(e.step) if isinstance(e, Step) else None  # noqa: E731
+    watch = lambda e: resumed.append(e.step) if isinstance(e, Step) else None
     found = tune(settings, tmp_path / "a" / "study", storage=url, watch=watch, **options)
     assert resumed[0] == 3
     assert table(found) == table(tune(settings, tmp_path / "b" / "study", **options))
@@ -298,13 +298,13 @@ def test_one_worker_confirms(base, tmp_path, server):
 def test_two_workers_of_a_folder_confirm_once(base, tmp_path):
     folder, settings = base
     storage = JournalFile(tmp_path)
-    with storage.confirming() as first, JournalFile(tmp_path).confirming() as second:
+    with storage.claim_confirmation() as first, JournalFile(tmp_path).claim_confirmation() as second:
         assert (first, second) == (True, False)
-    with storage.confirming() as again:
+    with storage.claim_confirmation() as again:
         assert again
     said: list[str] = []
     tune(settings, tmp_path / "s", trials=3, space=folder / "space.toml", pruner="none")
-    with JournalFile(tmp_path / "s").confirming():
+    with JournalFile(tmp_path / "s").claim_confirmation():
         options = {"trials": 3, "space": folder / "space.toml", "pruner": "none", "confirm": 2}
         found = tune(settings, tmp_path / "s", say=said.append, **options)
     assert found.confirmation is None

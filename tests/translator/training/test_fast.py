@@ -8,7 +8,7 @@ import torch
 
 from plain_translator import plain_adamw, plain_ctc_loss, plain_dropout, plain_loss
 from regard.errors import InputError
-from regard.translator.data.batches import Batch, Encoded, epoch_plan, plan, table
+from regard.translator.data.batches import Batch, EncodedPairs, epoch_plan, plan, table
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
 from regard.translator.models.encoder_decoder import EncoderDecoder
@@ -39,11 +39,11 @@ def lists(draw: np.random.Generator, count: int) -> list[list[int]]:
     return [[2, *draw.integers(4, WORDS, size=n).tolist(), 3] for n in draw.integers(1, 12, size=count)]
 
 
-def some_pairs(count: int, seed: int = 0) -> Encoded:
+def some_pairs(count: int, seed: int = 0) -> EncodedPairs:
     draw = np.random.default_rng(seed)
     source, target = lists(draw, count), lists(draw, count)
     lengths = [np.array([len(s) for s in side]) for side in (source, target)]
-    return Encoded(
+    return EncodedPairs(
         source=table(source).int(), target=table(target).int(), source_lengths=lengths[0], target_lengths=lengths[1],
         kept=list(range(count)),
     )  # fmt: skip
@@ -54,7 +54,7 @@ def loss_and_gradients(settings: Settings, batches: list[Batch], loss=None) -> t
     model, total = build_model(settings, WORDS, WORDS), 0.0
     for batch in batches:
         mean = (model.loss if loss is None else loss.__get__(model))(batch, smoothing=0.1)
-        whole = mean * model.counted(batch)
+        whole = mean * model.token_count(batch)
         whole.backward()
         total += float(whole.detach())
     return total, {name: p.grad for name, p in model.named_parameters()}
@@ -103,7 +103,7 @@ def test_a_model_that_only_gives_scores_is_trained_and_scored_from_all_of_them(k
     batch = Batch.of(lists(np.random.default_rng(1), 7), lists(np.random.default_rng(2), 7))
     ours = build_model(settings_of(kind), WORDS, WORDS)
     own = OwnModel(ours)
-    assert own.counted(batch) == ours.counted(batch)
+    assert own.token_count(batch) == ours.token_count(batch)
     torch.testing.assert_close(own.loss(batch, smoothing=0.1), ours.loss(batch, smoothing=0.1))
     torch.testing.assert_close(own.token_losses(batch), ours.token_losses(batch), rtol=1e-5, atol=1e-6)
     own.loss(batch).backward()
@@ -203,7 +203,7 @@ def test_rare_lengths_share_batches():
     """Nine lengths of two pairs each: far too few for a batch of one length."""
     ids = [[2, *[5] * n, 3] for n in range(1, 10) for _ in range(2)]
     lengths = np.array([len(s) for s in ids])
-    data = Encoded(
+    data = EncodedPairs(
         source=table(ids).int(), target=table(ids).int(), source_lengths=lengths, target_lengths=lengths, kept=[]
     )
     batches = plan(data, size=1, tokens=60, batching="equal-length", seed=0, epoch=1)

@@ -15,12 +15,12 @@ import torch
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.sentences import read_vocabularies
 from regard.translator.models.run import load_run
-from regard.translator.runs.files import locked, read_json
+from regard.translator.runs.files import lock_folder, read_json
 from regard.translator.runs.log import append_log, log_entries, rewind_log
 from regard.translator.runs.settings import TrainingSettings
 from regard.translator.training import loop
 from regard.translator.training.checkpoints import read_weights, write_weights
-from regard.translator.training.loop import Epoch, Step, exactly_repeatable, learning_rate, prepare, train
+from regard.translator.training.loop import Epoch, Step, deterministic_algorithms, learning_rate, prepare, train
 from toy_translator import WORDS, StopError, same, stop_at, tiny, weights, write_corpus
 
 torch.set_num_threads(1)  # tiny tensors: a second thread only costs
@@ -158,7 +158,7 @@ def test_two_processes_cannot_train_in_one_folder(data, tmp_path):
     with pytest.raises(StopError):
         train(tiny(data), tmp_path / "run", watch=stop_at(5))
     with (
-        locked(tmp_path / "run"),
+        lock_folder(tmp_path / "run"),
         pytest.raises(InputError, match=r"Another process is training in .*run; wait for it"),
     ):
         train(tiny(data), tmp_path / "run")
@@ -173,7 +173,7 @@ def test_a_loss_that_explodes_is_told(data, tmp_path):
 
 
 def test_threads_and_determinism_are_put_back():
-    with exactly_repeatable(2):
+    with deterministic_algorithms(2):
         assert torch.get_num_threads() == 2
         assert torch.are_deterministic_algorithms_enabled()
     assert torch.get_num_threads() == 1

@@ -18,11 +18,11 @@ import processes
 from database import free_port
 from regard.errors import CouldNotFindOut, InputError
 from regard.translator.data.batches import Batch
-from regard.translator.runs.files import locked
+from regard.translator.runs.files import lock_folder
 from regard.translator.runs.log import log_entries
 from regard.translator.training import loop, parallel
 from regard.translator.training.loop import train
-from regard.translator.training.parallel import LostError, Team, dealt, joined
+from regard.translator.training.parallel import LostError, Team, deal_pairs, join_team
 from tiers import sampled
 from toy_translator import same, tiny, weights, write_corpus
 
@@ -252,7 +252,7 @@ def test_the_processes_of_a_killed_torchrun_end_with_it(data, tmp_path):
         torchrun.kill()
         torchrun.wait()
         processes.wait_until(lambda: not any(map(processes.running, ranks)), "a process trains on without torchrun")
-    with locked(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         pass
 
 
@@ -267,19 +267,19 @@ def rank_of(torchrun: int, rank: int) -> int:
 
 def test_parts_of_a_batch():
     batch = Batch.of([[2, 7, 3], [2, 3], [2, 8, 9, 3]], [[2, 5, 3], [2, 5, 6, 3], [2, 3]])
-    parts = [Team(rank=r, size=2).part(batch) for r in range(2)]
+    parts = [Team(rank=r, size=2).own_part(batch) for r in range(2)]
     assert [p.source.tolist() for p in parts] == [[batch.source[1].tolist()], batch.source[[0, 2]].tolist()]
     assert [p.target.shape[1] for p in parts] == [4, 4]  # as long as the batch, whose padding some models read
     assert [len(p.labels) for p in parts] == [4, 5]
-    assert Team(rank=3, size=4).part(batch) is None
-    assert Team().part(batch) is batch
+    assert Team(rank=3, size=4).own_part(batch) is None
+    assert Team().own_part(batch) is batch
 
 
 @pytest.mark.parametrize("players", [2, 3, 5])
 def test_pairs_are_dealt_out_evenly(players):
     """Each gets every pair once; after each two rounds the sums differ by less than the longest pair."""
     lengths = torch.randint(3, 40, (83,), generator=torch.Generator().manual_seed(0))
-    parts = dealt(lengths, players)
+    parts = deal_pairs(lengths, players)
     assert sorted(torch.cat(parts).tolist()) == list(range(83))
     sums = [int(lengths[part].sum()) for part in parts]
     assert max(sums) - min(sums) <= int(lengths.max())
@@ -297,12 +297,12 @@ def test_what_divides(data):
 def test_without_torchrun_there_is_a_team_of_one(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")  # as some schedulers set it for every job
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    with joined() as team:
+    with join_team() as team:
         assert (team.rank, team.size, team.leads) == (0, 1, True)
         assert team.sum_up([], 0.5) == (0.5, 0.0)
-        assert team.first(lambda: 3) == 3
+        assert team.run_on_first(lambda: 3) == 3
         with pytest.raises(CouldNotFindOut, match="no"):
-            team.first(lambda: (_ for _ in ()).throw(CouldNotFindOut("no")))
+            team.run_on_first(lambda: (_ for _ in ()).throw(CouldNotFindOut("no")))
 
 
 def test_processes_that_differ_are_refused(data, monkeypatch):
@@ -315,15 +315,15 @@ def test_processes_that_differ_are_refused(data, monkeypatch):
         found[:] = [digests[0], digest]
 
     monkeypatch.setattr(parallel.dist, "all_gather_object", gather)
-    Team(size=2).agree(settings, "data", model)
-    Team(size=2).agree(settings.with_changes(['data.path="elsewhere"']), "data", model)
+    Team(size=2).check_agreement(settings, "data", model)
+    Team(size=2).check_agreement(settings.with_changes(['data.path="elsewhere"']), "data", model)
     message = "do not have the same settings, data and first weights"
     for other in [(settings.with_changes(["batch=8"]), "data", model), (settings, "other data", model)]:
         with pytest.raises(InputError, match=message):
-            Team(size=2).agree(*other)
+            Team(size=2).check_agreement(*other)
     torch.nn.init.zeros_(model.weight)
     with pytest.raises(InputError, match=message):
-        Team(size=2).agree(settings, "data", model)
+        Team(size=2).check_agreement(settings, "data", model)
 
 
 @pytest.mark.parametrize("call", ["broadcast_object_list", "all_reduce"])  # before the first step, and in each

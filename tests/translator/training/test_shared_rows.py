@@ -83,12 +83,12 @@ def test_without_memory_to_share_all_do_without(monkeypatch, missing):
 
 
 def test_one_that_is_elsewhere_keeps_all_from_sharing(monkeypatch):
-    company, opened, elsewhere = Company(), module._opened, 2
+    company, opened, elsewhere = Company(), module._open_memory, 2
 
     def reached(path, secret, count):
         return None if threading.current_thread().name.endswith(f"_{elsewhere}") else opened(path, secret, count)
 
-    monkeypatch.setattr(module, "_opened", reached)
+    monkeypatch.setattr(module, "_open_memory", reached)
     assert company.each(company.rows) == [None] * SIZE
 
 
@@ -98,6 +98,6 @@ def test_what_another_machine_has_under_that_path_is_left_alone(tmp_path):
     (tmp_path / "short").write_bytes(secret)
     os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
     for name in ("other", "short", "pipe", "nothing", ""):
-        assert module._opened(str(tmp_path / name), secret, count) is None
+        assert module._open_memory(str(tmp_path / name), secret, count) is None
     (tmp_path / "ours").write_bytes(secret.ljust(count))
-    assert module._opened(str(tmp_path / "ours"), secret, count) is not None
+    assert module._open_memory(str(tmp_path / "ours"), secret, count) is not None

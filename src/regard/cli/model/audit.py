@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.model.options import Causal, Device, Limit, Masks, ModelArgument, Text, at_work, load_given
+from regard.cli.model.options import Causal, Device, Limit, Masks, ModelArgument, Text, contain_run, load_model_input
 from regard.cli.output import AsJson, Progress, note, show
 
 
@@ -50,10 +50,10 @@ def audit(
     # before the model is run for minutes
     check_files([(write_baseline, ".json"), (junit, ".xml"), (sarif, ".sarif"), (page, ".html")])
     known = read_baseline(baseline) if baseline is not None else ()
-    given = load_given(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
+    given = load_model_input(model, text=text, device=device, limit=limit, causal=causal, masks=mask)
     from regard.models.auditing import audit as examine
 
-    with at_work(model, limit):
+    with contain_run(model, limit):
         audited = examine(given, length=length, properties=only, known=known, seed=seed, report=Progress("audit"))
     if junit is not None:
         from regard.models.auditing.reports import junit as as_junit
@@ -64,7 +64,7 @@ def audit(
 
         write_text(sarif, as_sarif(audited))
     if page is not None:
-        from regard.models.auditing.page import page as as_page
+        from regard.models.auditing.page import audit_page as as_page
 
         write_text(page, as_page(audited))
     if write_baseline is not None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.model.options import Device, Limit, ModelArgument, Text, at_work, load_given
+from regard.cli.model.options import Device, Limit, ModelArgument, Text, contain_run, load_model_input
 from regard.cli.output import AsJson, note, show
 from regard.written_numbers import is_count
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
 
 Layers = Annotated[
     str | None, typer.Option(metavar="LIST", help="Which layers, as in 0,3-5, or names of modules [default: all].")
@@ -58,16 +58,16 @@ def capture(
     if out is not None:
         check_target(out, (".safetensors",))
     wanted = {"layers": parsed_list(layers, "--layers", names=True), "heads": parsed_list(heads, "--heads")}
-    given = load_given(model, text=text, device=device, limit=limit)
+    given = load_model_input(model, text=text, device=device, limit=limit)
     set_mode(given, train=train, more="; --train keeps its dropout")
     import torch
 
     from regard.models.capture import KEPT
     from regard.models.capture import capture as record
 
-    run = None if generate is None else writer(given, generate)
+    run = None if generate is None else token_writer(given, generate)
     keep = KEPT if keep_qkv else ()
-    with torch.no_grad(), at_work(model, limit):
+    with torch.no_grad(), contain_run(model, limit):
         recorded = record(
             given.module, given.inputs, verify=verify, keep=keep, stream=out, run=run, tokens=given.tokens,
             target_tokens=given.target_tokens, name=given.name, **wanted,
@@ -75,14 +75,14 @@ def capture(
     show(recorded, as_json=as_json)
 
 
-def set_mode(given: Given, *, train: bool = False, more: str = "") -> None:
+def set_mode(given: ModelInput, *, train: bool = False, more: str = "") -> None:
     """Eval mode unless it is asked otherwise, said where it is a change."""
     if not train and given.module.training:
         note(f"the model was in training mode and was put into eval mode{more}")
     given.module.train(train)
 
 
-def writer(given: Given, count: int) -> Any:
+def token_writer(given: ModelInput, count: int) -> Any:
     """What writes ``count`` more tokens."""
     from regard.errors import InputError
 
@@ -91,7 +91,7 @@ def writer(given: Given, count: int) -> Any:
     return lambda module, inputs: module.generate(**inputs, max_new_tokens=count, do_sample=False)
 
 
-def _small(word: str) -> bool:
+def _is_small_number(word: str) -> bool:
     return is_count(word, digits=6)
 
 
@@ -112,7 +112,7 @@ def parsed_list(words: str | None, option: str, *, names: bool = False) -> list[
         first, dash, last = word.partition("-")
         if is_count(word):
             chosen.append(int(word))
-        elif dash and _small(first) and _small(last) and int(first) <= int(last):
+        elif dash and _is_small_number(first) and _is_small_number(last) and int(first) <= int(last):
             chosen.extend(range(int(first), int(last) + 1))
         elif names and word and not word[0].isdecimal() and not dash:
             chosen.append(word)

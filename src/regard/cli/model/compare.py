@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.model.options import Device, Limit, Masks, ModelArgument, at_work, load_given
+from regard.cli.model.options import Device, Limit, Masks, ModelArgument, contain_run, load_model_input
 from regard.cli.output import AsJson, show
 
 
@@ -36,10 +36,10 @@ def compare(
 
     Exit code 0: equal on this input (which is no proof); 1: not.
     """
-    given = [load_given(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
+    given = [load_model_input(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
     from regard.models.comparison import compare as examine
     from regard.models.pairing import parsed_names
 
-    with at_work(f"{mine} or {theirs}", limit):
+    with contain_run(f"{mine} or {theirs}", limit):
         comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
     show(comparison, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.model.capture import Heads, parsed_list, set_mode
-from regard.cli.model.options import Device, Limit, Text, at_work, load_given
+from regard.cli.model.options import Device, Limit, Text, contain_run, load_model_input
 from regard.cli.output import AsJson, Progress, check_plot, show
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def heads(
         "layers": parsed_list(layers, "--layers"), "only": parsed_list(heads, "--heads"), "example": example,
         "also": [name for name, wanted in asked.items() if wanted or every], "eps": eps, "rank": cut,
     }  # fmt: skip
-    measured = _measured(model, text, tokens, device, limit, options)
+    measured = _measure_source(model, text, tokens, device, limit, options)
     if csv is not None:
         from regard.files import write_file
 
@@ -96,7 +96,7 @@ class Stages(Progress):
         super().__call__(done, total)
 
 
-def _measured(
+def _measure_source(
     model: str, text: str | None, tokens: str | None, device: str, limit: float, options: dict[str, Any]
 ) -> Measured:
     from regard.models.heads import heads as measure_heads
@@ -106,9 +106,9 @@ def _measured(
     if is_pattern_file(model):
         words = None if tokens is None else tokens.split()
         return measure_heads(read_patterns(model, tokens=words), **options)
-    given = load_given(model, text=text, device=device, limit=limit)
+    given = load_model_input(model, text=text, device=device, limit=limit)
     set_mode(given)
-    with at_work(model, limit):
+    with contain_run(model, limit):
         return measure_heads(given, **options)
 
 

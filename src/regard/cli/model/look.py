@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.model.capture import Generate, Heads, Layers, parsed_list, set_mode, writer
-from regard.cli.model.options import Device, Limit, Text, at_work, load_given
+from regard.cli.model.capture import Generate, Heads, Layers, parsed_list, set_mode, token_writer
+from regard.cli.model.options import Device, Limit, Text, contain_run, load_model_input
 from regard.cli.output import AsJson, Progress, check_plot, show
 from regard.written_numbers import is_count
 
@@ -120,13 +120,13 @@ def _run(
 
     if how.pop("tokens") is not None:
         raise InputError("--tokens are for weights from a file; a model has its words from --text.")
-    given = load_given(model, text=text, **how)
+    given = load_model_input(model, text=text, **how)
     set_mode(given)
-    from regard.models.looking.running import record
+    from regard.models.looking.running import capture_for_page
 
-    run = None if generate is None else writer(given, generate)
-    with at_work(model, how["limit"]):
-        recorded = record(given, target=target, run=run, **asked)
+    run = None if generate is None else token_writer(given, generate)
+    with contain_run(model, how["limit"]):
+        recorded = capture_for_page(given, target=target, run=run, **asked)
     return replace(recorded, name="/".join(Path(model).parts[-2:]))  # a page may be shown to others: no whole path
 
 

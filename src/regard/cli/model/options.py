@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
 
 ModelArgument = Annotated[
     str,
@@ -31,7 +31,7 @@ Masks = Annotated[
 ]
 
 
-def load_given(
+def load_model_input(
     model: str,
     *,
     text: str | None = None,
@@ -39,7 +39,7 @@ def load_given(
     limit: float = 60.0,
     causal: bool | None = None,
     masks: list[str] | None = None,
-) -> Given:
+) -> ModelInput:
     """The model that was named, with an example that it runs on."""
     from regard.errors import InputError
     from regard.extras import require
@@ -53,11 +53,11 @@ def load_given(
 
 
 @contextlib.contextmanager
-def at_work(model: str, limit: float) -> Iterator[None]:
+def contain_run(model: str, limit: float) -> Iterator[None]:
     """What the model prints as it runs goes to standard error, and a FILE.py's model does not run for ever."""
-    from regard.models.containment import contained
+    from regard.models.containment import contain
 
-    with contained(f"{model}, at work,", limit=_WORK * limit if ".py:" in model else None, errors=False):
+    with contain(f"{model}, at work,", limit=_WORK * limit if ".py:" in model else None, errors=False):
         yield
 
 

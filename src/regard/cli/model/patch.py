@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.model.capture import Layers, parsed_list, set_mode
-from regard.cli.model.options import Device, Limit, ModelArgument, Text, at_work, load_given
+from regard.cli.model.options import Device, Limit, ModelArgument, Text, contain_run, load_model_input
 from regard.cli.output import AsJson, Progress, check_plot, show
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
+    from regard.models.given import ModelInput
     from regard.models.patching import Metric
 
 Against = Annotated[
@@ -57,12 +57,12 @@ def patch(
     _refuse(text, against, ablate, what, token, over)
     _check_targets(csv, plot)
     chosen = parsed_list(layers, "--layers")
-    given = load_given(model, text=text, device=device, limit=limit)
+    given = load_model_input(model, text=text, device=device, limit=limit)
     set_mode(given)
-    metric = None if token is None else logit(given, token, over)
+    metric = None if token is None else logit_metric(given, token, over)
     options = {"layers": chosen, "metric": metric, "progress": Progress("Heads")}
-    with at_work(model, limit):
-        result = _measured(given, against, ablate, what, options)
+    with contain_run(model, limit):
+        result = _patch_heads(given, against, ablate, what, options)
     if csv is not None:
         from regard.files import write_file
 
@@ -72,25 +72,27 @@ def patch(
     show(result, as_json=as_json)
 
 
-def _measured(given: Given, against: str | None, ablate: str | None, what: str | None, options: dict[str, Any]) -> Any:
+def _patch_heads(
+    given: ModelInput, against: str | None, ablate: str | None, what: str | None, options: dict[str, Any]
+) -> Any:
     from dataclasses import replace
 
-    from regard.models.devices import moved
-    from regard.models.given import give
+    from regard.models.devices import move_inputs
+    from regard.models.given import model_input
     from regard.models.patching import ablate as switch_off
     from regard.models.patching import patch as exchange
 
     if ablate is not None:
         result = switch_off(given.module, given.inputs, by=ablate, **options)
     else:
-        other = give(given.module, text=against, tokenizer=given.tokenizer, name=given.name)
+        other = model_input(given.module, text=against, tokenizer=given.tokenizer, name=given.name)
         device = str(next(given.module.parameters()).device)
-        corrupted = moved(other.inputs, device)
+        corrupted = move_inputs(other.inputs, device)
         result = exchange(given.module, given.inputs, corrupted, what=what or "output", **options)
     return replace(result, name=given.name)
 
 
-def logit(given: Given, token: str, over: str | None) -> Metric:
+def logit_metric(given: ModelInput, token: str, over: str | None) -> Metric:
     """A token's logit in the first example, less another's, at the mask or else at the last place."""
     from regard.errors import InputError
 

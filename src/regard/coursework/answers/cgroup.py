@@ -26,23 +26,25 @@ class MemoryGroup:
     def __init__(self, limit: int) -> None:
         self.place: Path | None = None
         with contextlib.suppress(OSError, ValueError):
-            self._made(limit)
+            self._create(limit)
 
     @property
-    def held(self) -> bool:
+    def is_active(self) -> bool:
         return self.place is not None
 
-    def _made(self, limit: int) -> None:
-        parent = _own()
+    def _create(self, limit: int) -> None:
+        parent = _own_group()
         if parent is None:
             return
-        _remove_left(parent)
-        place = parent / f"regard-{_space()}-{os.getpid()}-{_started(os.getpid())}-{uuid.uuid4().hex[:12]}"
+        _remove_abandoned_groups(parent)
+        place = (
+            parent / f"regard-{_process_namespace()}-{os.getpid()}-{_start_time(os.getpid())}-{uuid.uuid4().hex[:12]}"
+        )
         place.mkdir()
         try:
             names = ("memory.max", "memory.limit_in_bytes")
             next(place / name for name in names if (place / name).exists()).write_text(str(limit))
-            self.remover = _remover(place)
+            self.remover = _start_remover(place)
         except (OSError, StopIteration):
             place.rmdir()
             return
@@ -52,17 +54,17 @@ class MemoryGroup:
                 if (place / name).exists():
                     (place / name).write_text(str(value))
 
-    def take(self, process: int) -> None:
+    def add_process(self, process: int) -> None:
         """Move a process into the group, and those below it: again, until none has come meanwhile."""
         if self.place is None:
             return
         seen = set(map(int, (self.place / "cgroup.procs").read_text().split()))
-        while new := {process, *below(process)} - seen:
+        while new := {process, *descendants(process)} - seen:
             for pid in new:
-                _written(self.place / "cgroup.procs", str(pid))
+                _write_if_possible(self.place / "cgroup.procs", str(pid))
             seen |= new
 
-    def ended(self) -> int:
+    def count_memory_kills(self) -> int:
         """How many processes of it the kernel has ended for want of memory."""
         for name in ("memory.events", "memory.oom_control"):
             if self.place is not None and (self.place / name).exists():
@@ -70,33 +72,33 @@ class MemoryGroup:
                 return int(counts.get("oom_kill", 0))
         return 0
 
-    def removed(self) -> None:
+    def remove(self) -> None:
         """Take it away again, once its last process is gone."""
         if self.place is not None:
             self.place = None
             self.remover.communicate()
 
 
-def first_to_end(process: int) -> None:
+def kill_first_for_memory(process: int) -> None:
     """Where memory runs out, this process ends and not another of its group."""
-    _written(Path(f"/proc/{process}/oom_score_adj"), "1000")
+    _write_if_possible(Path(f"/proc/{process}/oom_score_adj"), "1000")
 
 
-def _written(path: Path, text: str) -> None:
+def _write_if_possible(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):  # it has ended, or is not ours
         path.write_text(text)
 
 
-def below(process: int) -> list[int]:
+def descendants(process: int) -> list[int]:
     """The processes that this one started, and theirs."""
     children: list[int] = []
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
             children += map(int, task.read_text().split())
-    return [*children, *(pid for child in children for pid in below(child))]
+    return [*children, *(pid for child in children for pid in descendants(child))]
 
 
-def _remover(place: Path) -> subprocess.Popen[bytes]:
+def _start_remover(place: Path) -> subprocess.Popen[bytes]:
     """A process that takes the group away when we let go of it, or end; Ctrl-C is not for it."""
     return subprocess.Popen(
         ["/bin/sh", "-c", REMOVER, "sh", str(place)],
@@ -108,21 +110,23 @@ def _remover(place: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _remove_left(parent: Path) -> None:
+def _remove_abandoned_groups(parent: Path) -> None:
     """Take away the empty groups of processes that are gone; one that still has a process in it stays."""
-    for place in parent.glob(f"regard-{_space()}-*-*-*"):
-        process, _, started = place.name.removeprefix(f"regard-{_space()}-").rpartition("-")[0].partition("-")
-        if process.isdecimal() and _started(int(process)) != started:
+    for place in parent.glob(f"regard-{_process_namespace()}-*-*-*"):
+        process, _, started = (
+            place.name.removeprefix(f"regard-{_process_namespace()}-").rpartition("-")[0].partition("-")
+        )
+        if process.isdecimal() and _start_time(int(process)) != started:
             with contextlib.suppress(OSError):
                 place.rmdir()
 
 
-def _space() -> str:
+def _process_namespace() -> str:
     """Whose numbers of processes ours are: another container's mean others."""
     return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
-def _started(process: int) -> str:
+def _start_time(process: int) -> str:
     """When a process started, by the kernel's count; its number may be given again. Empty if there is none."""
     try:
         return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
@@ -130,18 +134,18 @@ def _started(process: int) -> str:
         return ""
 
 
-def _own() -> Path | None:
+def _own_group() -> Path | None:
     """The folder of the group that this process is in, with a limit on memory if there is one."""
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     for _, kinds, path in groups:
         if "memory" in kinds.split(","):  # the older interface: a tree for each kind
-            return _below(MOUNTED / "memory", path)
+            return _writable_folder(MOUNTED / "memory", path)
     for _, kinds, path in groups:
         if not kinds:
-            return _below(MOUNTED, path)
+            return _writable_folder(MOUNTED, path)
     return None
 
 
-def _below(mounted: Path, path: str) -> Path | None:
+def _writable_folder(mounted: Path, path: str) -> Path | None:
     place = mounted / path.lstrip("/")
     return place if place.is_dir() and os.access(place, os.W_OK) else None

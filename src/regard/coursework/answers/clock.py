@@ -42,7 +42,7 @@ class Clock:
         self.meter = Meter(list)
 
     @property
-    def used(self) -> float:
+    def seconds_used(self) -> float:
         """Seconds used, which is a little too much on a busy machine until the meter is read again."""
         return self.settled + self.wall
 
@@ -51,33 +51,33 @@ class Clock:
         """While the person's code runs; it gets what tells how many seconds of that count so far."""
         begun, waited, earlier = time.monotonic(), waiting_time(SELF), self.wall
 
-        def so_far() -> tuple[float, float]:
+        def wall_and_waiting_time() -> tuple[float, float]:
             return self.wall + time.monotonic() - begun, self.waited + waiting_time(SELF) - waited
 
         try:
-            yield lambda: self.meter.time_used(*so_far()) - earlier
+            yield lambda: self.meter.time_used(*wall_and_waiting_time()) - earlier
         finally:
-            self.wall, self.waited = so_far()
+            self.wall, self.waited = wall_and_waiting_time()
             if self.wall > self.limit * OFTEN:
                 self.settled += self.meter.time_used(self.wall, self.waited)
                 self.wall = self.waited = 0.0
                 self.meter.begin()
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """What is left of the limit, in seconds; never nothing, so that whoever asks can still finish."""
-        return max(self.limit - self.used, 0.1)
+        return max(self.limit - self.seconds_used, 0.1)
 
-    def for_one_call(self) -> float:
+    def seconds_for_call(self) -> float:
         """What one call may take: half of the limit, and never more than is left of it."""
-        return min(self.limit / 2, self.left())
+        return min(self.limit / 2, self.seconds_left())
 
-    def spent(self, share: float) -> bool:
+    def has_used(self, share: float) -> bool:
         """Whether this share of the person's time is over; a stage that asks then ends, and the result says so."""
-        over = self.used > share * self.limit
+        over = self.seconds_used > share * self.limit
         self.stopped = self.stopped or over
         return over
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Whether looking for something smaller has gone on for long enough, by the wall's clock."""
         return time.monotonic() - self.start > self.limit
 
@@ -90,24 +90,24 @@ class Meter:
     """
 
     def __init__(self, processes: Callable[[], Sequence[int]]) -> None:
-        self.processes, self.place = processes, _place_in_the_queue(SELF)
+        self.processes, self.place = processes, _scheduling_priority(SELF)
         self.begin()
 
     def begin(self) -> None:
         """Count from now on."""
-        self.before = (self.processor(), self.waiting_time())
+        self.before = (self.processor_time(), self.waiting_time())
 
     def time_used(self, wall: float, waited: float) -> float:
         """What counts of so many seconds on the wall, in some of which this process had no processor."""
-        processor, stalled = self.processor() - self.before[0], max(self.waiting_time() - self.before[1], 0.0)
+        processor, stalled = self.processor_time() - self.before[0], max(self.waiting_time() - self.before[1], 0.0)
         return max(wall - stalled - waited, processor, wall / SLOWEST)
 
-    def processor(self) -> float:
+    def processor_time(self) -> float:
         """Seconds of the processor since they started."""
         total = 0
         for process in reversed(self.processes()):  # children first: one that ends meanwhile is in its parent's times
             with contextlib.suppress(OSError, ValueError):  # it has ended, or there are no such numbers
-                total += sum(map(int, _facts(f"/proc/{process}")[11:15]))
+                total += sum(map(int, _stat_fields(f"/proc/{process}")[11:15]))
         return total / TICKS
 
     def waiting_time(self) -> float:
@@ -117,7 +117,7 @@ class Meter:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{process}/task"):
                     place = f"/proc/{process}/task/{thread}"
-                    longest = max(longest, waiting_time(place) if _place_in_the_queue(place) == self.place else 0.0)
+                    longest = max(longest, waiting_time(place) if _scheduling_priority(place) == self.place else 0.0)
         return longest
 
 
@@ -128,15 +128,15 @@ def waiting_time(thread: str) -> float:
     return 0.0
 
 
-def _place_in_the_queue(thread: str) -> tuple[str, str]:
+def _scheduling_priority(thread: str) -> tuple[str, str]:
     """How nice a thread is, and by which rule it gets a processor; nothing where the system does not tell."""
     with contextlib.suppress(OSError, IndexError):
-        facts = _facts(thread)
+        facts = _stat_fields(thread)
         return facts[16], facts[38]
     return "", ""
 
 
-def _facts(thread: str) -> list[str]:
+def _stat_fields(thread: str) -> list[str]:
     """The words of a line of /proc behind the program's name: its state, its times, its priority."""
     return _read(f"{thread}/stat").rpartition(")")[2].split()
 

@@ -31,29 +31,29 @@ system.syscall.restype = ctypes.c_long
 def confine(rules: dict[str, Any], *, limit: Callable[[], None]) -> list[str]:
     """Put the rules in force; what holds now, in a few words each."""
     if rules["scratch"] is not None:  # its own, which is gone with it
-        _checked(system.unshare(NEW_MOUNTS), "unshare")
-        _checked(system.mount(b"tmpfs", b"/tmp", b"tmpfs", NOSUID | NODEV, rules["scratch"].encode()), "mount")
-    _become(rules["user"], reading=rules["reading"])
-    _checked(system.prctl(SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
-    _checked(system.prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
-    _checked(system.prctl(SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+        _check_result(system.unshare(NEW_MOUNTS), "unshare")
+        _check_result(system.mount(b"tmpfs", b"/tmp", b"tmpfs", NOSUID | NODEV, rules["scratch"].encode()), "mount")
+    _become_user(rules["user"], reading=rules["reading"])
+    _check_result(system.prctl(SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    _check_result(system.prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    _check_result(system.prctl(SET_DUMPABLE, 0, 0, 0, 0), "prctl")
     os.chdir("/tmp" if rules["scratch"] is not None else "/")
     limit()
     held = [f"user {os.getuid()}", "limits"]
     if rules["landlock"] is not None:
-        held.append(f"Landlock {_landlock(**rules['landlock'])}")
-    _filter(base64.b64decode(rules["seccomp"]))
+        held.append(f"Landlock {_restrict_files(**rules['landlock'])}")
+    _install_filter(base64.b64decode(rules["seccomp"]))
     return [*held, "seccomp"]
 
 
-def _checked(returned: int, name: str) -> int:
+def _check_result(returned: int, name: str) -> int:
     if returned < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
     return returned
 
 
-def _become(user: int | None, *, reading: bool) -> None:
+def _become_user(user: int | None, *, reading: bool) -> None:
     """Another user and no rights; ``reading`` keeps the one to read, where Landlock says what, and the interpreter lies
     in a folder that is closed to others."""
     keep = 1 << DAC_READ_SEARCH if reading else 0
@@ -61,39 +61,41 @@ def _become(user: int | None, *, reading: bool) -> None:
         for right in range(LAST_RIGHT + 1):
             if not keep >> right & 1:
                 system.prctl(DROP_FROM_BOUNDING, right, 0, 0, 0)  # those that do not exist, or are gone already, fail
-        _checked(system.prctl(SET_KEEPCAPS, 1 if keep else 0, 0, 0, 0), "prctl")
+        _check_result(system.prctl(SET_KEEPCAPS, 1 if keep else 0, 0, 0, 0), "prctl")
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     header = struct.pack("=Ii", 0x20080522, 0)  # version 3, this process
     data = struct.pack("=6I", keep, keep, 0, 0, 0, 0)  # effective, permitted, inheritable: low and high words
-    _checked(system.capset(header, data), "capset")
+    _check_result(system.capset(header, data), "capset")
     if system.prctl(AMBIENT, 4, 0, 0, 0) < 0 and ctypes.get_errno() != 22:  # clear them all; old kernels have none
-        _checked(-1, "prctl")
+        _check_result(-1, "prctl")
 
 
-def _landlock(*, read: list[str], listed: list[str], written: list[str]) -> int:
+def _restrict_files(*, read: list[str], listed: list[str], written: list[str]) -> int:
     """Only these files: to read and to load, to list, to read and write. The version that the kernel has."""
-    version = _checked(system.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)), "landlock")
+    version = _check_result(system.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)), "landlock")
     access = TYPES_OF_ACCESS[max(known for known in TYPES_OF_ACCESS if known <= version)]
     # files; from 4 on TCP, both ways; from 6 on abstract sockets and signals
     attributes = struct.pack("=Q", access) + (struct.pack("=Q", 3) if version >= 4 else b"")
     attributes += struct.pack("=Q", 3) if version >= 6 else b""
     size = ctypes.c_size_t(len(attributes))
-    rules = _checked(system.syscall(CREATE_RULESET, attributes, size, ctypes.c_uint32(0)), "landlock_create_ruleset")
+    rules = _check_result(
+        system.syscall(CREATE_RULESET, attributes, size, ctypes.c_uint32(0)), "landlock_create_ruleset"
+    )
     for paths, rights in (
         (read, READ_FILE | READ_DIR | EXECUTE),
         (listed, READ_DIR),
         (written, READ_FILE | WRITE_FILE),
     ):
         for path in paths:
-            _allow(rules, path, rights)
-    _checked(system.syscall(RESTRICT_SELF, rules, ctypes.c_uint32(0)), "landlock_restrict_self")
+            _allow_path(rules, path, rights)
+    _check_result(system.syscall(RESTRICT_SELF, rules, ctypes.c_uint32(0)), "landlock_restrict_self")
     os.close(rules)
     return version
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
+def _allow_path(rules: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -101,7 +103,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     try:
         rights &= ~0 if os.path.isdir(path) else ~READ_DIR
         rule = struct.pack("=Qi", rights, place)
-        _checked(system.syscall(ADD_RULE, rules, 1, rule, ctypes.c_uint32(0)), "landlock_add_rule")
+        _check_result(system.syscall(ADD_RULE, rules, 1, rule, ctypes.c_uint32(0)), "landlock_add_rule")
     finally:
         os.close(place)
 
@@ -110,12 +112,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def _filter(program: bytes) -> None:
+def _install_filter(program: bytes) -> None:
     """Hand the filter to the kernel for every thread, and see that it holds."""
     number = {"x86_64": 317, "aarch64": 277}[os.uname().machine]  # of seccomp
     given = _Program(len(program) // 8, program)
     code = system.syscall(number, 1, ctypes.c_ulong(1), ctypes.byref(given))  # SET_MODE_FILTER, for all threads (TSYNC)
-    _checked(-1 if code else 0, "seccomp")
+    _check_result(-1 if code else 0, "seccomp")
     try:
         socket.socket(socket.AF_UNIX).close()
     except PermissionError:

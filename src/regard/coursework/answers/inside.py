@@ -49,42 +49,47 @@ ENDED_AFTER = 5.0  # seconds that processes of the code may take to die, before 
 
 
 def main() -> None:
-    keeper = _keep() if KEEP in sys.argv else None
+    keeper = _fork_workers() if KEEP in sys.argv else None
     incoming, outgoing = _own_pipes()
-    say(outgoing, {"here": True})
+    send_line(outgoing, {"here": True})
     task = json.loads(incoming.readline())
     if task["guarded"]:
-        _guarded(incoming)
+        _fork_under_guard(incoming)
     try:
-        tool = _tool(task["tool"])  # before the jail is closed: torch's start is no fault of the answer
-        confined = _confined(task["bounds"], task["confinement"])
+        tool = _load_tool(task["tool"])  # before the jail is closed: torch's start is no fault of the answer
+        confined = _confine(task["bounds"], task["confinement"])
     except Exception as error:  # whatever it is, nothing is run without a jail that was asked for
-        return say(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
+        return send_line(outgoing, {"unconfined": f"{type(error).__name__}: {error}"})
     if keeper not in (None, os.getppid()):  # it ended before this process was to end with it
         os._exit(1)
-    say(outgoing, {"confined": confined})
+    send_line(outgoing, {"confined": confined})
     sys.dont_write_bytecode = True
     if tool is None:
-        sys.meta_path.insert(0, Refused(task["packages"]))
+        sys.meta_path.insert(0, ImportBlocker(task["packages"]))
     else:
-        sys.meta_path[1:] = [Refused(None), *map(Only(task["packages"]).instead_of, sys.meta_path[1:])]
-    answer, mistake = _loaded(task)
-    say(outgoing, mistake or {"ready": True})
+        sys.meta_path[1:] = [
+            ImportBlocker(None),
+            *map(AllowedPackageFinder(task["packages"]).replacement_for, sys.meta_path[1:]),
+        ]
+    answer, mistake = _load_answer(task)
+    send_line(outgoing, mistake or {"ready": True})
     while mistake is None and (line := incoming.readline()):
         asked = json.loads(line)
         if tool is None:
-            reply = _called(answer, [decoded(value) for value in asked["arguments"]], task["path"], asked["most"])
+            reply = _call_function(
+                answer, [decode_argument(value) for value in asked["arguments"]], task["path"], asked["most"]
+            )
         else:
-            reply = _used(tool, answer, asked, task["path"])
+            reply = _call_tool(tool, answer, asked, task["path"])
         with contextlib.suppress(Exception):  # it may have closed or replaced it
             sys.stdout.flush()
-        say(outgoing, reply)
+        send_line(outgoing, reply)
 
 
 # keeping a started interpreter for many answers
 
 
-def _keep() -> int:
+def _fork_workers() -> int:
     """Make a process for each answer that is asked for; returns in those processes only, the keeper's own end is here.
 
     The judge hands over three pipes over a socket, and the socket is closed in the new process before anything else.
@@ -97,11 +102,11 @@ def _keep() -> int:
     while True:
         message, ends, _, _ = socket.recv_fds(control, 1000, 3)
         if not message:  # the judge has hung up
-            _ended(child, within=0.0)
+            _wait_or_kill(child, within=0.0)
             os._exit(0)
         asked = json.loads(message)
         if not ends:
-            reply, child = {"code": _ended(child, within=asked["within"])}, 0
+            reply, child = {"code": _wait_or_kill(child, within=asked["within"])}, 0
         else:
             for name in asked["imports"]:  # once; the new processes have them then
                 with contextlib.suppress(ImportError):  # whoever needs it says so
@@ -120,7 +125,7 @@ def _keep() -> int:
     return keeper
 
 
-def _ended(child: int, *, within: float) -> int | None:
+def _wait_or_kill(child: int, *, within: float) -> int | None:
     """How a process ended by itself within these seconds; else it is ended, and the answer is None."""
     last = time.monotonic() + within
     finished, status = os.waitpid(child, os.WNOHANG) if child else (0, 0)
@@ -149,7 +154,7 @@ def _own_pipes() -> tuple[TextIO, TextIO]:
     return os.fdopen(incoming, encoding="utf-8"), os.fdopen(outgoing, "w", encoding="utf-8")
 
 
-def say(outgoing: TextIO, message: dict[str, Any]) -> None:
+def send_line(outgoing: TextIO, message: dict[str, Any]) -> None:
     """One line to the judge."""
     outgoing.write(json.dumps(message) + "\n")
     outgoing.flush()
@@ -158,7 +163,7 @@ def say(outgoing: TextIO, message: dict[str, Any]) -> None:
 # ending what the code has started, where there is no jail to do so
 
 
-def _guarded(incoming: TextIO) -> None:
+def _fork_under_guard(incoming: TextIO) -> None:
     """Go on in a child; stay behind as its guard, who inherits its orphans and ends them all when the judge hangs up.
 
     A process in a session of its own escapes a signal to the group, and an orphan goes to init; a subreaper gets it.
@@ -222,18 +227,18 @@ def _descendants() -> list[int]:
 # before the code runs: bounds, the jail, and our own solver out of reach
 
 
-def _confined(bounds: dict[str, int], confinement: dict[str, Any] | None) -> list[str]:
+def _confine(bounds: dict[str, int], confinement: dict[str, Any] | None) -> list[str]:
     """Take on the bounds, then the jail's rules; what is in force now, in words."""
     if confinement is None:
         with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):  # not every system has them all
-            limit(bounds)
+            set_limits(bounds)
         return []
     neighbour = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confinement.py")
     confine: Callable[..., list[str]] = runpy.run_path(neighbour)["confine"]
-    return confine(confinement, limit=lambda: limit(bounds))
+    return confine(confinement, limit=lambda: set_limits(bounds))
 
 
-def limit(bounds: dict[str, int]) -> None:
+def set_limits(bounds: dict[str, int]) -> None:
     """Bounds that hold even if whoever started this process is gone."""
     import resource
 
@@ -241,7 +246,7 @@ def limit(bounds: dict[str, int]) -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
-class Refused(importlib.abc.MetaPathFinder):
+class ImportBlocker(importlib.abc.MetaPathFinder):
     """An answer stands on its own: regard, which could solve the question, is not imported here.
 
     A person who wants to can take this away again: outside the jail it helps against nothing but forgetfulness, and
@@ -255,35 +260,35 @@ class Refused(importlib.abc.MetaPathFinder):
         top = name.partition(".")[0]
         if top == "regard":
             raise ModuleNotFoundError("an answer must stand on its own: regard cannot be imported in it")
-        if self.packages is not None and not _open(top, self.packages):
+        if self.packages is not None and not _is_allowed(top, self.packages):
             there = ", ".join(self.packages) + "; put a model into a file of its own" * (top == "torch")
             raise ModuleNotFoundError(f"No module named {top!r}; in the jail there are Python's own, and {there}")
 
 
-class Only(importlib.abc.MetaPathFinder):
+class AllowedPackageFinder(importlib.abc.MetaPathFinder):
     """As Python finds modules, but among these packages only: torch and what it stands on look for what else there is,
     and must hear that it is not there. (Where folders can be listed, Python would find what cannot be read.)"""
 
     def __init__(self, packages: list[str] | None) -> None:
         self.packages = packages
 
-    def instead_of(self, finder: Any) -> Any:
+    def replacement_for(self, finder: Any) -> Any:
         return self if finder is PathFinder and self.packages is not None else finder
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if self.packages is not None and _open(name.partition(".")[0], self.packages):
+        if self.packages is not None and _is_allowed(name.partition(".")[0], self.packages):
             return PathFinder.find_spec(name, path, target)
         return None
 
 
-def _open(top: str, packages: list[str]) -> bool:
+def _is_allowed(top: str, packages: list[str]) -> bool:
     return top in sys.stdlib_module_names or top.startswith("_") or top in packages
 
 
 # a tool of ours
 
 
-class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Modules of regard that came as text: those that a tool stands on, and empty packages around them."""
 
     def __init__(self, texts: dict[str, str]) -> None:
@@ -301,33 +306,33 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.texts.get(module.__name__, ""), module.__file__, "exec"), module.__dict__)
 
 
-def _tool(sent: dict[str, Any] | None) -> Any:
+def _load_tool(sent: dict[str, Any] | None) -> Any:
     """The tool's module, ready to be used; None where a function is asked for."""
     if sent is None:
         return None
-    sys.meta_path.insert(0, Sent(sent["texts"]))
+    sys.meta_path.insert(0, TextImporter(sent["texts"]))
     for name in sent["imports"]:
         importlib.import_module(name)
     return importlib.import_module(sent["module"])
 
 
-def _used(tool: Any, answer: Any, asked: dict[str, Any], path: str) -> dict[str, Any]:
+def _call_tool(tool: Any, answer: Any, asked: dict[str, Any], path: str) -> dict[str, Any]:
     """What the tool makes of the person's thing: bytes, or the error that came of it."""
     try:
-        data = tool.answered(answer, sys.modules["your_answer"], asked)
+        data = tool.respond(answer, sys.modules["your_answer"], asked)
         if len(data) > asked["most"]:
             return {"large": [len(data)]}
         return {"data": base64.b64encode(data).decode("ascii")}
     except BaseException as error:
         if type(error).__name__ == "InputError" and type(error).__module__ == "regard.errors":
             return {"refused": str(error)[: 2 * MOST_SAID]}
-        return {"raised": said(error, path)}
+        return {"raised": describe_error(error, path)}
 
 
 # loading and calling
 
 
-def _loaded(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+def _load_answer(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
     """What is named in the file, or what is wrong with the file."""
     path, name = task["path"], task["function"]
     module = types.ModuleType("your_answer")  # not the file's name, which may be that of a library
@@ -338,14 +343,14 @@ def _loaded(task: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
     try:
         exec(compile(base64.b64decode(task["source"]), path, "exec"), module.__dict__)
     except BaseException as error:
-        return None, {"importing": said(error, path)}
+        return None, {"importing": describe_error(error, path)}
     if not hasattr(module, name):
-        return None, {"missing": _names(module, classes=task["tool"] is not None)[:20]}
+        return None, {"missing": _defined_names(module, classes=task["tool"] is not None)[:20]}
     function = getattr(module, name)
-    return function, misfit(function, task["count"]) if task["tool"] is None else None
+    return function, signature_mismatch(function, task["count"]) if task["tool"] is None else None
 
 
-def _names(module: types.ModuleType, *, classes: bool) -> list[str]:
+def _defined_names(module: types.ModuleType, *, classes: bool) -> list[str]:
     """The functions in it; with classes, those that are its own."""
     if not classes:
         return [str(key) for key, value in vars(module).items() if inspect.isfunction(value)]
@@ -353,7 +358,7 @@ def _names(module: types.ModuleType, *, classes: bool) -> list[str]:
     return [str(key) for key, value in own.items() if inspect.isfunction(value) or inspect.isclass(value)]
 
 
-def misfit(function: Any, count: int) -> dict[str, Any] | None:
+def signature_mismatch(function: Any, count: int) -> dict[str, Any] | None:
     """Why it cannot be called with so many arguments, if it cannot."""
     if not callable(function):
         return {"kind": type(function).__name__}
@@ -368,14 +373,14 @@ def misfit(function: Any, count: int) -> dict[str, Any] | None:
     return None
 
 
-def _called(function: Any, arguments: list[Any], path: str, most: int) -> dict[str, Any]:
+def _call_function(function: Any, arguments: list[Any], path: str, most: int) -> dict[str, Any]:
     try:
-        return encoded(function(*arguments), most=most)
+        return encode_result(function(*arguments), most=most)
     except BaseException as error:
-        return {"raised": said(error, path)}
+        return {"raised": describe_error(error, path)}
 
 
-def said(error: BaseException, path: str) -> dict[str, Any]:
+def describe_error(error: BaseException, path: str) -> dict[str, Any]:
     """The error's type, first line, and the last line of the file that it came through."""
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == path else None
     for frame in traceback.extract_tb(error.__traceback__):
@@ -391,7 +396,7 @@ def said(error: BaseException, path: str) -> dict[str, Any]:
 # arrays as lines
 
 
-def encoded(value: Any, *, most: int = 50_000_000) -> dict[str, Any]:
+def encode_result(value: Any, *, most: int = 50_000_000) -> dict[str, Any]:
     """What a function returned, as plain numbers, or the kind of thing that it is instead."""
     if value is None:
         return {"none": True}
@@ -407,10 +412,10 @@ def encoded(value: Any, *, most: int = 50_000_000) -> dict[str, Any]:
     if array.size * 8 > most:
         return {"large": list(array.shape)}
     with np.errstate(all="ignore"):
-        return {"array": packed(array.astype(np.float64))}
+        return {"array": pack_array(array.astype(np.float64))}
 
 
-def packed(array: Any) -> dict[str, Any]:
+def pack_array(array: Any) -> dict[str, Any]:
     """An array of plain numbers as its type, shape and bytes."""
     if array.dtype.kind not in "iufb":
         raise TypeError(f"an array of {array.dtype} is not sent")
@@ -418,7 +423,7 @@ def packed(array: Any) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 
-def unpacked(sent: dict[str, Any]) -> Any:
+def unpack_array(sent: dict[str, Any]) -> Any:
     """The array again; a ValueError where type, shape and bytes do not belong together."""
     if sent.keys() != {"dtype", "shape", "data"}:
         raise ValueError("no array")
@@ -433,9 +438,9 @@ def unpacked(sent: dict[str, Any]) -> Any:
     return np.frombuffer(data, dtype).reshape(shape).copy()
 
 
-def decoded(value: Any) -> Any:
+def decode_argument(value: Any) -> Any:
     """A plain number as it is, an array from its bytes."""
-    return unpacked(value) if isinstance(value, dict) else value
+    return unpack_array(value) if isinstance(value, dict) else value
 
 
 if __name__ == "__main__":

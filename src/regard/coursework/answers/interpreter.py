@@ -43,10 +43,10 @@ class Interpreter:
         return tuple(name for name in names if name.isidentifier())
 
     @property
-    def open_to_others(self) -> bool:
+    def is_world_readable(self) -> bool:
         """Whether another user of this machine can run it: in root's home folder it is often not so."""
         needed = (self.program, self.library, *self.shared, *self.packages, os.path.dirname(__file__))
-        return all(map(open_to_others, needed))
+        return all(map(is_world_readable, needed))
 
 
 @cache
@@ -56,12 +56,12 @@ def this_interpreter(packages: tuple[str, ...] = PACKAGES) -> Interpreter:
     return Interpreter(
         program=os.path.realpath(getattr(sys, "_base_executable", sys.executable)),
         library=os.path.realpath(sysconfig.get_path("stdlib")),
-        shared=tuple(path for path in (*_shared(), *asked) if os.path.exists(path)),
-        packages=tuple(path for name in packages for path in _installed(name)),
+        shared=tuple(path for path in (*_shared_libraries(), *asked) if os.path.exists(path)),
+        packages=tuple(path for name in packages for path in _distribution_folders(name)),
     )
 
 
-def _shared() -> list[str]:
+def _shared_libraries() -> list[str]:
     """Where the loader finds libraries; a system without folders by architecture has them in /lib and /usr/lib."""
     triple = sysconfig.get_config_var("MULTIARCH")
     folders = [f"/lib/{triple}", f"/usr/lib/{triple}"] if triple and os.path.isdir(f"/usr/lib/{triple}") else ["/lib"]
@@ -69,7 +69,7 @@ def _shared() -> list[str]:
     return [*folders, *SYSTEM, *([own] if ".so" in own else [])]
 
 
-def _installed(name: str) -> list[str]:
+def _distribution_folders(name: str) -> list[str]:
     """The folders of a distribution next to one another in site-packages: numpy, numpy.libs, its description."""
     try:
         package = metadata.distribution(name)
@@ -80,7 +80,7 @@ def _installed(name: str) -> list[str]:
     return [place for place in places if os.path.exists(place)]
 
 
-def open_to_others(path: str) -> bool:
+def is_world_readable(path: str) -> bool:
     """Whether any user can reach and read it.
 
     >>> open_to_others("/")

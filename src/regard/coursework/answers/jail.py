@@ -65,12 +65,12 @@ class Start:
     confinement: dict[str, Any] | None = None
 
 
-def chosen(jail: bool | Tier) -> Tier:
+def best_tier(jail: bool | Tier) -> Tier:
     """The best tier that works here, or the one that was named; refused, with the reasons, if there is none."""
     if jail is False or jail is Tier.NONE:
         return Tier.NONE
     wanted = (Tier.BUBBLEWRAP, Tier.LANDLOCK) if jail is True else (Tier(jail),)
-    reasons = {tier: why_not(tier) for tier in wanted}
+    reasons = {tier: tier_obstacle(tier) for tier in wanted}
     for tier, reason in reasons.items():
         if not reason:
             return tier
@@ -78,7 +78,7 @@ def chosen(jail: bool | Tier) -> Tier:
     raise InputError(f"No jail can be built here, and nothing was run ({said}); without --jail it has your rights.")
 
 
-def started(tier: Tier, *, memory: int, seconds: int, packages: tuple[str, ...] = PACKAGES) -> Start:
+def start_command(tier: Tier, *, memory: int, seconds: int, packages: tuple[str, ...] = PACKAGES) -> Start:
     """How to start the inside in this tier; ``packages`` can be imported in it, beside the standard library."""
     bounds = {"RLIMIT_AS": memory, "RLIMIT_CPU": seconds, "RLIMIT_CORE": 0}
     if tier is Tier.NONE:
@@ -86,19 +86,26 @@ def started(tier: Tier, *, memory: int, seconds: int, packages: tuple[str, ...] 
         return Start(tier=tier, command=command, environment={**os.environ, **ONE_THREAD}, bounds=bounds)
     python = this_interpreter(packages)
     bounds |= {"RLIMIT_FSIZE": SCRATCH, "RLIMIT_NOFILE": FILES, "RLIMIT_MSGQUEUE": 0, "RLIMIT_MEMLOCK": 0}
-    return (_wrapped if tier is Tier.BUBBLEWRAP else _landlocked)(python, bounds)
+    return (_bubblewrap_start if tier is Tier.BUBBLEWRAP else _landlock_start)(python, bounds)
 
 
 # bubblewrap
 
 
-def _wrapped(python: Interpreter, bounds: dict[str, int]) -> Start:
+def _bubblewrap_start(python: Interpreter, bounds: dict[str, int]) -> Start:
     """As another user from the start, where that user can read Python; else root builds it, and leaves root inside."""
     root = os.geteuid() == 0
-    early = spare_user() if root and python.open_to_others else None
+    early = spare_user() if root and python.is_world_readable else None
     late = spare_user() if root and early is None else None
     program = f"/jail/python/bin/{python.name}"
-    command = [*_bubblewrap(python, own_users=late is None), program, "-I", "-S", "/jail/inside/inside.py", KEEP]
+    command = [
+        *_bubblewrap_command(python, own_users=late is None),
+        program,
+        "-I",
+        "-S",
+        "/jail/inside/inside.py",
+        KEEP,
+    ]
     return Start(
         tier=Tier.BUBBLEWRAP,
         command=(*command, "/jail/packages"),
@@ -116,7 +123,7 @@ def _wrapped(python: Interpreter, bounds: dict[str, int]) -> Start:
     )
 
 
-def _bubblewrap(python: Interpreter, *, own_users: bool) -> list[str]:
+def _bubblewrap_command(python: Interpreter, *, own_users: bool) -> list[str]:
     """The command up to the program: what is unshared, what is there, and in which order it is built."""
     late = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")  # to become another user, and to end that one
     rights = ("CAP_SYS_ADMIN",) if own_users else ("CAP_SYS_ADMIN", *late)
@@ -124,11 +131,11 @@ def _bubblewrap(python: Interpreter, *, own_users: bool) -> list[str]:
         ["--unshare-user"] if own_users else []
     )  # --disable-userns would keep us from bounding /tmp; the filter does
     apart = [*users, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    words = [_program(), *apart, "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    words = [_bubblewrap_program(), *apart, "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
     words += [word for right in rights for word in ("--cap-add", right)]  # given up before the code runs
     settings = {**ENVIRONMENT, "LD_LIBRARY_PATH": "/jail/python/lib"}
     words += [word for pair in settings.items() for word in ("--setenv", *pair)]
-    places = _places(python)
+    places = _bind_mounts(python)
     above = sorted({str(folder) for _, place in places for folder in Path(place).parents} - {"/"})
     words += [word for folder in above for word in ("--perms", "0755", "--dir", folder)]  # else 0700, for root alone
     words += [word for source, place in places for word in ("--ro-bind", source, place)]
@@ -141,7 +148,7 @@ def _bubblewrap(python: Interpreter, *, own_users: bool) -> list[str]:
     return [*words, "--remount-ro", "/", "--chdir", "/tmp"]
 
 
-def _places(python: Interpreter) -> list[tuple[str, str]]:
+def _bind_mounts(python: Interpreter) -> list[tuple[str, str]]:
     """What is shown in the jail, and where."""
     places = [(python.program, f"/jail/python/bin/{python.name}")]
     places.append((python.library, f"/jail/python/{sys.platlibdir}/{python.name}"))
@@ -152,14 +159,14 @@ def _places(python: Interpreter) -> list[tuple[str, str]]:
     return [*places, *((str(HERE / name), f"/jail/inside/{name}") for name in INSIDE)]
 
 
-def _program() -> str:
+def _bubblewrap_program() -> str:
     return shutil.which("bwrap") or "bwrap"
 
 
 # Landlock
 
 
-def _landlocked(python: Interpreter, bounds: dict[str, int]) -> Start:
+def _landlock_start(python: Interpreter, bounds: dict[str, int]) -> Start:
     """Started as we are; it becomes another user itself, and the kernel then knows what it may read."""
     root = os.geteuid() == 0
     inside = [entry.path for entry in os.scandir(python.library) if entry.name not in HIDDEN]
@@ -169,11 +176,11 @@ def _landlocked(python: Interpreter, bounds: dict[str, int]) -> Start:
         tier=Tier.LANDLOCK,
         command=command,
         environment={**ENVIRONMENT},
-        bounds={**bounds, "RLIMIT_NPROC": PROCESSES + (0 if root else _running(os.getuid()))},
+        bounds={**bounds, "RLIMIT_NPROC": PROCESSES + (0 if root else _count_threads(os.getuid()))},
         packages=python.modules,
         confinement={
             "user": spare_user() if root else None,
-            "reading": root and not python.open_to_others,
+            "reading": root and not python.is_world_readable,
             "scratch": None,
             "landlock": {"read": read, "listed": [python.library, *python.folders], "written": ["/dev/null"]},
             "seccomp": base64.b64encode(seccomp.program()).decode("ascii"),
@@ -190,7 +197,7 @@ def spare_user() -> int:
     return random.SystemRandom().choice([user for user in USERS if user not in taken])
 
 
-def _running(user: int) -> int:
+def _count_threads(user: int) -> int:
     """How many threads this user runs: the limit counts them all."""
     count = 0
     for path in Path("/proc").glob("[0-9]*"):
@@ -210,20 +217,20 @@ def _owner(path: Path) -> int | None:
 
 
 @cache
-def why_not(tier: Tier) -> str:
+def tier_obstacle(tier: Tier) -> str:
     """Why this tier cannot be used here; empty where it can."""
     if not sys.platform.startswith("linux"):
         return "it needs Linux"
-    if not seccomp.supported():
+    if not seccomp.is_supported():
         return f"there is no filter of system calls for {os.uname().machine}"
-    return _no_bubblewrap() if tier is Tier.BUBBLEWRAP else _no_landlock()
+    return _bubblewrap_obstacle() if tier is Tier.BUBBLEWRAP else _landlock_obstacle()
 
 
-def _no_bubblewrap() -> str:
+def _bubblewrap_obstacle() -> str:
     """Tried out, with nothing but Python in it: whether namespaces may be made is known only by making them."""
     if shutil.which("bwrap") is None:
         return "bwrap is not installed"
-    start = started(Tier.BUBBLEWRAP, memory=2**30, seconds=60)
+    start = start_command(Tier.BUBBLEWRAP, memory=2**30, seconds=60)
     command = [*start.command[: start.command.index("-S") + 1], "-c", "pass"]
     as_user: dict[str, Any] = {"user": start.user, "group": start.user, "extra_groups": []} if start.user else {}
     try:
@@ -234,7 +241,7 @@ def _no_bubblewrap() -> str:
     return "" if tried.returncode == 0 else (lines[-1] if lines else f"bwrap ended with code {tried.returncode}")
 
 
-def _no_landlock() -> str:
+def _landlock_obstacle() -> str:
     system = ctypes.CDLL(None)
     system.syscall.restype = ctypes.c_long
     if system.syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint32(1)) < 1:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from regard.coursework.answers import inside
-from regard.coursework.answers.cgroup import MemoryGroup, below, first_to_end
+from regard.coursework.answers.cgroup import MemoryGroup, descendants, kill_first_for_memory
 from regard.coursework.answers.jail import Start
 from regard.coursework.answers.lines import clean
 from regard.strict_json import parse_json
@@ -31,7 +31,7 @@ ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
 OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
 
 
-class KeeperFailed(Exception):  # noqa: N818 - of this machine, never of an answer
+class WarmPoolError(Exception):
     """It did not start, or does not answer; what it said is the message."""
 
 
@@ -42,7 +42,7 @@ def popen(start: Start, **pipes: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(start.command, env=start.environment, start_new_session=True, **pipes, **as_user)
 
 
-class Plain:
+class PlainWorker:
     """A process of its own, with our rights; its guard ends what it has started."""
 
     memory_held = False
@@ -54,7 +54,7 @@ class Plain:
 
     def processes(self) -> list[int]:
         """Those that it consists of; more may come."""
-        return [self.process.pid, *below(self.process.pid)]
+        return [self.process.pid, *descendants(self.process.pid)]
 
     @property
     def code(self) -> int | None:
@@ -91,7 +91,7 @@ class Plain:
         """Nothing is kept."""
 
 
-class Keeper:
+class WarmPool:
     """A process in a jail that makes one process after the other."""
 
     def __init__(self, start: Start, *, memory: int, seconds: float) -> None:
@@ -104,14 +104,14 @@ class Keeper:
                 self.process = popen(start, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except OSError as error:
             self.control.close()
-            self.group.removed()
-            raise KeeperFailed(str(error)) from None
-        self.group.take(self.process.pid)  # while it starts, which takes longer
-        self.asked(None, seconds=seconds)
-        self.group.take(self.process.pid)
-        self.own = (self.process.pid, *below(self.process.pid))
+            self.group.remove()
+            raise WarmPoolError(str(error)) from None
+        self.group.add_process(self.process.pid)  # while it starts, which takes longer
+        self.ask(None, seconds=seconds)
+        self.group.add_process(self.process.pid)
+        self.own = (self.process.pid, *descendants(self.process.pid))
 
-    def asked(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
+    def ask(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
         """What it says to a question, or at its start; the ends of pipes go along."""
         try:
             if question is not None:
@@ -119,16 +119,16 @@ class Keeper:
             self.control.settimeout(seconds)
             reply = self.control.recv(1000)
             if not reply:
-                raise KeeperFailed(self._said())
+                raise WarmPoolError(self._exit_reason())
             return dict(parse_json(reply))
         except TimeoutError:
             self.close()
-            raise KeeperFailed(f"it did not answer within {at_least(seconds, 3)} s") from None
+            raise WarmPoolError(f"it did not answer within {at_least(seconds, 3)} s") from None
         except OSError as error:
             self.close()
-            raise KeeperFailed(str(error)) from None
+            raise WarmPoolError(str(error)) from None
 
-    def _said(self) -> str:
+    def _exit_reason(self) -> str:
         """Why it is gone, in its own words."""
         self.close()
         return self.said or f"it left with code {self.process.returncode}"
@@ -144,27 +144,27 @@ class Keeper:
             said = self.process.stderr.read(2000)  # it has ended, so this does
             self.said = clean(said.decode("utf-8", errors="replace")).strip()
             self.process.stderr.close()
-        self.group.removed()
+        self.group.remove()
 
 
-class Kept:
+class Worker:
     """A process made by a keeper."""
 
-    def __init__(self, keeper: Keeper, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
+    def __init__(self, keeper: WarmPool, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
         self.keeper, self.alone = keeper, alone
         self.code: int | None = None
         self.ended = False
-        self.memory_held, self.before = keeper.group.held, keeper.group.ended()
+        self.memory_held, self.before = keeper.group.is_active, keeper.group.count_memory_kills()
         questions, replies, prints = os.pipe(), os.pipe(), os.pipe()
         theirs = (questions[0], replies[1], prints[1])
         ours = ((questions[1], "wb"), (replies[0], "rb"), (prints[0], "rb"))
         self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
         try:
-            keeper.asked({"imports": [*imports]}, seconds=seconds, ends=theirs)
-            self.own = [pid for pid in below(keeper.process.pid) if pid not in keeper.own]
+            keeper.ask({"imports": [*imports]}, seconds=seconds, ends=theirs)
+            self.own = [pid for pid in descendants(keeper.process.pid) if pid not in keeper.own]
             for pid in self.own:
-                first_to_end(pid)
-        except KeeperFailed:
+                kill_first_for_memory(pid)
+        except WarmPoolError:
             for pipe in self.pipes:
                 pipe.close()
             raise
@@ -181,13 +181,13 @@ class Kept:
         """Whether it ends by itself; if not, it is ended."""
         if not self.ended:
             self.ended = True
-            with contextlib.suppress(KeeperFailed):  # then its jail is gone, and it with it
-                self.code = self.keeper.asked({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
+            with contextlib.suppress(WarmPoolError):  # then its jail is gone, and it with it
+                self.code = self.keeper.ask({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
         return self.code is not None
 
     def out_of_memory(self) -> bool:
         """Whether it was ended for want of memory."""
-        return self.keeper.group.ended() > self.before
+        return self.keeper.group.count_memory_kills() > self.before
 
     def end(self) -> None:
         """End it; it may have ended already."""
@@ -199,11 +199,11 @@ class Kept:
             self.keeper.close()
 
 
-_warm: dict[tuple[str, ...], Keeper] | None = None
+_warm: dict[tuple[str, ...], WarmPool] | None = None
 
 
 @contextlib.contextmanager
-def warm() -> Iterator[None]:
+def keep_warm() -> Iterator[None]:
     """Meanwhile keepers stay for the next answer; not for several threads."""
     global _warm
     before, _warm = _warm, {}
@@ -215,26 +215,26 @@ def warm() -> Iterator[None]:
         _warm = before
 
 
-def kept(start: Start, *, imports: Sequence[str], memory: int, seconds: float) -> Kept:
+def borrow(start: Start, *, imports: Sequence[str], memory: int, seconds: float) -> Worker:
     """A process in the jail of this start: of a keeper that is there already, or of a new one.
 
     ``memory``: bytes for all that an answer holds, where the system bounds that.
     """
     if _warm is None:
-        return _of(Keeper(start, memory=memory, seconds=seconds), imports, seconds, alone=True)
+        return _new_worker(WarmPool(start, memory=memory, seconds=seconds), imports, seconds, alone=True)
     key = (*start.command, *imports, str(memory))  # how the jail is built, with which users, and what is loaded in it
     if key in _warm:
-        with contextlib.suppress(KeeperFailed):
+        with contextlib.suppress(WarmPoolError):
             if _warm[key].process.poll() is None:  # what is left of an ended jail may still answer, and die with it
-                return _of(_warm[key], imports, seconds, alone=False)
+                return _new_worker(_warm[key], imports, seconds, alone=False)
         _warm[key].close()
-    _warm[key] = Keeper(start, memory=memory, seconds=seconds)
-    return _of(_warm[key], imports, seconds, alone=False)
+    _warm[key] = WarmPool(start, memory=memory, seconds=seconds)
+    return _new_worker(_warm[key], imports, seconds, alone=False)
 
 
-def _of(keeper: Keeper, imports: Sequence[str], seconds: float, *, alone: bool) -> Kept:
+def _new_worker(keeper: WarmPool, imports: Sequence[str], seconds: float, *, alone: bool) -> Worker:
     try:
-        return Kept(keeper, imports=imports, seconds=seconds, alone=alone)
-    except KeeperFailed:
+        return Worker(keeper, imports=imports, seconds=seconds, alone=alone)
+    except WarmPoolError:
         keeper.close()
         raise

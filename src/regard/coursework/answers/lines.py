@@ -20,19 +20,19 @@ KEPT = 2_000  # bytes of it that are shown
 CHUNK = 65_536
 
 
-class TimedOut(Exception):  # noqa: N818 - these four are what can happen to a question, not mistakes of ours
+class ReplyTimeoutError(Exception):
     """No line came in time."""
 
 
-class Ended(Exception):  # noqa: N818
+class PipeClosedError(Exception):
     """The other side has closed its pipe."""
 
 
-class Flooded(Exception):  # noqa: N818
+class OutputFloodError(Exception):
     """It prints and prints."""
 
 
-class Overlong(Exception):  # noqa: N818
+class OverlongLineError(Exception):
     """The line has more bytes than any honest one."""
 
 
@@ -58,26 +58,26 @@ class Lines:
         while True:
             end = self.waiting.find(b"\n", self.searched)
             if len(self.waiting) - 1 > most:
-                raise Overlong
+                raise OverlongLineError
             if end >= 0 and not left_to_send:
-                return self._taken(end)
+                return self._take_line(end)
             self.searched = end if end >= 0 else len(self.waiting)
             if self.back not in self.open:
-                raise Ended
+                raise PipeClosedError
             if late:
-                raise TimedOut
+                raise ReplyTimeoutError
             if time.monotonic() >= last:
                 last = time.monotonic() + seconds - used()
                 late = time.monotonic() >= last  # what has come meanwhile, while we had no processor, is still read
-            left_to_send = self._moved(left_to_send, max(last - time.monotonic(), 0.0))
+            left_to_send = self._transfer(left_to_send, max(last - time.monotonic(), 0.0))
 
-    def _taken(self, end: int) -> bytes:
+    def _take_line(self, end: int) -> bytes:
         line = bytes(self.waiting[:end])
         del self.waiting[: end + 1]
         self.searched = 0
         return line
 
-    def early(self) -> bool:
+    def has_unasked_line(self) -> bool:
         """Whether there is a line already that nobody has asked for."""
         if self.back in self.open and not self.waiting:
             self._read(self.back)
@@ -101,7 +101,7 @@ class Lines:
             with contextlib.suppress(OSError):
                 pipe.close()
 
-    def _moved(self, question: memoryview, seconds: float) -> memoryview:
+    def _transfer(self, question: memoryview, seconds: float) -> memoryview:
         """Wait until something can be read or written, and do so; what is still to be sent."""
         with selectors.DefaultSelector() as ready:
             for end in self.open:
@@ -110,14 +110,14 @@ class Lines:
                 ready.register(self.to, selectors.EVENT_WRITE)
             for key, _ in ready.select(seconds):
                 if key.fd == self.to:
-                    question = self._sent(question)
+                    question = self._send(question)
                 else:
                     self._read(key.fd)
         if self.total > FLOOD:
-            raise Flooded
+            raise OutputFloodError
         return question
 
-    def _sent(self, question: memoryview) -> memoryview:
+    def _send(self, question: memoryview) -> memoryview:
         try:
             return question[os.write(self.to, question[:CHUNK]) :]
         except BlockingIOError:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard.coursework.question import Instance, Setting
-from regard.coursework.verdict import settings, wrapped
+from regard.coursework.verdict import format_parameters, wrap_text
 from regard.errors import CouldNotFindOut
 from regard.results import Result
 
@@ -47,8 +47,8 @@ class Counterexample(Result):
 
     def __str__(self) -> str:
         lines = [
-            wrapped(f"Because {self.said}.", indent=2),
-            f"  The smallest counterexample found: {settings(self.setting)}.",
+            wrap_text(f"Because {self.said}.", indent=2),
+            f"  The smallest counterexample found: {format_parameters(self.setting)}.",
         ]
         return "\n".join([*lines, *(f"    {line}" for line in self.code.splitlines())])
 
@@ -69,7 +69,7 @@ class Distance(Result):
     instances: int
 
     def __str__(self) -> str:
-        where = settings(self.setting)
+        where = format_parameters(self.setting)
         count = f"on {self.instances} instance{'s' * (self.instances != 1)}"
         if max(abs(self.most - 1), abs(self.least - 1)) < 1e-6:
             return f"How far from the best: {self.measure.format('1 times')}, {count}."
@@ -81,7 +81,7 @@ class Distance(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AnswerChecked(Result):
+class AnswerReport(Result):
     """Your answer, checked: ``answer`` is False where a counterexample was found. Trials never prove."""
 
     claim: str
@@ -106,7 +106,7 @@ class AnswerChecked(Result):
         """In words: "holds so far" or "fails"."""
         return "holds so far" if self.answer else "fails"
 
-    def run_in(self, confined: str, *, tier: str, printed: str) -> Self:
+    def with_run_details(self, confined: str, *, tier: str, printed: str) -> Self:
         """The same, with what kept the code in and what it printed."""
         return dataclasses.replace(self, confined=confined, jail=tier, printed=printed)
 
@@ -114,12 +114,12 @@ class AnswerChecked(Result):
         lines = [self._head()]
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
-        lines += [wrapped(text, indent=2) for text in (self.decided, str(self.distance or "")) if text]
+        lines += [wrap_text(text, indent=2) for text in (self.decided, str(self.distance or "")) if text]
         if self.confined:
-            lines.append(wrapped(f"It ran {self.confined}.", indent=2))
+            lines.append(wrap_text(f"It ran {self.confined}.", indent=2))
         if self.printed:
             first, *more = self.printed.splitlines()
-            lines.append(wrapped(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))
+            lines.append(wrap_text(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}", indent=2))
         return "\n".join(lines)
 
     def _head(self) -> str:
@@ -127,13 +127,13 @@ class AnswerChecked(Result):
         if not self.answer:
             return f"{self.claim}: {self.function} fails ({count})."
         more = f"The adversary, in {self.pressed} moves, found nothing either. That is no proof."
-        return f"{self.claim}: {self.function} holds so far ({count}).\n{wrapped(more, indent=2)}"
+        return f"{self.claim}: {self.function} holds so far ({count}).\n{wrap_text(more, indent=2)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "status": self.status}
 
 
-class TooLittleChecked(CouldNotFindOut):
+class IncompleteCheckError(CouldNotFindOut):
     """Nothing was found against an answer, but time ended the search: being slow is no way to pass."""
 
     def __init__(
@@ -170,7 +170,7 @@ def literal(value: Any, *, digits: int = 17) -> str:
     return f"np.array({(rounded + 0).tolist()})"
 
 
-def inline(instance: Instance) -> str:
+def describe_instance(instance: Instance) -> str:
     """Which instance, in a few words, for the end of a sentence."""
     small = {name: value for name, value in instance.given.items() if not isinstance(value, np.ndarray)}
     shapes = [f"{n} of shape {v.shape}" for n, v in instance.given.items() if isinstance(v, np.ndarray)]

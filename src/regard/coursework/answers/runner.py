@@ -19,9 +19,17 @@ import numpy as np
 
 from regard.coursework.answers import inside
 from regard.coursework.answers.clock import MOST, Clock, Meter
-from regard.coursework.answers.jail import Start, Tier, chosen, started
-from regard.coursework.answers.keeper import KeeperFailed, Kept, Plain, kept
-from regard.coursework.answers.lines import FLOOD, Ended, Flooded, Lines, Overlong, TimedOut, clean
+from regard.coursework.answers.jail import Start, Tier, best_tier, start_command
+from regard.coursework.answers.keeper import PlainWorker, WarmPoolError, Worker, borrow
+from regard.coursework.answers.lines import (
+    FLOOD,
+    Lines,
+    OutputFloodError,
+    OverlongLineError,
+    PipeClosedError,
+    ReplyTimeoutError,
+    clean,
+)
 from regard.coursework.answers.tool import Tool
 from regard.errors import InputError
 from regard.strict_json import parse_json
@@ -39,11 +47,11 @@ FILE, ANSWER = ("ready", "importing", "missing", "kind", "takes"), ("array", "no
 MADE = ("data", "large", "refused", "raised")
 
 
-class TookTooLong(InputError):  # noqa: N818 - an outcome, not a mistake
+class TimeLimitError(InputError):
     """The code was stopped by the clock: that says nothing about whether it is right."""
 
 
-class NotStarted(InputError):  # noqa: N818
+class SandboxStartError(InputError):
     """The process or its jail could not be had: a fault of this machine, never of the code, which was not run."""
 
 
@@ -66,56 +74,56 @@ class Runner:
         code: bytes | None = None,
         tool: Tool | None = None,
     ) -> None:
-        self.path, self.function = parted(spec, function, there=code is None)
+        self.path, self.function = split_spec(spec, function, there=code is None)
         self.file = printable(self.path, lines=False)  # as it is shown
         self.name = f"{self.file}:{self.function}"
         self.arguments, self.clock, self.alone, self.tool = arguments, clock, code is not None, tool
-        self.source, self.tier = source(self.path) if code is None else code, chosen(jail)
+        self.source, self.tier = read_source(self.path) if code is None else code, best_tier(jail)
         self.held: tuple[str, ...] = ()  # what the jail has put in force
 
     @property
-    def printed(self) -> str:
+    def printed_text(self) -> str:
         """What it printed: the beginning, fit for a terminal."""
         return clean(self.lines.printed.decode("utf-8", errors="replace"), several=True).strip()
 
     @property
-    def confined(self) -> str:
+    def jail_description(self) -> str:
         """What kept it in, in words."""
         if self.tier is Tier.NONE:
             return "without a jail, with your rights"
         return f"in a jail ({', '.join((self.tier.value, *self.held))})"
 
     def __enter__(self) -> Self:
-        start = self._start()
+        start = self._start_command()
         try:
-            self.process = self._process(start)
-        except KeeperFailed as error:
-            raise NotStarted(f"Python could not be started {self.confined}: {error}.") from None
+            self.process = self._new_process(start)
+        except WarmPoolError as error:
+            raise SandboxStartError(f"Python could not be started {self.jail_description}: {error}.") from None
         self.lines = Lines(self.process.pipes)
         try:
-            self._begun(start)
+            self._confine_and_load(start)
         # also when a person interrupts: nothing of theirs is left running
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _start(self) -> Start:
+    def _start_command(self) -> Start:
         seconds = math.ceil(self.clock.limit) + 5
         if self.tool is None:
-            return started(self.tier, memory=MEMORY[self.tier], seconds=seconds)
+            return start_command(self.tier, memory=MEMORY[self.tier], seconds=seconds)
         seconds += self.tool.starts_within  # the processor's time is counted from the first import on
-        return started(self.tier, memory=self.tool.addresses, seconds=seconds, packages=self.tool.packages())
+        return start_command(self.tier, memory=self.tool.addresses, seconds=seconds, packages=self.tool.packages())
 
-    def _process(self, start: Start) -> Plain | Kept:
+    def _new_process(self, start: Start) -> PlainWorker | Worker:
         if self.tier is Tier.NONE:
-            return Plain(start)
+            return PlainWorker(start)
         if self.tool is None:
-            return kept(start, imports=(), memory=MEMORY[self.tier], seconds=STARTED_WITHIN)
+            return borrow(start, imports=(), memory=MEMORY[self.tier], seconds=STARTED_WITHIN)
         seconds = STARTED_WITHIN + self.tool.starts_within
-        return kept(start, imports=self.tool.imports, memory=self.tool.memory, seconds=seconds)
+        return borrow(start, imports=self.tool.imports, memory=self.tool.memory, seconds=seconds)
 
-    def _begun(self, start: Start) -> None:
+    def _confine_and_load(self, start: Start) -> None:
         """The inside starts, confines itself, and only then sees the file."""
         self._reply(b"", ("here",), doing="starting", seconds=STARTED_WITHIN)
         plain = self.tier is Tier.NONE
@@ -129,17 +137,17 @@ class Runner:
             "function": self.function,
             "count": len(self.arguments),
             "source": base64.b64encode(self.source).decode("ascii"),
-            "tool": None if self.tool is None else self.tool.sent(),
+            "tool": None if self.tool is None else self.tool.payload(),
         }
         waited = STARTED_WITHIN + (0 if self.tool is None else self.tool.starts_within)
         self.most_processor = start.bounds["RLIMIT_CPU"]
-        confined = self._reply(_line(task), ("confined", "unconfined"), doing="starting", seconds=waited)
+        confined = self._reply(_json_line(task), ("confined", "unconfined"), doing="starting", seconds=waited)
         if why := confined.get("unconfined"):
-            raise NotStarted(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
+            raise SandboxStartError(f"The jail ({self.tier.value}) could not be closed, and nothing was run: {why}.")
         self.clock.meter = Meter(self.process.processes)
         memory = ["a limit on all memory"] if self.process.memory_held else []
         self.held = (*confined["confined"], *memory)
-        first = self._reply(b"", FILE, doing="importing it", seconds=self.clock.left())
+        first = self._reply(b"", FILE, doing="importing it", seconds=self.clock.seconds_left())
         self._refuse_mistakes(first)
 
     def __exit__(self, *ended: object) -> None:
@@ -149,28 +157,28 @@ class Runner:
         self.process.close()
 
     def call(self, given: Mapping[str, Any], *, most: int = 50_000_000) -> dict[str, Any]:
-        """What the function returned for these arguments, as :func:`inside.encoded` packs it.
+        """What the function returned for these arguments, as :func:`inside.encode_result` packs it.
 
         ``most`` is how many bytes an array may have that is worth looking at; a larger one is named by its shape.
         """
         # what lies in the pipe before a question was asked is not an answer to it
-        if self.lines.early():
+        if self.lines.has_unasked_line():
             self._kill()
-            raise self._meddled()
-        question = _line({"arguments": [_packed(value) for value in given.values()], "most": most})
-        allowed = self.clock.for_one_call()
+            raise self._meddling_error()
+        question = _json_line({"arguments": [_pack_argument(value) for value in given.values()], "most": most})
+        allowed = self.clock.seconds_for_call()
         return self._reply(question, ANSWER, doing=f"one call of {self.function}", seconds=allowed, most=2 * most)
 
     def ask(self, question: Mapping[str, Any], *, doing: str, most: int) -> bytes:
         """What the tool made of the file's thing: at most so many bytes, which are what the other side says."""
-        if self.lines.early():
+        if self.lines.has_unasked_line():
             self._kill()
-            raise self._meddled()
-        line, allowed = _line({**question, "most": most}), self.clock.left()
+            raise self._meddling_error()
+        line, allowed = _json_line({**question, "most": most}), self.clock.seconds_left()
         # base64 makes four bytes out of three
         reply = self._reply(line, MADE, doing=doing, seconds=allowed, most=4 * most // 3)
         if "raised" in reply:
-            raise InputError(f"{self.name} failed: {told(reply['raised'])}; fix it first.")
+            raise InputError(f"{self.name} failed: {format_error(reply['raised'])}; fix it first.")
         if "refused" in reply:
             raise InputError(f"{self.name}: {reply['refused']}")
         if "large" in reply:
@@ -186,73 +194,75 @@ class Runner:
             try:
                 line = self.lines.ask(question, most=most + MOST_WORDS, seconds=seconds, used=used)
                 return checked_reply(line, kinds)
-            except TimedOut:
+            except ReplyTimeoutError:
                 self._kill()
-                raise self._too_slow(doing, seconds) from None
-            except Flooded:
+                raise self._time_error(doing, seconds) from None
+            except OutputFloodError:
                 self._kill()
-                raise self._flood() from None
-            except Ended:
-                raise self._gone(doing, seconds) from None
-            except (Overlong, ValueError):
+                raise self._flood_error() from None
+            except PipeClosedError:
+                raise self._exit_error(doing, seconds) from None
+            except (OverlongLineError, ValueError):
                 self._kill()
-                raise self._meddled() from None
+                raise self._meddling_error() from None
 
     # what can go wrong, in a sentence each
 
-    def _too_slow(self, doing: str, seconds: float) -> InputError:
+    def _time_error(self, doing: str, seconds: float) -> InputError:
         if self.lines.total > 20_000:  # it has done little else
-            return self._flood()
+            return self._flood_error()
         if doing == "starting":
-            return NotStarted(f"Python did not start within {at_least(seconds, 3)} s; nothing was run: try again.")
-        return TookTooLong(
+            return SandboxStartError(
+                f"Python did not start within {at_least(seconds, 3)} s; nothing was run: try again."
+            )
+        return TimeLimitError(
             f"{self.name} was stopped: {doing} took more than {at_least(seconds, 3)} s; end the loop, make it quicker, "
             "or give it more time with --limit SECONDS."
         )
 
-    def _meddled(self) -> InputError:
+    def _meddling_error(self) -> InputError:
         return InputError(
             f"{self.name} is not checkable: it wrote into the pipe that answers travel through, or what came back has "
             "not the form of an answer; return plain numbers, and use print for the rest."
         )
 
-    def _gone(self, doing: str, seconds: float) -> InputError:
+    def _exit_error(self, doing: str, seconds: float) -> InputError:
         """Why there was no reply."""
-        processor = self.clock.meter.processor()  # nobody tells any more once it has been waited for
+        processor = self.clock.meter.processor_time()  # nobody tells any more once it has been waited for
         ended = self.process.ends_within(2.0)
         exceeded = self.process.out_of_memory()
         self._kill()
         self.lines.drain()
         if self.lines.total > FLOOD:
-            return self._flood()
+            return self._flood_error()
         if exceeded:
             return InputError(f"{self.name} took more memory than it may in {doing}, and was ended; take less.")
         if processor >= self.most_processor - 1 and doing != "starting":  # the system was quicker than we (RLIMIT_CPU)
-            return self._too_slow(doing, seconds)
+            return self._time_error(doing, seconds)
         if not ended:  # it closed the pipe, and lived on
-            return self._meddled()
+            return self._meddling_error()
         code = self.process.code or 0
         if doing == "starting":
-            return NotStarted(
-                f"Python could not be started {self.confined}: {self.printed or f'it left with code {code}'}."
+            return SandboxStartError(
+                f"Python could not be started {self.jail_description}: {self.printed_text or f'it left with code {code}'}."
             )
         how = f"was killed by signal {-code}" if code < 0 else f"left the process with code {code}"
         return InputError(f"{self.name} {how} in {doing}; it must return its answer and let the process live.")
 
-    def _flood(self) -> InputError:
+    def _flood_error(self) -> InputError:
         return InputError(
             f"{self.name} printed a flood and was stopped ({self.lines.total:,} bytes, which start "
-            f"{self.printed[:40]!r}); remove the prints."
+            f"{self.printed_text[:40]!r}); remove the prints."
         )
 
     def _refuse_mistakes(self, first: dict[str, Any]) -> None:
         if "importing" in first:
-            raise InputError(f"{self.file} cannot be imported: {told(first['importing'])}; fix it first.")
+            raise InputError(f"{self.file} cannot be imported: {format_error(first['importing'])}; fix it first.")
         if "missing" in first:
             nothing = "no function at all" if self.tool is None else "no class and no function"
             known = ", ".join(first["missing"]) or nothing
             raise InputError(f"{self.file} has no {self.function!r}; it has {known}.")
-        refuse_misfit(first, self.name, self.function, self.arguments)
+        refuse_mismatch(first, self.name, self.function, self.arguments)
 
     def _kill(self) -> None:
         """End the process, and those that it has started."""
@@ -305,12 +315,12 @@ def _checked_array(sent: dict[str, Any]) -> Any:
     if sent.get("dtype") != "<f8" or not isinstance(sent.get("data"), str):
         raise ValueError("no array of numbers")
     try:
-        return inside.unpacked(sent)
+        return inside.unpack_array(sent)
     except (KeyError, TypeError) as error:
         raise ValueError("no array") from error
 
 
-def source(path: str) -> bytes:
+def read_source(path: str) -> bytes:
     """The file's bytes, if they are those of an ordinary file of ordinary size."""
     try:
         with open(path, "rb") as stream:
@@ -322,7 +332,7 @@ def source(path: str) -> bytes:
     return content
 
 
-def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
+def split_spec(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
     """The file and the function that ``my.py:query`` names; without a name, the function that is asked for.
 
     ``there``: the file must exist.
@@ -339,7 +349,7 @@ def parted(spec: str, function: str, *, there: bool = True) -> tuple[str, str]:
     return path, name
 
 
-def refuse_misfit(signature: Mapping[str, Any] | None, name: str, function: str, arguments: tuple[str, ...]) -> None:
+def refuse_mismatch(signature: Mapping[str, Any] | None, name: str, function: str, arguments: tuple[str, ...]) -> None:
     """One sentence for what cannot be called as the question calls it."""
     if signature and "kind" in signature:
         raise InputError(
@@ -352,7 +362,7 @@ def refuse_misfit(signature: Mapping[str, Any] | None, name: str, function: str,
         )
 
 
-def told(error: Mapping[str, Any]) -> str:
+def format_error(error: Mapping[str, Any]) -> str:
     """An error of the person's code: where, what, and its message.
 
     >>> told({"type": "KeyError", "message": "'a'", "line": 3})
@@ -365,9 +375,9 @@ def told(error: Mapping[str, Any]) -> str:
     return f"{where}{error['type']}{message}"
 
 
-def _packed(value: Any) -> Any:
-    return inside.packed(value) if isinstance(value, np.ndarray) else value
+def _pack_argument(value: Any) -> Any:
+    return inside.pack_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _line(message: dict[str, Any]) -> bytes:
+def _json_line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode("ascii") + b"\n"

@@ -73,7 +73,7 @@ NUMBER, ARCHITECTURE = 0, 4  # where the kernel puts them; arguments follow from
 Instruction = tuple[int, int, int, int]  # code, how far to jump if so, how far if not, a number
 
 
-def numbers(machine: str) -> dict[str, int]:
+def call_numbers(machine: str) -> dict[str, int]:
     """The calls on the list, by name.
 
     >>> numbers("x86_64")["read"], numbers("aarch64")["read"]
@@ -83,7 +83,7 @@ def numbers(machine: str) -> dict[str, int]:
     return {name: int(number) for name, _, number in (entry.partition("=") for entry in table.split())}
 
 
-def supported() -> bool:
+def is_supported() -> bool:
     """Whether a filter can be written for this machine."""
     return os.uname().machine in ARCHITECTURES
 
@@ -91,7 +91,7 @@ def supported() -> bool:
 def program(machine: str | None = None) -> bytes:
     """The filter, as the kernel takes it: 8 bytes per instruction."""
     machine = machine or os.uname().machine
-    calls, (architecture, _) = numbers(machine), ARCHITECTURES[machine]
+    calls, (architecture, _) = call_numbers(machine), ARCHITECTURES[machine]
     lines: list[Instruction] = [
         (LOAD, 0, 0, ARCHITECTURE),
         (EQUAL, 1, 0, architecture),
@@ -103,17 +103,17 @@ def program(machine: str | None = None) -> bytes:
     for name, number in calls.items():
         if name not in CONDITIONAL:
             lines += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
-    lines += _threads_only(calls["clone"])
+    lines += _allow_threads(calls["clone"])
     lines += [(EQUAL, 0, 1, calls["clone3"]), (RETURN, 0, 0, REFUSE | errno.ENOSYS)]  # then clone is tried
-    lines += _only(calls["ioctl"], 1, ASKS_ABOUT_A_TERMINAL)
-    lines += _only(calls["fcntl"], 1, KEEPS_A_FILE)
-    lines += _only(calls["prctl"], 0, NAMES_A_THREAD)
-    lines += _only(calls["prlimit64"], 0, THIS_PROCESS)
+    lines += _allow_values(calls["ioctl"], 1, ASKS_ABOUT_A_TERMINAL)
+    lines += _allow_values(calls["fcntl"], 1, KEEPS_A_FILE)
+    lines += _allow_values(calls["prctl"], 0, NAMES_A_THREAD)
+    lines += _allow_values(calls["prlimit64"], 0, THIS_PROCESS)
     lines.append((RETURN, 0, 0, REFUSE | errno.EPERM))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _only(number: int, argument: int, values: tuple[int, ...]) -> list[Instruction]:
+def _allow_values(number: int, argument: int, values: tuple[int, ...]) -> list[Instruction]:
     """This call only with one of these values as its argument."""
     inside: list[Instruction] = [(LOAD, 0, 0, 16 + 8 * argument)]
     for value in values:
@@ -122,7 +122,7 @@ def _only(number: int, argument: int, values: tuple[int, ...]) -> list[Instructi
     return [(EQUAL, 0, len(inside), number), *inside]
 
 
-def _threads_only(number: int) -> list[Instruction]:
+def _allow_threads(number: int) -> list[Instruction]:
     """clone makes processes and threads: only a thread, and in no new namespace."""
     inside: list[Instruction] = [
         (LOAD, 0, 0, 16),

@@ -33,7 +33,9 @@ class Template(Result):
         return f"Wrote {self.path}: fill in {self.signature}, then run\n  {self.check}"
 
 
-def written(claim: str, statement: str, question: Question, path: str | os.PathLike[str] | None) -> Template:
+def write_function_template(
+    claim: str, statement: str, question: Question, path: str | os.PathLike[str] | None
+) -> Template:
     """Write the template to a new file; one that exists is never overwritten."""
     target = check_target(path if path is not None else f"{claim.replace('-', '_')}.py", (".py",))
     made = Template(
@@ -42,11 +44,11 @@ def written(claim: str, statement: str, question: Question, path: str | os.PathL
         signature=question.signature,
         text=text(claim, statement, question, target),
     )
-    write_new(made)
+    write_new_file(made)
     return made
 
 
-def write_new(template: Template) -> None:
+def write_new_file(template: Template) -> None:
     """Write the template to its path; a file that exists is never overwritten."""
     try:
         with open(template.path, "x", encoding="utf-8") as stream:
@@ -60,12 +62,12 @@ def write_new(template: Template) -> None:
 def text(claim: str, statement: str, question: Question, target: Path) -> str:
     """The template itself."""
     check = f"regard claims {claim} --answer {target}:{question.function}"
-    inside = [_folded(question.task), ""]
-    inside += [_folded(f"{name}: {meaning}", hang=4) for name, meaning in question.arguments.items()]
-    inside += ["", _folded(f"Return {question.returns}.")]
+    inside = [_fold(question.task), ""]
+    inside += [_fold(f"{name}: {meaning}", hang=4) for name, meaning in question.arguments.items()]
+    inside += ["", _fold(f"Return {question.returns}.")]
     return "\n".join(
         [
-            f'"""{_folded(f"{claim}: {question.statement or statement}")}',
+            f'"""{_fold(f"{claim}: {question.statement or statement}")}',
             "",
             f"{'Keys are counted from 0. ' * bool({'keys', 'means'} & set(question.arguments))}Check it with",
             "",
@@ -83,5 +85,5 @@ def text(claim: str, statement: str, question: Question, target: Path) -> str:
     )
 
 
-def _folded(line: str, *, hang: int = 0) -> str:
+def _fold(line: str, *, hang: int = 0) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False)

@@ -39,37 +39,37 @@ class Tool:
         """What can be imported beside it."""
         return (*PACKAGES, *with_requirements("torch"), *ALSO)
 
-    def sent(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """What the inside needs of it."""
         if not with_requirements("torch"):
             raise InputError(f"{self.doing} {NO_TORCH}")
-        texts = {name: text for root in (*self.beside, self.module) for name, text in needed(root).items()}
+        texts = {name: text for root in (*self.beside, self.module) for name, text in required_sources(root).items()}
         return {"module": self.module, "texts": texts, "imports": [*self.imports]}
 
 
 @cache
-def needed(module: str) -> dict[str, str]:
+def required_sources(module: str) -> dict[str, str]:
     """The sources of a module of regard and of what it imports from regard, which are not imported for that."""
     sources: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
         if name not in sources:
-            sources[name] = _file(name).read_text(encoding="utf-8")
-            waiting += _imported(sources[name])
+            sources[name] = _source_file(name).read_text(encoding="utf-8")
+            waiting += _regard_imports(sources[name])
     return sources
 
 
-def _imported(text: str) -> Iterator[str]:
+def _regard_imports(text: str) -> Iterator[str]:
     """The modules of regard that a source imports as soon as it is imported itself."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "regard":
             for alias in node.names:
                 below = f"{node.module}.{alias.name}"
-                yield below if _file(below).is_file() else str(node.module)
+                yield below if _source_file(below).is_file() else str(node.module)
 
 
-def _file(module: str) -> Traversable:
+def _source_file(module: str) -> Traversable:
     top, *below = module.split(".")
     folder = resources.files(top)
     for part in below[:-1]:

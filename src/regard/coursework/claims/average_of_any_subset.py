@@ -11,10 +11,19 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares
-from regard.coursework.question import LARGEST, Instance, Question, sized
+from regard.coursework.queries import (
+    ENCLOSED,
+    EPS,
+    EXTRA,
+    SHORTEST,
+    N,
+    compare_with_shortest,
+    orthonormal_rows,
+    share_ruling,
+)
+from regard.coursework.question import LARGEST, Instance, Question, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
 from regard.rigor import balls
@@ -27,7 +36,7 @@ FACES = (
 )
 
 
-def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
+def check_orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
     _refuse(n, s)
     if s == n:
         return holds("proof", "All keys: q = 0 gives each exactly 1/n.", region="for every subset")
@@ -36,7 +45,7 @@ def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
         # a hair beyond T, since at T the two sides are equal and no enclosure can tell
         total = balls.rest(balls.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
         if not total < balls.ball(eps):
-            return not_refuted(1, "The enclosure did not confirm the proof.")
+            return not_refuted_verdict(1, "The enclosure did not confirm the proof.")
     return holds(
         "proof, and an enclosure at this n, s and eps",
         f"q = T (sum of the chosen keys), T = ln((n-s)/eps) = {T:.6g}, gives each of the {s} the weight 1/(s+eps) = "
@@ -48,13 +57,13 @@ def orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
     )
 
 
-def arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
+def check_arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
     from regard import design
 
     diagonal, line = design.share(SQUARE, [0, 2], eps=0.01), design.share([[0.0], [1.0], [2.0]], [0, 2], eps=0.01)
     if diagonal.reachable or line.reachable:
-        return not_refuted(2, "The solver did not rule the two examples out.")
-    return refuted(
+        return not_refuted_verdict(2, "The solver did not rule the two examples out.")
+    return refuted_verdict(
         f"Certified by the solver: at most {at_most(line.bound or 0.0, 6)} for the ends of three keys in a line, at "
         f"most {at_most(diagonal.bound or 0.0, 6)} for opposite corners of a square.",
         witness=(
@@ -70,14 +79,16 @@ def arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
     )
 
 
-def faces_of_a_square(*, n: int, s: int, eps: float) -> Verdict:
+def check_faces_of_a_square(*, n: int, s: int, eps: float) -> Verdict:
     from regard import design
 
     faces = [{0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 1, 2, 3}]
     subsets = [set(S) for k in range(1, 5) for S in itertools.combinations(range(4), k)]
     wrong = [S for S in subsets if design.share(SQUARE, sorted(S), eps=0.01).reachable != (S in faces)]
     if wrong:
-        return not_refuted(len(subsets), f"The solver and the proof differ at the subset {wrong[0]} of a square.")
+        return not_refuted_verdict(
+            len(subsets), f"The solver and the proof differ at the subset {wrong[0]} of a square."
+        )
     return holds(
         "proof; the solver's certificates for all 15 subsets of a square agree",
         "4 corners, 4 edges and the whole square can be averaged; the 2 diagonals and 4 triples cannot.",
@@ -135,7 +146,7 @@ def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
 
 def some_of_the_keys(latent: Any, *, n: int, s: int, extra: int, eps: float) -> Instance:
     subset = np.argsort(-latent[0, :n], kind="stable")[:s]  # in any order
-    return Instance(given={"keys": orthonormal(latent, n, extra), "subset": subset, "eps": eps})
+    return Instance(given={"keys": orthonormal_rows(latent, n, extra), "subset": subset, "eps": eps})
 
 
 def _demand(instance: Instance) -> tuple[Any, list[int], float]:
@@ -154,16 +165,16 @@ QUESTION = Question(
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         N,
-        sized("s", "how many keys the subset has", (1, 2, 3, 5), whole=True, least=1, most=LARGEST),
+        make_size("s", "how many keys the subset has", (1, 2, 3, 5), whole=True, least=1, most=LARGEST),
         EXTRA,
         EPS,
     ),
     fits=lambda n, s, extra, eps: s <= n,
     make=some_of_the_keys,
-    judge=lambda instance, query: shares(query, *_demand(instance)),
+    judge=lambda instance, query: share_ruling(query, *_demand(instance)),
     decided=ENCLOSED,
     measure=SHORTEST,
-    best=lambda instance, query: against_shortest(query, *_demand(instance)),
+    best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
 )
 
 CLAIM = Claim(
@@ -181,18 +192,18 @@ CLAIM = Claim(
         Reading(
             name="orthonormal keys",
             statement="Orthonormal keys: every subset can be averaged within every eps > 0.",
-            check=orthonormal_keys,
+            check=check_orthonormal_keys,
         ),
         Reading(
             name="any keys",
             statement="Any distinct keys: every subset can be averaged within every eps > 0.",
-            check=arbitrary_keys,
+            check=check_arbitrary_keys,
             ignores=("n", "s", "eps"),
         ),
         Reading(
             name="faces",
             statement="Any keys: a subset can be averaged within every eps exactly when it is the keys of a face.",
-            check=faces_of_a_square,
+            check=check_faces_of_a_square,
             ignores=("n", "s", "eps"),
         ),
     ),

@@ -12,10 +12,20 @@ import numpy as np
 from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, orthonormal, shares, sharp
+from regard.coursework.queries import (
+    ENCLOSED,
+    EPS,
+    EXTRA,
+    SHORTEST,
+    N,
+    compare_with_shortest,
+    orthonormal_rows,
+    share_ruling,
+    sharp_precision,
+)
 from regard.coursework.question import Instance, Question
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -29,16 +39,16 @@ def strength(n: int, eps: float) -> float:
     return max(math.log((n - 2) / eps), 0.0) if n > 2 else 0.0
 
 
-def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
+def check_arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     if tilt:
-        return _tilted(n, eps, tilt)
+        return _tilt_verdict(n, eps, tilt)
     T = strength(n, eps)
-    with sharp(n, eps):
+    with sharp_precision(n, eps):
         # A hair beyond T, since at T the two sides are equal and no enclosure can tell.
         scale = balls.ball(T * (1 + 1e-12) + 1e-12)
         enough = bool(balls.rest(scale, [(n - 2, 0)]) < balls.ball(eps))
     if not enough:
-        return not_refuted(1, "The enclosure did not decide.")
+        return not_refuted_verdict(1, "The enclosure did not decide.")
     exact = Fraction(eps)
     return holds(
         "proof, and an enclosure of the weights",
@@ -55,7 +65,7 @@ def arbitrarily_close(*, n: int, eps: float, tilt: float) -> Verdict:
     )
 
 
-def _tilted(n: int, eps: float, tilt: float) -> Verdict:
+def _tilt_verdict(n: int, eps: float, tilt: float) -> Verdict:
     """With unequal scores: e^|tilt T| <= 1 + eps keeps T below eps/|tilt|, and the others then keep more than eps."""
     if n == 2:
         return holds(
@@ -65,7 +75,7 @@ def _tilted(n: int, eps: float, tilt: float) -> Verdict:
     longest = small / abs(Fraction(tilt))
     with balls.precise():
         others = balls.rest(balls.ball(longest * min(Fraction(1), 1 - Fraction(tilt))), [(n - 2, 0)])
-    return refuted(
+    return refuted_verdict(
         f"With q = T (k_a + (1 - tilt) k_b), tilt = {in_full(tilt)}, the ratio of the two weights is e^(tilt T), which "
         "grows with T.",
         witness=Witness(others, ">", small),
@@ -77,7 +87,7 @@ def _tilted(n: int, eps: float, tilt: float) -> Verdict:
     )
 
 
-def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
+def check_computed_by_attend(*, n: int, eps: float, tilt: float) -> Verdict:
     few, rng = min(n, 200), np.random.default_rng(0)
     T, keys = strength(few, eps), np.eye(few)
     query, most, found = T * (keys[0] + (1 - tilt) * keys[1]), 0.0, None
@@ -90,20 +100,20 @@ def as_attend_computes_it(*, n: int, eps: float, tilt: float) -> Verdict:
         share = float((off - ROUNDING) / (eps / (2 + eps) * others + 1e-300))
         most, found = (share, values) if share > max(most, 1.0) else (max(most, share), found)
     if found is not None:
-        return refuted(
+        return refuted_verdict(
             f"A computed output is {most:.4g} times as far from the average as the bound allows.",
-            witness=_too_far(attend(query, keys, found).output.tolist(), found.tolist(), eps),
+            witness=_distance_witness(attend(query, keys, found).output.tolist(), found.tolist(), eps),
             counterexample=f"{few} orthonormal keys, random values (seed 0), tilt {in_full(tilt)}",
             region="for tilt 0",
             correction="q = T (k_a + k_b).",
         )
-    return not_refuted(
+    return not_refuted_verdict(
         TRIALS,
         f"With {few} keys and random values the output was within {at_most(most, 4, percent=True)} of the bound.",
     )
 
 
-def _too_far(output: list[float], values: list[list[float]], eps: float) -> Witness:
+def _distance_witness(output: list[float], values: list[list[float]], eps: float) -> Witness:
     """The same, with the floats taken as the numbers that they are."""
     rows = [[Fraction(x) for x in row] for row in values]
     middle = [(a + b) / 2 for a, b in zip(rows[0], rows[1], strict=True)]
@@ -157,7 +167,7 @@ def draw(figure: Any, *, n: int, eps: float, tilt: float) -> None:
 
 def two_of_the_keys(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
     a, b = np.argsort(-latent[0, :n], kind="stable")[:2].tolist()  # in either order
-    return Instance(given={"keys": orthonormal(latent, n, extra), "a": a, "b": b, "eps": eps})
+    return Instance(given={"keys": orthonormal_rows(latent, n, extra), "a": a, "b": b, "eps": eps})
 
 
 def other_orders(*, n: int, extra: int, eps: float) -> Iterable[Instance]:
@@ -188,10 +198,10 @@ QUESTION = Question(
     sizes=(N, EXTRA, EPS),
     make=two_of_the_keys,
     traps=other_orders,
-    judge=lambda instance, query: shares(query, *_demand(instance)),
+    judge=lambda instance, query: share_ruling(query, *_demand(instance)),
     decided=ENCLOSED,
     measure=SHORTEST,
-    best=lambda instance, query: against_shortest(query, *_demand(instance)),
+    best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
 )
 
 CLAIM = Claim(
@@ -215,13 +225,13 @@ CLAIM = Claim(
             name="as close as you like",
             statement="For every eps > 0 some q gives a and b at least 1/(2+eps) each, so that c is within eps/(2+eps) "
             "D of the average.",
-            check=arbitrarily_close,
+            check=check_arbitrarily_close,
         ),
         Reading(
             name="as attend computes it",
             statement="The output that attend computes for that q is within the bound (and 1e-14 for rounding), on "
             "random values.",
-            check=as_attend_computes_it,
+            check=check_computed_by_attend,
         ),
     ),
     prove=prove,

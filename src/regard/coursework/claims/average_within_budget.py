@@ -18,15 +18,15 @@ from regard.coursework.queries import (
     EXTRA,
     SHORTEST,
     N,
-    against_shortest,
-    shares,
-    sharp,
-    with_keys,
-    within,
+    compare_with_shortest,
+    norm_ruling,
+    query_instance,
+    share_ruling,
+    sharp_precision,
 )
-from regard.coursework.question import Instance, Question, Ruling, inequality, told_apart, worst
+from regard.coursework.question import Instance, Question, Ruling, format_distinctly, inequality, worst_ruling
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -35,14 +35,14 @@ from regard.written_numbers import in_full
 SMALLEST = 1e-12  # eps for which the solver's answer takes moments
 
 
-def needed(n: float, eps: float) -> float:
+def shortest_norm(n: float, eps: float) -> float:
     """The norm of the shortest query, T sqrt(2(n-2)/n) with T = ln((n-2)/eps), and 0 where q = 0 is enough."""
     return math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
 
 
-def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
+def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if Fraction(factor) ** 2 < 2:
-        return _too_small(n, eps, factor)
+        return _small_factor_verdict(n, eps, factor)
     if eps > n:
         return holds(
             "proof",
@@ -51,18 +51,18 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         )
     budget = factor * math.log(n / eps)
     hardest = attack(_share_of(factor), {"n": (2, 1e6), "eps": (1e-12, 1.0)})
-    found, most = told_apart(100 * hardest.value, 100 * math.sqrt(2) / factor, digits=4)
+    found, most = format_distinctly(100 * hardest.value, 100 * math.sqrt(2) / factor, digits=4)
     tight = (
-        f"the shortest query has norm {needed(n, eps):.6g}, {needed(n, eps) / budget if budget else 0:.2%} of the "
+        f"the shortest query has norm {shortest_norm(n, eps):.6g}, {shortest_norm(n, eps) / budget if budget else 0:.2%} of the "
         f"budget {budget:.6g}; the adversary over n and eps found {found} % (n = {hardest.at['n']:g}, "
-        f"eps = {hardest.at['eps']:.2g}), and always it is below {most} %. {_solved(min(n, 200), eps)}"
+        f"eps = {hardest.at['eps']:.2g}), and always it is below {most} %. {_solver_sentence(min(n, 200), eps)}"
     )
-    with sharp(n, eps):
+    with sharp_precision(n, eps):
         # the score of either key under a query of the budget's norm along their bisector
         length = (balls.ball(n) / balls.ball(eps)).log() * balls.ball(factor) / balls.ball(2).sqrt()
         others = balls.rest(length, [(n - 2, 0)])
         if not (others < balls.ball(eps)):
-            return not_refuted(hardest.tries, "The enclosure did not confirm the proof.", tightness=tight)
+            return not_refuted_verdict(hardest.tries, "The enclosure did not confirm the proof.", tightness=tight)
     return holds(
         "proof, and an enclosure at this n and eps",
         f"q = (budget/sqrt 2)(k_0 + k_1), of norm {budget:.6g}, leaves the others {float(others.mid()):.3g} "
@@ -70,18 +70,18 @@ def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
         region="for all n >= 2 and 0 < eps <= n; for eps > n the budget is negative and no query fits",
         tightness=tight,
         budget=budget,
-        needed=needed(n, eps),
+        needed=shortest_norm(n, eps),
     )
 
 
 def _share_of(factor: float) -> Callable[[float, float], float]:
     def share(n: float, eps: float) -> float:
-        return needed(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
+        return shortest_norm(n, eps) / (factor * math.log(n / eps)) if n > eps else 0.0
 
     return share
 
 
-def _solved(n: int, eps: float) -> str:
+def _solver_sentence(n: int, eps: float) -> str:
     """The formula of the shortest query against the solver's certified norm."""
     from regard import design
 
@@ -91,10 +91,12 @@ def _solved(n: int, eps: float) -> str:
         answer = design.share(np.eye(n), [0, 1], eps=eps)
     except CouldNotFindOut:  # the proof does not need it
         return "(The solver could not certify its own answer at this eps.)"
-    return f"The solver confirms the shortest for n = {n}: {answer.norm or 0:.9g} (formula {needed(n, eps):.9g})."
+    return (
+        f"The solver confirms the shortest for n = {n}: {answer.norm or 0:.9g} (formula {shortest_norm(n, eps):.9g})."
+    )
 
 
-def _excess(n: int, eps: Fraction, factor: float) -> Witness:
+def _excess_witness(n: int, eps: Fraction, factor: float) -> Witness:
     """What the shortest query needs, more than the budget: enclosed."""
     with balls.precise():
         # the fraction of two large whole numbers near 1: its logarithm needs no more than these bits
@@ -102,29 +104,29 @@ def _excess(n: int, eps: Fraction, factor: float) -> Witness:
         return Witness(shortest, ">", balls.ball(factor) * balls.ball(n / eps).log())
 
 
-def _too_small(n: int, eps: float, factor: float) -> Verdict:
+def _small_factor_verdict(n: int, eps: float, factor: float) -> Verdict:
     """Below sqrt(2) some n and eps need more: these, or so many keys that sqrt(2(n-2)/n) passes the factor."""
     at, small = n, Fraction(eps)
-    if not (n - 2 > eps and _excess(n, small, factor).confirmed):
+    if not (n - 2 > eps and _excess_witness(n, small, factor).is_confirmed):
         at, small = math.ceil(8 / (2 - Fraction(factor) ** 2)), Fraction(1, 2)
-        while not _excess(at, small, factor).confirmed:
+        while not _excess_witness(at, small, factor).is_confirmed:
             small *= small  # the ratio of the two rises to sqrt(2(n-2)/n) as eps falls
     asked = math.sqrt(2 * (1 - 2 / at)) * (math.log(at - 2) - math.log(small))
     more = inequality(asked, ">", factor * (math.log(at) - math.log(small)))
-    return refuted(
+    return refuted_verdict(
         f"The norm of the shortest query and the budget: {more}.",
-        witness=_excess(at, small, factor),
+        witness=_excess_witness(at, small, factor),
         counterexample=f"n = {at}, eps = {in_full(float(small))}: {more}",
         region="for every n and eps when the factor is at least sqrt(2) = 1.41421...",
         correction="The shortest query has norm sqrt(2(n-2)/n) ln((n-2)/eps) for eps < n - 2, and 0 otherwise.",
     )
 
 
-def half_is_enough(*, n: int, eps: float, factor: float) -> Verdict:
+def check_half_budget(*, n: int, eps: float, factor: float) -> Verdict:
     here = ""
     if eps <= n:
         half = math.sqrt(2) * math.log(n / eps)
-        here = f" At this n and eps that is {half:.6g}, and {needed(n, eps):.6g} is needed."
+        here = f" At this n and eps that is {half:.6g}, and {shortest_norm(n, eps):.6g} is needed."
     return holds(
         "proof",
         f"For every n >= 2 and 0 < eps <= n a query of norm sqrt(2) ln(n/eps) is enough, half the stated budget.{here}",
@@ -132,11 +134,11 @@ def half_is_enough(*, n: int, eps: float, factor: float) -> Verdict:
     )
 
 
-def every_eps(*, n: int, eps: float, factor: float) -> Verdict:
+def check_every_eps(*, n: int, eps: float, factor: float) -> Verdict:
     few, large = (n, eps) if eps > n else (2, 3.0)
     with balls.precise():
         budget = balls.ball(factor) * (balls.ball(few) / balls.ball(large)).log()
-    return refuted(
+    return refuted_verdict(
         f"ln(n/eps) < 0 for eps > n: the budget is {float(budget.mid()):.4g}, and no query has a negative norm.",
         witness=Witness(budget, "<", 0),
         counterexample=f"n = {few}, eps = {in_full(large)} (q = 0 would give every key 1/n >= 1/(2+eps))",
@@ -147,7 +149,7 @@ def every_eps(*, n: int, eps: float, factor: float) -> Verdict:
 
 def prove(*, n: int, eps: float, factor: float) -> str:
     T = math.log(max(n - 2, 0) / eps) if n > 2 else -math.inf
-    exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {needed(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
+    exact = f"{T:.6g} sqrt(2*{n - 2}/{n}) = {shortest_norm(n, eps):.6g}" if n - 2 > eps else "0, as q = 0 is enough"
     return f"""\
 Write L = ln(n/eps), at least 0 for 0 < eps <= n, and take q = L (k_0 + k_1), of norm sqrt(2) L, half the budget. The
 scores are L for keys 0 and 1 (the statement's 1 and 2) and 0 for the others, so alpha_0 = alpha_1 = 1/(2 + (n-2)
@@ -185,17 +187,17 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     grid = np.unique(np.geomspace(2, max(1000, n), 120).round())
     made.plot(grid, 2 * math.sqrt(2) * np.log(grid / eps), color=VERMILION, ls="--", label="the stated budget")
     made.plot(grid, math.sqrt(2) * np.log(grid / eps), color=ORANGE, label="sqrt(2) ln(n/eps), enough")
-    made.plot(grid, [needed(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
+    made.plot(grid, [shortest_norm(m, eps) for m in grid], color=BLUE, lw=2, label="the shortest query")
     made.legend(frameon=False, loc="best")
 
 
 # your own answer
 
 
-def averages_within_budget(instance: Instance, query: Any) -> Ruling:
+def judge_average_within_budget(instance: Instance, query: Any) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.sqrt(2) * math.log(len(keys) / eps)
-    return worst(shares(query, keys, [0, 1], eps), within(query, budget, "2 sqrt(2) ln(n/eps)"))
+    return worst_ruling(share_ruling(query, keys, [0, 1], eps), norm_ruling(query, budget, "2 sqrt(2) ln(n/eps)"))
 
 
 QUESTION = Question(
@@ -208,11 +210,11 @@ QUESTION = Question(
     returns="a query, an array of d numbers",
     shape=lambda given: given["keys"].shape[1:],
     sizes=(N, EXTRA, EPS),
-    make=with_keys,
-    judge=averages_within_budget,
+    make=query_instance,
+    judge=judge_average_within_budget,
     decided=ENCLOSED,
     measure=SHORTEST,
-    best=lambda instance, query: against_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"]),
+    best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"]),
 )
 
 CLAIM = Claim(
@@ -237,19 +239,19 @@ CLAIM = Claim(
         Reading(
             name="as stated",
             statement="For every n >= 2 and 0 < eps <= n (the set asks for eps < 1) there is such a query.",
-            check=within_budget,
+            check=check_within_budget,
         ),
         Reading(
             name="half the budget",
             statement="Already sqrt(2) ln(n/eps) is enough (0 < eps <= n): the stated budget, 2 sqrt(2) ln(n/eps), is "
             "at least twice what is needed.",
-            check=half_is_enough,
+            check=check_half_budget,
             ignores=("factor",),
         ),
         Reading(
             name="every eps",
             statement="For every n >= 2 and every eps > 0 there is such a query: the question itself sets no limit.",
-            check=every_eps,
+            check=check_every_eps,
         ),
     ),
     prove=prove,

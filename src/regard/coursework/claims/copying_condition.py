@@ -10,9 +10,9 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, inequality, told_apart
+from regard.coursework.question import SLACK, Best, Instance, Question, Ruling, Size, format_distinctly, inequality
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -22,13 +22,13 @@ EXACT = (
 )
 
 
-def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
+def check_sufficient(*, n: int, eps: float, shift: float) -> Verdict:
     if shift < 0:
         with balls.precise(balls.TINY):
             # n - 1 scores exactly the threshold behind, which is ln((n-1)/eps) + shift
             total = balls.ball(eps) * (-balls.ball(shift)).exp()
         less = inequality(1 / (1 + eps * math.exp(-shift)), "<", 1 / (1 + eps))
-        return refuted(
+        return refuted_verdict(
             f"All others at the threshold: their total is e^{in_full(-shift)} eps, more than eps.",
             witness=Witness(total, ">", balls.ball(eps)),
             counterexample=f"n = {n}, eps = {in_full(eps)}, all others ln((n-1)/eps) - {in_full(-shift)} behind: "
@@ -46,13 +46,13 @@ def sufficient(*, n: int, eps: float, shift: float) -> Verdict:
     )
 
 
-def necessary(*, n: int, eps: float, shift: float) -> Verdict:
+def check_necessary(*, n: int, eps: float, shift: float) -> Verdict:
     least = math.log(1 / eps)
     if shift > 0:
         with balls.precise(balls.TINY):
             # Half of the shift below the threshold, and the others so far behind that only the runner-up counts.
             total = balls.ball(eps) * (-balls.ball(shift) / 2).exp() + (n - 2) * balls.ball(-10000).exp()
-        return refuted(
+        return refuted_verdict(
             "A margin below the threshold was enough.",
             witness=Witness(total, "<=", balls.ball(eps)),
             counterexample=f"n = {n}, eps = {in_full(eps)}: one other score ln(1/eps) + {in_full(shift)}/2 behind"
@@ -70,15 +70,15 @@ def necessary(*, n: int, eps: float, shift: float) -> Verdict:
     )
 
 
-def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
+def check_one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
     low, high = math.log(1 / eps), math.log((n - 1) / eps)
     if n == 2:
         return holds("proof", f"With two keys both thresholds are ln(1/eps) = {low:.6g}.", region="for n = 2 only")
     three = (math.log(1 / eps) + math.log(2 / eps)) / 2
-    return refuted(
+    return refuted_verdict(
         f"Between {at_most(low, 6)} and {at_least(high, 6)} the margin does not decide (both sides proved by "
         "enclosures).",
-        witness=(*_undecided(n, eps, (low + high) / 2), *_undecided(3, eps, three)),
+        witness=(*_margin_witnesses(n, eps, (low + high) / 2), *_margin_witnesses(3, eps, three)),
         counterexample=f"n = 3, eps = {in_full(eps)}, margin m = {three:.4g}: scores (0, -m, -m) do not copy, (0, -m, "
         "-10000) do",
         region="for n = 2 only",
@@ -88,7 +88,7 @@ def one_threshold(*, n: int, eps: float, shift: float) -> Verdict:
     )
 
 
-def _undecided(n: int, eps: float, margin: float) -> tuple[Witness, Witness]:
+def _margin_witnesses(n: int, eps: float, margin: float) -> tuple[Witness, Witness]:
     """At one margin: all others exactly that far behind do not copy, one of them and the rest far behind do."""
     with balls.precise():
         crowded = balls.rest(0, [(n - 1, -balls.ball(margin))])
@@ -139,7 +139,7 @@ def number_and_slack(latent: Any, *, n: int, eps: float) -> Instance:
     return Instance(given={"n": n, "eps": eps})
 
 
-def always_enough(instance: Instance, margin: float) -> Ruling:
+def judge_margin(instance: Instance, margin: float) -> Ruling:
     n, eps = instance.given["n"], instance.given["eps"]
     with balls.precise():
         total = balls.rest(0, [(n - 1, -balls.ball(margin))])
@@ -147,7 +147,7 @@ def always_enough(instance: Instance, margin: float) -> Ruling:
         # the upper end: a doubt that the enclosure leaves is decided for the answer
         room = balls.above(1 + balls.ball(SLACK) - total / balls.ball(eps)) if known else -math.inf
         weight = float((1 / (1 + total)).mid()) if known else 0.0
-    has, needs = told_apart(weight, 1 / (1 + eps))
+    has, needs = format_distinctly(weight, 1 / (1 + eps))
     return Ruling(
         room=room,
         said=f"with n = {n:,} and every other score {margin:.6g} behind s_j, alpha_j = {has} is below "
@@ -169,7 +169,7 @@ QUESTION = Question(
     shape=lambda given: (),
     sizes=(Size(parameter=number_of_keys(), ladder=(2, 3, 4, 5, 10, 100, 10**6)), EPS),
     make=number_and_slack,
-    judge=always_enough,
+    judge=judge_margin,
     decided="The worst case, all other scores exactly the margin behind, was computed with error bounds, with eps "
     "taken 1 + 1e-9 times as large: exact for each n and eps.",
     measure="it is {} the smallest margin that is always enough (proved)",
@@ -196,17 +196,17 @@ CLAIM = Claim(
         Reading(
             name="enough",
             statement="s_j >= s_i + ln((n-1)/eps) + `shift` (0) for every i != j implies alpha_j >= 1/(1+eps).",
-            check=sufficient,
+            check=check_sufficient,
         ),
         Reading(
             name="necessary",
             statement="alpha_j >= 1/(1+eps) implies s_j >= s_i + ln(1/eps) + `shift` (0) for every i != j.",
-            check=necessary,
+            check=check_necessary,
         ),
         Reading(
             name="one threshold",
             statement="One number m(n, eps) decides: alpha_j >= 1/(1+eps) exactly when the margin is at least m.",
-            check=one_threshold,
+            check=check_one_threshold,
             ignores=("shift",),
         ),
     ),

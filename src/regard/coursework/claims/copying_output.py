@@ -11,18 +11,27 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, inequality, sized, told_apart
+from regard.coursework.question import (
+    Best,
+    Instance,
+    Question,
+    Ruling,
+    bound_ruling,
+    format_distinctly,
+    inequality,
+    make_size,
+)
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most, in_full
 
 
-def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+def check_relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
     bound = eps / (1 + eps) * diameter
     away = Fraction(eps) / (1 + Fraction(eps)) * Fraction(diameter)
     if factor < 1:
-        return refuted(
+        return refuted_verdict(
             f"||c - v_j|| and what is stated: {inequality(bound, '>', factor * bound)}.",
             witness=Witness(away, ">", Fraction(factor) * away),
             counterexample=f"n = 2, alpha_j = 1/(1+{in_full(eps)}), v_i at distance {in_full(diameter)} from v_j",
@@ -37,10 +46,10 @@ def relative_to_the_values(*, n: int, eps: float, diameter: float, factor: float
     )
 
 
-def whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+def check_whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
     far = 10 ** math.ceil(4 - math.log10(eps))  # so far that even this eps moves the output by thousands
     off = Fraction(eps) / (1 + Fraction(eps)) * far
-    return refuted(
+    return refuted_verdict(
         "A small weight on a large value is not small.",
         witness=Witness(off, ">", 1000),
         counterexample=f"n = 2, alpha_j = 1/(1+{in_full(eps)}), v_j = 0, v_i = {float(far):g}: "
@@ -52,8 +61,8 @@ def whatever_the_values(*, n: int, eps: float, diameter: float, factor: float) -
     )
 
 
-def in_words(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
-    return explained(
+def check_in_words(*, n: int, eps: float, diameter: float, factor: float) -> Verdict:
+    return explained_verdict(
         "Attention is a soft lookup: the query is compared with every key, and here one key matches so much "
         "better than the others that its value alone is selected. That value is copied to the output nearly "
         "unchanged, and the other values are ignored."
@@ -100,15 +109,15 @@ def slack_and_distance(latent: Any, *, eps: float, distance: float) -> Instance:
     return Instance(given={"eps": eps, "distance": distance})
 
 
-def _farthest(instance: Instance) -> float:
+def _largest_distance(instance: Instance) -> float:
     """Two keys, the other value as far away as it may be: eps/(1+eps) times the distance, which is attained."""
     return float(instance.given["eps"] / (1 + instance.given["eps"]) * instance.given["distance"])
 
 
-def above_all(instance: Instance, bound: float) -> Ruling:
-    farthest = _farthest(instance)
-    away, yours = told_apart(farthest, bound)
-    return bounded(
+def judge_bound(instance: Instance, bound: float) -> Ruling:
+    farthest = _largest_distance(instance)
+    away, yours = format_distinctly(farthest, bound)
+    return bound_ruling(
         farthest / max(bound, 1e-300),
         1.0,
         f"with two keys, alpha_j = 1/(1+eps), the other value {instance.given['distance']:g} away: ||c - v_j|| = "
@@ -127,13 +136,13 @@ QUESTION = Question(
     shape=lambda given: (),
     sizes=(
         EPS,
-        sized("distance", "how far values are from v_j", (1.0, 2.0, 10.0, 0.1), above=0, most=1e100),
+        make_size("distance", "how far values are from v_j", (1.0, 2.0, 10.0, 0.1), above=0, most=1e100),
     ),
     make=slack_and_distance,
-    judge=above_all,
+    judge=judge_bound,
     decided="Exact for each eps and distance: the case that was tried is the worst there is, by the proof.",
     measure="it is {} the smallest bound that is true (attained)",
-    best=lambda instance, bound: Best(yours=bound, best=_farthest(instance)),
+    best=lambda instance, bound: Best(yours=bound, best=_largest_distance(instance)),
 )
 
 CLAIM = Claim(
@@ -157,19 +166,19 @@ CLAIM = Claim(
         Reading(
             name="relative to the values",
             statement="||c - v_j|| <= eps/(1+eps) D, where D is the largest distance of a value from v_j.",
-            check=relative_to_the_values,
+            check=check_relative_to_the_values,
             ignores=("n",),
         ),
         Reading(
             name="whatever the values",
             statement="A small eps makes ||c - v_j|| small, whatever the values.",
-            check=whatever_the_values,
+            check=check_whatever_the_values,
             ignores=("n", "diameter", "factor"),
         ),
         Reading(
             name="in words",
             statement="Say what it means intuitively, in two sentences.",
-            check=in_words,
+            check=check_in_words,
             ignores=("n", "eps", "diameter", "factor"),
         ),
     ),

@@ -14,10 +14,10 @@ from regard.array_types import Float
 from regard.coursework.adversary import Attack, attack, worst_keys_for_copying
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, against_shortest, shares, within
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, inequality, sized, worst
+from regard.coursework.queries import ENCLOSED, EPS, SHORTEST, N, compare_with_shortest, norm_ruling, share_ruling
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, inequality, make_size, worst_ruling
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -25,7 +25,7 @@ from regard.written_numbers import at_least, at_most, in_full
 HALF_ROOT = math.sqrt(3) / 2
 
 
-def allowed(keys: Float) -> Float:
+def nearest_allowed_keys(keys: Float) -> Float:
     """The nearest keys that the statement allows: unit, the others at distance >= 1 from key 0 (k_i.k_0 <= 1/2)."""
     keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
     along = keys[1:] @ keys[0]
@@ -43,51 +43,51 @@ def ring(n: int) -> Float:
     return np.vstack([[1.0, 0.0, 0.0], others])
 
 
-def attacked(n: int, eps: float) -> Attack:
+def worst_attack(n: int, eps: float) -> Attack:
     """The worst keys that the adversary finds from random starts, with at most 5 keys in 3 dimensions."""
     # a handful of keys shows the worst case already, and the solver answers them at once
     few = min(n, 5)
     starts = [np.random.default_rng(seed).standard_normal((few, 3)) for seed in range(3)]
-    attacks = [worst_keys_for_copying(start, eps, allowed, steps=60, pace=1.0) for start in starts]
+    attacks = [worst_keys_for_copying(start, eps, nearest_allowed_keys, steps=60, pace=1.0) for start in starts]
     return replace(max(attacks, key=lambda one: one.value), tries=sum(one.tries for one in attacks))
 
 
-def _needed(n: int, eps: float) -> float:
+def _longest_norm(n: int, eps: float) -> float:
     """What the worst keys need: 2 ln((n-1)/eps), for n >= 3; ln(1/eps) for n = 2; nothing for n = 1."""
     return 0.0 if n == 1 else math.log(1 / eps) if n == 2 else 2 * math.log((n - 1) / eps)
 
 
-def within_budget(*, n: int, eps: float, factor: float) -> Verdict:
+def check_within_budget(*, n: int, eps: float, factor: float) -> Verdict:
     if factor < 2:
-        return _too_small(n, eps, factor)
+        return _small_factor_verdict(n, eps, factor)
     if n == 1:
         return holds("proof", "For every n; here one key always gets all the attention, and q = 0 is enough.")
     budget = factor * math.log(n / eps)
     with balls.precise():
         total = balls.rest(0, [(n - 1, -(balls.ball(n) / balls.ball(eps)).log())])
         if not total < balls.ball(eps):
-            return not_refuted(1, "The enclosure of the worst case did not confirm the proof.")
+            return not_refuted_verdict(1, "The enclosure of the worst case did not confirm the proof.")
     hardest = attack(_share_of(factor), {"n": (3, 1e6), "eps": (1e-9, 0.999)})
     return holds(
         "proof, and an enclosure of its worst case",
         f"q = 2 ln(n/eps) k_0 has norm {2 * math.log(n / eps):.6g}, and leaves the others at most (n-1) eps/n = "
         f"{at_most(Fraction(in_full(eps)) * (n - 1) / n, 6)}.",
         region="for all n >= 1 and 0 < eps <= n, not only eps < 1; keys may repeat",
-        tightness=_tight(n, eps, factor, attacked(n, eps), hardest),
+        tightness=_tightness(n, eps, factor, worst_attack(n, eps), hardest),
         budget=budget,
-        needed=_needed(n, eps),
+        needed=_longest_norm(n, eps),
     )
 
 
 def _share_of(factor: float) -> Callable[..., float]:
     def share(n: int, eps: float) -> float:
-        return _needed(n, eps) / (factor * math.log(n / eps))
+        return _longest_norm(n, eps) / (factor * math.log(n / eps))
 
     return share
 
 
-def _tight(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:
-    few, needed, budget = min(n, 5), _needed(n, eps), factor * math.log(n / eps)
+def _tightness(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) -> str:
+    few, needed, budget = min(n, 5), _longest_norm(n, eps), factor * math.log(n / eps)
     if n == 2:
         share = at_most(needed / budget, 4, percent=True)
         return f"two keys need at most ln(1/eps) = {at_most(needed, 6)}, {share} of the budget"
@@ -100,28 +100,28 @@ def _tight(n: int, eps: float, factor: float, worst: Attack, hardest: Attack) ->
     )
 
 
-def _excess(n: int, eps: Fraction, factor: float) -> Witness:
+def _excess_witness(n: int, eps: Fraction, factor: float) -> Witness:
     """What keys evenly around k_0 need, more than the budget: enclosed."""
     with balls.precise():
         return Witness(2 * balls.ball((n - 1) / eps).log(), ">", balls.ball(factor) * balls.ball(n / eps).log())
 
 
-def _too_small(n: int, eps: float, factor: float) -> Verdict:
+def _small_factor_verdict(n: int, eps: float, factor: float) -> Verdict:
     """Below 2 some n and eps need more: these, or so many keys that ln((n-1)/eps) is nearly ln(n/eps)."""
     at, small = n, Fraction(eps)
-    if not (n > 2 and _excess(n, small, factor).confirmed):
+    if not (n > 2 and _excess_witness(n, small, factor).is_confirmed):
         at, small = max(3, math.ceil(4 / (2 - Fraction(factor)))), min(Fraction(eps), Fraction(1, 2))
-        while not _excess(at, small, factor).confirmed:
+        while not _excess_witness(at, small, factor).is_confirmed:
             small *= small  # the ratio of the two rises to 2 as eps falls
     low = 2  # 2 ln((m-1)/eps) - factor ln(m/eps) grows with m, for factors up to 2
     while at - low > 1:
         middle = (low + at) // 2
-        low, at = (low, middle) if _excess(middle, small, factor).confirmed else (middle, at)
+        low, at = (low, middle) if _excess_witness(middle, small, factor).is_confirmed else (middle, at)
     asked = 2 * (math.log(at - 1) - math.log(small))
     more = inequality(asked, ">", factor * (math.log(at) - math.log(small)))
-    return refuted(
+    return refuted_verdict(
         f"The norm that {at} keys need, and the budget: {more}.",
-        witness=_excess(at, small, factor),
+        witness=_excess_witness(at, small, factor),
         counterexample=f"n = {at}, eps = {in_full(float(small))}: keys at distance 1 evenly around k_0 (in three "
         f"dimensions) need 2 ln((n-1)/eps), more than the budget: {more}",
         region="when factor ln(n/eps) >= 2 ln((n-1)/eps)",
@@ -152,7 +152,7 @@ n = 2: the mean of the others is the other key, at distance r >= 1 from k_0, and
 ln(1/eps)/r, at most ln(1/eps). No factor below 2 is enough for all n and eps: 2 ln((n-1)/eps) / ln(n/eps) -> 2 as eps
 -> 0.
 
-Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_needed(n, eps):.6g}."""
+Here n = {n}, eps = {eps:g}: L = {L:.6g}, the budget {2 * L:.6g}, the worst keys need {_longest_norm(n, eps):.6g}."""
 
 
 def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
@@ -166,7 +166,7 @@ def draw(figure: Any, *, n: int, eps: float, factor: float) -> None:
     )
     grid = np.unique(np.geomspace(2, max(1000, n), 80).round())
     for e, colour, style in ((0.9, ORANGE, ":"), (eps, BLUE, "-"), (1e-9, VERMILION, "--")):
-        share = [_needed(int(m), e) / (2 * math.log(m / e)) for m in grid]
+        share = [_longest_norm(int(m), e) / (2 * math.log(m / e)) for m in grid]
         made.plot(grid, share, style, color=colour, lw=2, label=f"eps = {e:g}")
     made.axhline(1, color="black", lw=0.8)
     made.legend(frameon=False, loc="lower right")
@@ -179,17 +179,17 @@ def keys_apart(latent: Float, *, n: int, d: int, eps: float) -> Instance:
     keys = latent[:n, :d].copy()
     for i in np.flatnonzero(~keys.any(axis=1)):
         keys[i, i % d] = -1.0  # a direction for rows that have none
-    return Instance(given={"keys": allowed(keys), "eps": eps})
+    return Instance(given={"keys": nearest_allowed_keys(keys), "eps": eps})
 
 
 def hardest_keys(*, n: int, d: int, eps: float) -> list[Instance]:
     return [Instance(given={"keys": ring(n), "eps": eps})] if d == 3 and n > 2 else []
 
 
-def copies_within_budget(instance: Instance, query: Float) -> Ruling:
+def judge_copy_within_budget(instance: Instance, query: Float) -> Ruling:
     keys, eps = instance.given["keys"], instance.given["eps"]
     budget = 2 * math.log(len(keys) / eps)
-    return worst(shares(query, keys, [0], eps), within(query, budget, "2 ln(n/eps)"))
+    return worst_ruling(share_ruling(query, keys, [0], eps), norm_ruling(query, budget, "2 ln(n/eps)"))
 
 
 QUESTION = Question(
@@ -203,15 +203,15 @@ QUESTION = Question(
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         N,
-        sized("d", "the dimension", (2, 3, 5, 10), whole=True, least=2, most=LARGEST),
+        make_size("d", "the dimension", (2, 3, 5, 10), whole=True, least=2, most=LARGEST),
         EPS,
     ),
     make=keys_apart,
-    judge=copies_within_budget,
+    judge=judge_copy_within_budget,
     traps=hardest_keys,
     decided=ENCLOSED,
     measure=SHORTEST,
-    best=lambda instance, query: against_shortest(query, instance.given["keys"], [0], instance.given["eps"]),
+    best=lambda instance, query: compare_with_shortest(query, instance.given["keys"], [0], instance.given["eps"]),
 )
 
 CLAIM = Claim(
@@ -232,7 +232,7 @@ CLAIM = Claim(
         Reading(
             name="as stated",
             statement="For every n >= 1, every 0 < eps < 1 and all such keys there is such a query.",
-            check=within_budget,
+            check=check_within_budget,
         ),
     ),
     prove=prove,

@@ -10,10 +10,10 @@ import numpy as np
 from regard.coursework.answers.report import literal
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.queries import orthonormal
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
+from regard.coursework.queries import orthonormal_rows
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.errors import InputError
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most
@@ -34,22 +34,22 @@ def columns(matrix: flint.fmpq_mat, which: range) -> flint.fmpq_mat:
     return flint.fmpq_mat(matrix.nrows(), len(which), [matrix[i, j] for i in range(matrix.nrows()) for j in which])
 
 
-def recovering(A: flint.fmpq_mat) -> flint.fmpq_mat:
+def recovery_matrix(A: flint.fmpq_mat) -> flint.fmpq_mat:
     """The answer to check, a matrix made of A alone: M = A A^T."""
     return A * A.transpose()
 
 
-def orthogonal_spans(*, d: int, m: int) -> Verdict:
+def check_orthogonal_spans(*, d: int, m: int) -> Verdict:
     _refuse(d, m)
     rng, rest = np.random.default_rng(0), range(m, d)
     for _ in range(TRIALS):
         Q = rational_orthogonal(d, rng)
         A, B = columns(Q, range(m)), columns(Q, rest)
         x, y = (flint.fmpq_mat(k, 1, rng.integers(-9, 10, k).tolist()) for k in (m, d - m))
-        came, right = recovering(A) * (A * x + B * y), A * x
+        came, right = recovery_matrix(A) * (A * x + B * y), A * x
         if came != right:
             i = next(i for i in range(d) if came[i, 0] != right[i, 0])
-            return refuted(
+            return refuted_verdict(
                 "M (v_a + v_b) is not v_a, in exact fractions.",
                 witness=Witness(came[i, 0], "!=", right[i, 0]),
                 counterexample=f"A = {A}, B = {B}, v_a = {A * x}, v_b = {B * y}",
@@ -64,13 +64,13 @@ def orthogonal_spans(*, d: int, m: int) -> Verdict:
     )
 
 
-def any_spans(*, d: int, m: int) -> Verdict:
+def check_any_spans(*, d: int, m: int) -> Verdict:
     from regard.subspace import extract
 
     # the counterexample's spans, whatever d and m are
     extraction = extract([[1.0], [0.0]], [[1.0], [1.0]])
     matrix = None if extraction.matrix is None else extraction.matrix.tolist()
-    return refuted(
+    return refuted_verdict(
         "Where the spans are not orthogonal, a matrix made of A alone cannot know what to remove.",
         witness=(
             *(Witness(a + b, "==", c) for a, b, c in zip((1, 0), (1, 1), (2, 1), strict=True)),  # one sum of two kinds
@@ -98,7 +98,7 @@ def prove(*, d: int, m: int) -> str:
     x = flint.fmpq_mat(m, 1, list(range(1, m + 1)))
     y = flint.fmpq_mat(d - m, 1, [1] * (d - m))
     v_a, both = A * x, A * x + B * y
-    again = recovering(A) * both
+    again = recovery_matrix(A) * both
     shown = [", ".join(str(vector[i, 0]) for i in range(d)) for vector in (v_a, both, again)]
     return f"""\
 Let M = A A^T, v_a = A x and v_b = B y. Orthonormal columns mean A^T A = I; mutually orthogonal bases mean A^T B = 0.
@@ -130,13 +130,13 @@ def draw(figure: Any, *, d: int, m: int) -> None:
 
 
 def two_spans(latent: Any, *, d: int, m: int) -> Instance:
-    Q = orthonormal(latent, d, 0)
+    Q = orthonormal_rows(latent, d, 0)
     A, B = Q[:m].T, Q[m:].T
     v_a, v_b = A @ np.arange(1.0, m + 1), B @ np.ones(d - m)
     return Instance(given={"A": A}, hidden={"v_a": v_a, "v_b": v_b})
 
 
-def recovers(instance: Instance, M: Any) -> Ruling:
+def judge_recovery(instance: Instance, M: Any) -> Ruling:
     v_a, v_b = instance.hidden["v_a"], instance.hidden["v_b"]
     again = M @ (v_a + v_b)
     off = float(np.linalg.norm(again - v_a) / np.linalg.norm(v_a + v_b))
@@ -154,12 +154,12 @@ QUESTION = Question(
     returns="a d x d array",
     shape=lambda given: (len(given["A"]),) * 2,
     sizes=(
-        sized("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
-        sized("m", "columns of A", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
+        make_size("d", "the dimension", (2, 3, 5, 8), whole=True, least=2, most=LARGEST),
+        make_size("m", "columns of A", (1, 2, 3, 4), whole=True, least=1, most=LARGEST - 1),
     ),
     fits=lambda d, m: m < d,
     make=two_spans,
-    judge=recovers,
+    judge=judge_recovery,
     decided="M (v_a + v_b) was computed in float64 and compared with v_a, to 1e-9 of its length.",
 )
 
@@ -177,12 +177,12 @@ CLAIM = Claim(
         Reading(
             name="orthogonal spans",
             statement="For orthonormal A and B with A^T B = 0, M = A A^T gives M (v_a + v_b) = v_a for all v_a, v_b.",
-            check=orthogonal_spans,
+            check=check_orthogonal_spans,
         ),
         Reading(
             name="any spans",
             statement="The same for spans that are not orthogonal, still with a matrix built from A alone.",
-            check=any_spans,
+            check=check_any_spans,
             ignores=("d", "m"),
         ),
     ),

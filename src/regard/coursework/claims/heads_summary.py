@@ -8,18 +8,18 @@ from regard.coursework.averaging import designed_error
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import noise_parameters
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, explained
+from regard.coursework.verdict import Reading, Verdict, explained_verdict
 from regard.pictures import BLUE, ORANGE, axes
 
 
-def why(*, n: int, iso: float, scale: float) -> Verdict:
+def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
     one, two = (
         designed_error(n, iso=iso, scale=scale, heads=1, spread=0.5)[0],
         designed_error(n, iso=iso, scale=scale, heads=2, spread=0.5)[0],
     )
     coin = ", near the 1/2 of a coin" if 0.4 < one < 0.6 else ""
     less = f", {one / two:.3g} times less" if two > 0 and one > 1.5 * two else ""
-    return explained(
+    return explained_verdict(
         "One head must give two keys equal scores, and softmax turns a small difference of large scores into all or "
         f"nothing: its error here is {one:.4g}{coin}. A head of its own for each key needs one score to be ahead, not "
         "two to be equal: whether ahead by 10 or by 30 makes no difference, and the mean of the heads has "
@@ -63,7 +63,7 @@ CLAIM = Claim(
     formula="one head: s_a = s_b, an equation; a head each: s_a >> s_l, an inequality",
     sources=(Source("cs224n-w25-a4", "1-5"),),
     parameters=noise_parameters(iso=0.01),
-    readings=(Reading(name="in words", statement="Say why, with numbers.", check=why),),
+    readings=(Reading(name="in words", statement="Say why, with numbers.", check=check_in_words),),
     prove=prove,
     draw=draw,
 )

@@ -9,18 +9,27 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart, worst
+from regard.coursework.question import (
+    Best,
+    Instance,
+    Question,
+    Ruling,
+    bound_ruling,
+    format_distinctly,
+    make_size,
+    worst_ruling,
+)
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
 TRIALS = 20
 
 
-def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+def check_rank_at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
-        return refuted(
+        return refuted_verdict(
             f"The best error for the {k} x {k} identity is sigma_k = 1, and {in_full(factor)} times ||A||_F/sqrt(k) is "
             "less.",
             witness=Witness(1, ">", Fraction(factor)),
@@ -31,9 +40,9 @@ def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
         )
     if k > min(rows, columns):
         return holds("proof", f"For every matrix; here A itself has rank at most {k - 1}: the error is 0.")
-    worst = _worst(rows, columns, k)
+    worst = _largest_ratio(rows, columns, k)
     if worst > 1 + 1e-9:
-        return not_refuted(TRIALS + 1, f"The proof and an enclosed spectrum differ: {worst:.9g} of the bound.")
+        return not_refuted_verdict(TRIALS + 1, f"The proof and an enclosed spectrum differ: {worst:.9g} of the bound.")
     return holds(
         "proof; enclosed spectra agree",
         f"Truncating A to its first k-1 = {k - 1} singular values leaves sigma_k <= ||A||_F/sqrt(k).",
@@ -44,7 +53,7 @@ def within(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     )
 
 
-def _worst(rows: int, columns: int, k: int) -> float:
+def _largest_ratio(rows: int, columns: int, k: int) -> float:
     """The largest sigma_k sqrt(k)/||A||_F, of random matrices and of the one that attains it."""
     from regard.lowrank import attaining, spectrum
 
@@ -54,8 +63,8 @@ def _worst(rows: int, columns: int, k: int) -> float:
     return max(float(spectrum(matrix).lower[k - 1] * np.sqrt(k) / np.linalg.norm(matrix)) for matrix in tried)
 
 
-def rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
-    return refuted(
+def check_rank_exactly(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+    return refuted_verdict(
         "Near A = 0 there is no room: the error must be 0, so B = A, of rank 0.",
         witness=Witness(1, "!=", 0),  # the rank that B must have, and the rank of the only B with error 0
         counterexample="A = 0, k = 2: a B of rank exactly 1 has error ||B|| > 0 = ||A||_F/sqrt(2), whatever the factor",
@@ -114,20 +123,20 @@ def nearly_rank_one(*, rows: int, columns: int, k: int) -> list[Instance]:
     return [Instance(given={"A": np.ones((rows, columns)) + np.eye(rows, columns) / 10, "k": k})]
 
 
-def near_enough(instance: Instance, B: Any) -> Ruling:
+def judge_error(instance: Instance, B: Any) -> Ruling:
     A, k = instance.given["A"], instance.given["k"]
     norm, sigma = float(np.linalg.norm(A)), np.linalg.svd(B, compute_uv=False)
     beyond, error = float(sigma[k - 1]), float(np.linalg.norm(A - B, 2))
-    has, most = told_apart(error, norm / np.sqrt(k))
-    return worst(
-        bounded(
+    has, most = format_distinctly(error, norm / np.sqrt(k))
+    return worst_ruling(
+        bound_ruling(
             beyond, 1e-9 * max(norm, 1e-300), f"the rank of B is above k - 1 = {k - 1}: its sigma_{k} is {beyond:.3g}"
         ),
-        bounded(error, norm / np.sqrt(k), f"||A - B|| = {has} is above ||A||_F/sqrt(k) = {most}"),
+        bound_ruling(error, norm / np.sqrt(k), f"||A - B|| = {has} is above ||A||_F/sqrt(k) = {most}"),
     )
 
 
-def against_best_rank(instance: Instance, B: Any) -> Best | None:
+def compare_with_best_rank(instance: Instance, B: Any) -> Best | None:
     A, k = instance.given["A"], instance.given["k"]
     best = float(np.linalg.svd(A, compute_uv=False)[k - 1])
     # where A has rank k - 1 itself the least error is 0, and no ratio says anything
@@ -141,16 +150,19 @@ QUESTION = Question(
     returns="a matrix of the shape of A",
     shape=lambda given: given["A"].shape,
     sizes=(
-        *(sized(name, f"{name} of A", (1, 2, 3, 5, 8), whole=True, least=1, most=300) for name in ("rows", "columns")),
-        sized("k", "one more than the rank", (1, 2, 3, 5), whole=True, least=1, most=300),
+        *(
+            make_size(name, f"{name} of A", (1, 2, 3, 5, 8), whole=True, least=1, most=300)
+            for name in ("rows", "columns")
+        ),
+        make_size("k", "one more than the rank", (1, 2, 3, 5), whole=True, least=1, most=300),
     ),
     fits=lambda rows, columns, k: k <= min(rows, columns),
     make=a_matrix,
-    judge=near_enough,
+    judge=judge_error,
     traps=nearly_rank_one,
     decided="Norms and ranks by LAPACK's singular values in float64, to one part in 10^9.",
     measure="its error is {} sigma_k, the least there is (Eckart, Young, Mirsky)",
-    best=against_best_rank,
+    best=compare_with_best_rank,
 )
 
 CLAIM = Claim(
@@ -170,12 +182,12 @@ CLAIM = Claim(
             name="rank at most k-1",
             statement="For every matrix and every k >= 1 some B of rank at most k-1 has an error of at most `factor` "
             "(1) times ||A||_F/sqrt(k).",
-            check=within,
+            check=check_rank_at_most,
         ),
         Reading(
             name="rank exactly k-1",
             statement="For every matrix and every k >= 1 there is such a B of rank exactly k-1.",
-            check=rank_exactly,
+            check=check_rank_exactly,
             ignores=("rows", "columns", "k", "factor"),
         ),
     ),

@@ -11,9 +11,9 @@ import numpy as np
 from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import number_of_keys
-from regard.coursework.question import Instance, Question, Ruling, Size, sized
+from regard.coursework.question import Instance, Question, Ruling, Size, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 MOST = 64  # keys that attend is tried on: what underflows there does so among more
@@ -23,10 +23,10 @@ EXCEPT_TWO = (
 )
 
 
-def independent_values(*, n: int) -> Verdict:
+def check_independent_values(*, n: int) -> Verdict:
     if n == 2:
         weights = attend([0.0, 0.0], np.eye(2), np.eye(2)).weights.tolist()
-        return refuted(
+        return refuted_verdict(
             "With two keys there is nobody else to take a share.",
             witness=tuple(Witness(Fraction(weight), "==", Fraction(1, 2)) for weight in weights),
             counterexample=f"n = 2, q = 0: both scores are 0, the weights are {weights}, exactly, also over the reals",
@@ -41,11 +41,11 @@ def independent_values(*, n: int) -> Verdict:
     )
 
 
-def any_values(*, n: int) -> Verdict:
+def check_any_values(*, n: int) -> Verdict:
     a, b, others = Fraction(-1), Fraction(1), Fraction(0)
     output, middle = (a + b + (n - 2) * others) / n, (a + b) / 2  # q = 0: every weight is 1/n
     values = "-1 and 1" if n == 2 else "-1, 1 and 0" if n == 3 else f"-1, 1 and {n - 2} times 0"
-    return refuted(
+    return refuted_verdict(
         "The others' values may themselves average to (v_a + v_b)/2.",
         witness=Witness(output, "==", middle),
         counterexample=f"n = {n}, values {values}, q = 0: c = 0 = (v_a + v_b)/2, exactly (for n = 2 any values do)",
@@ -70,9 +70,9 @@ def first_exact_scale(n: int) -> int:
     return high
 
 
-def in_float64(*, n: int) -> Verdict:
+def check_in_float64(*, n: int) -> Verdict:
     if n == 2:
-        return independent_values(n=2)
+        return check_independent_values(n=2)
     T, few = first_exact_scale(n), min(n, MOST)
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 5))
@@ -81,7 +81,7 @@ def in_float64(*, n: int) -> Verdict:
         (t for t in range(1, 800) if np.array_equal(attend([t, t, 0.0], np.eye(3), values).output, middle)), T
     )
     computed = attend([T, T, *[0.0] * (few - 2)], np.eye(few), np.eye(few)).output.tolist()
-    return refuted(
+    return refuted_verdict(
         "The other weights underflow to 0.",
         witness=tuple(
             Witness(Fraction(x), "==", Fraction(1, 2) if i < 2 else Fraction(0)) for i, x in enumerate(computed)
@@ -141,7 +141,7 @@ def keys_and_values(latent: Any, *, n: int, balanced: int) -> Instance:
     return Instance(given={"keys": keys, "values": values})
 
 
-def exactly_the_average(instance: Instance, query: Any) -> Ruling:
+def judge_average(instance: Instance, query: Any) -> Ruling:
     """Exact, by Lindemann and Weierstrass: powers of e with different rational exponents never cancel.
 
     So c = (v_0 + v_1)/2 exactly when among the keys of each score the v_i - (v_0 + v_1)/2 add up to 0.
@@ -172,7 +172,7 @@ QUESTION = Question(
     shape=lambda given: given["keys"].shape[1:],
     sizes=(
         Size(parameter=number_of_keys(most=20), ladder=(2, 3, 4, 5)),
-        sized(
+        make_size(
             "balanced",
             "0 for orthonormal values, 1 for values whose mean is the average",
             (0, 1),
@@ -183,7 +183,7 @@ QUESTION = Question(
     ),
     fits=lambda n, balanced: n > 2 or not balanced,
     make=keys_and_values,
-    judge=exactly_the_average,
+    judge=judge_average,
     decided="Decided exactly, over the real numbers: powers of e with different rational exponents are independent "
     "(Lindemann, Weierstrass).",
     may_be_none=True,
@@ -203,17 +203,17 @@ CLAIM = Claim(
         Reading(
             name="real numbers, independent values",
             statement="Affinely independent values, any keys: no q gives c = (v_a + v_b)/2 exactly.",
-            check=independent_values,
+            check=check_independent_values,
         ),
         Reading(
             name="real numbers, any values",
             statement="Any values: no q gives c = (v_a + v_b)/2 exactly.",
-            check=any_values,
+            check=check_any_values,
         ),
         Reading(
             name="float64",
             statement="attend, in float64, never returns exactly (v_a + v_b)/2.",
-            check=in_float64,
+            check=check_in_float64,
         ),
     ),
     prove=prove,

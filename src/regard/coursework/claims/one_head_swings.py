@@ -12,9 +12,9 @@ import numpy as np
 from regard.coursework.averaging import enclosed_error
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.question import Instance, Question, Ruling, Size, near, sized
+from regard.coursework.question import Instance, Question, Ruling, Size, equality_ruling, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
@@ -25,7 +25,7 @@ LEVEL = Fraction(1, 4)  # "swings": each of the two takes over 0.9 at least this
 TWO_PEAKS = "the weight of a against b alone has two peaks exactly when T^2 (spread + 4a) > 2"
 
 
-def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
+def _proved_chances(n: int, iso: float, spread: float, scale: float) -> tuple[float, float]:
     """Proved lower bounds of P(alpha_a > 0.9) and P(alpha_b > 0.9)."""
     with balls.precise():
         T, sd = balls.ball(scale), (balls.ball(spread) + 4 * balls.ball(iso)).sqrt()
@@ -37,9 +37,9 @@ def _sure(n: int, iso: float, spread: float, scale: float) -> tuple[float, float
     return max(sure[0], 0.0), max(sure[1], 0.0)  # a bound that says nothing is no negative probability
 
 
-def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     sd = scale * math.sqrt(spread + 4 * iso)
-    sure = _sure(n, iso, spread, scale)
+    sure = _proved_chances(n, iso, spread, scale)
     with balls.precise():
         variance = balls.ball(Fraction(spread) + 4 * Fraction(iso)) * balls.ball(scale) ** 2
         most = balls.above(normal(-balls.ball(9).log() / variance.sqrt()))
@@ -49,7 +49,7 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         f"below {at_least(math.log(9) / 0.6745, 3)}; here it is {sd:.4g}"
     )
     if most < LEVEL:
-        return refuted(
+        return refuted_verdict(
             f"alpha_a > 0.9 needs s_a - s_b > ln 9, which has probability {at_most(most, 4)} at most.",
             witness=Witness(Fraction(most), "<", LEVEL),
             counterexample=f"{_setting(iso, scale, spread)}: neither key takes over 0.9 more often than "
@@ -59,17 +59,17 @@ def swings(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
         )
     law = f"P(alpha_a > 0.9) >= {at_least(sure[0], 4)} and P(alpha_b > 0.9) >= {at_least(sure[1], 4)}"
     if min(sure) < LEVEL:
-        return not_refuted(1, f"Proved only: {law}; at most {at_most(most, 4)} each.")
+        return not_refuted_verdict(1, f"Proved only: {law}; at most {at_most(most, 4)} each.")
     return holds("proof, bounds enclosed", f"{law}; each is at most {at_most(most, 4)}.", region=region, most=most)
 
 
-def two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_two_peaks(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     beyond = Fraction(scale) ** 2 * (Fraction(spread) + 4 * Fraction(iso)) - 2  # exactly
     variance = (
         f"2 {'-' if beyond < 0 else '+'} {abs(float(beyond)):.4g}" if abs(beyond) < 0.1 else f"{float(2 + beyond):.4g}"
     )
     if beyond <= 0:
-        return refuted(
+        return refuted_verdict(
             f"T^2 (spread + 4a) = {variance}, not more than 2: one peak, at 1/2.",
             witness=Witness(beyond, "<=", 0),
             counterexample=f"{_setting(iso, scale, spread)}: the weight of a against b is most likely near 1/2",
@@ -104,7 +104,7 @@ def _peak(beyond: Fraction) -> float:
         return float(2 * low)
 
 
-def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     region = (
         "when T is large against 1/sqrt(spread) and ln n, and a is small; for spread > 0 the limit as a -> 0, "
         "T -> infinity is 1/2"
@@ -112,7 +112,7 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
     try:
         _, variance = enclosed_error(n, iso=iso, scale=scale, heads=1, spread=spread)
     except CouldNotFindOut:
-        return not_refuted(1, "The scores spread too far for the integrals in balls.")
+        return not_refuted_verdict(1, "The scores spread too far for the integrals in balls.")
     value = float(variance.mid())
     if variance >= balls.ball(LEVEL):
         return holds(
@@ -122,7 +122,7 @@ def far_from_the_average(*, n: int, iso: float, scale: float, spread: float) -> 
             region=region,
             variance=value,
         )
-    return refuted(
+    return refuted_verdict(
         f"The variance is {value:.6g}, by integrals.",
         witness=Witness(variance, "<", LEVEL),
         counterexample=f"n = {n}, {_setting(iso, scale, spread)}: variance {value:.6g}",
@@ -165,7 +165,7 @@ so sigmoid(D) tends in law to a fair coin on 0 and 1. So alpha tends in law to v
 probability 1/2; as weights are bounded, all moments converge: the mean of c to (v_a + v_b)/2, the total variance and
 E||c - (v_a+v_b)/2||^2 both to ||v_a - v_b||^2/4 = 1/2.
 
-Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between {at_least(_sure(n, iso, spread, scale)[0], 4)} and
+Here T sqrt(spread + 4a) = {sd:.4g}: P(alpha_a > 0.9) is between {at_least(_proved_chances(n, iso, spread, scale)[0], 4)} and
 {at_most(0.5 * math.erfc(math.log(9) / sd / math.sqrt(2)), 4)}."""
 
 
@@ -202,9 +202,9 @@ def noise_and_scale(latent: Any, *, iso: float, spread: float, scale: float) -> 
     return Instance(given={"iso": iso, "spread": spread, "scale": scale})
 
 
-def the_law(instance: Instance, variance: float) -> Ruling:
+def judge_law(instance: Instance, variance: float) -> Ruling:
     iso, spread, scale = instance.given.values()
-    return near(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
+    return equality_ruling(variance, scale**2 * (spread + 4 * iso), "the variance of ln(alpha_a/alpha_b)")
 
 
 QUESTION = Question(
@@ -219,12 +219,12 @@ QUESTION = Question(
     returns="one number, the variance of ln(alpha_a/alpha_b)",
     shape=lambda given: (),
     sizes=(
-        sized("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
+        make_size("iso", "a, the variance in every direction", (0.1, 0.01, 1e-6), above=0, most=10),
         Size(parameter=SPREAD, ladder=(0.5, 1.0, 0.1)),
-        sized("scale", "T, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
+        make_size("scale", "T, the scale of the query", (1.0, 2.0, 10.0, 20.0), least=0.01, most=1e6),
     ),
     make=noise_and_scale,
-    judge=the_law,
+    judge=judge_law,
     decided="Compared with the exact variance, to one part in 10^9.",
 )
 
@@ -244,19 +244,19 @@ CLAIM = Claim(
         Reading(
             name="each takes over",
             statement="P(alpha_a > 0.9) and P(alpha_b > 0.9) are both at least 1/4.",
-            check=swings,
+            check=check_swings,
         ),
         Reading(
             name="two peaks",
             statement="The law of alpha_a/(alpha_a + alpha_b) has two peaks, one on each side of 1/2.",
-            check=two_peaks,
+            check=check_two_peaks,
             ignores=("n",),
         ),
         Reading(
             name="variance",
             statement="With orthonormal values the total variance of c is at least 1/4 (a coin between v_a and v_b: "
             "1/2).",
-            check=far_from_the_average,
+            check=check_variance,
         ),
     ),
     prove=prove,

@@ -11,9 +11,9 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
 from regard.coursework.queries import EPS
-from regard.coursework.question import Instance, Question, Ruling, Size, inequality, near, sized
+from regard.coursework.question import Instance, Question, Ruling, Size, equality_ruling, inequality, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_most, in_full
@@ -25,17 +25,17 @@ CORRECTION = (
 )
 
 
-def _needed(delta: float) -> Fraction:
+def _least_ratio(delta: float) -> Fraction:
     """((1-delta)/delta)^2, exactly: 1/(1 + sqrt(n/eps)) <= delta where n/eps is at least this."""
     return ((1 - Fraction(delta)) / Fraction(delta)) ** 2
 
 
-def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
+def check_picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
     loser = 1 / (1 + math.sqrt(n / eps))
-    if n / Fraction(eps) < _needed(delta):
-        return refuted(
+    if n / Fraction(eps) < _least_ratio(delta):
+        return refuted_verdict(
             f"The loser keeps {loser:.4g} of what the two have.",
-            witness=Witness(n / Fraction(eps), "<", _needed(delta)),
+            witness=Witness(n / Fraction(eps), "<", _least_ratio(delta)),
             counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(loser, '>', delta, digits=4)}",
             region=WHERE,
             correction=CORRECTION,
@@ -48,8 +48,8 @@ def picks_one_here(*, n: int, eps: float, delta: float) -> Verdict:
     )
 
 
-def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
-    least = 2 / _needed(delta)  # with two keys every eps between this and 1 fails
+def check_picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
+    least = 2 / _least_ratio(delta)  # with two keys every eps between this and 1 fails
     if least >= 1:
         return holds("proof", f"n/eps > 2 >= ((1-delta)/delta)^2 for delta = {in_full(delta)}.")
     gap = float(1 - least)
@@ -57,16 +57,16 @@ def picks_one_always(*, n: int, eps: float, delta: float) -> Verdict:
     edge = "0.999" if gap > 0.002 else f"{1 - gap / 2:.6g}" if gap > 1e-5 else f"1 - {gap / 2:.3g}"
     at = sum(Fraction(part) for part in edge.replace("- ", "-").split())
     more = inequality(1 / (1 + math.sqrt(2 / at)), ">", delta, digits=4)
-    return refuted(
+    return refuted_verdict(
         "It depends on n/eps, which is only known to be above 2.",
-        witness=(Witness(2 / at, "<", _needed(delta)), Witness(at, "<", 1)),
+        witness=(Witness(2 / at, "<", _least_ratio(delta)), Witness(at, "<", 1)),
         counterexample=f"n = 2, eps = {edge}: the loser keeps more than delta: {more}",
-        region=f"{WHERE}; for delta = {in_full(delta)} that is n/eps >= {at_most(float(_needed(delta)), 6)}",
+        region=f"{WHERE}; for delta = {in_full(delta)} that is n/eps >= {at_most(float(_least_ratio(delta)), 6)}",
         correction=CORRECTION,
     )
 
 
-def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
+def check_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdict:
     for c, sign in ((0.5, -1), (1.5, 1)):
         with balls.precise():
             L = (balls.ball(n) / balls.ball(eps)).log()
@@ -75,7 +75,7 @@ def the_ratio(*, n: int, eps: float, delta: float, power: float = 0.5) -> Verdic
             ratio, stated = first / second, (balls.ball(n) / balls.ball(eps)) ** (sign * balls.ball(power))
         # enclosures can refute an equation by lying apart; that they meet only agrees with the proof
         if not ratio.overlaps(stated):
-            return refuted(
+            return refuted_verdict(
                 "The enclosures of the two sides do not meet.",
                 witness=Witness(ratio, "!=", stated),
                 counterexample=f"n = {n}, eps = {in_full(eps)}, c = {c:g}",
@@ -131,9 +131,9 @@ def number_slack_length(latent: Any, *, n: int, eps: float, c: float) -> Instanc
     return Instance(given={"n": n, "eps": eps, "c": c})
 
 
-def ratio_of_weights(instance: Instance, ratio: float) -> Ruling:
+def judge_ratio(instance: Instance, ratio: float) -> Ruling:
     n, eps, c = instance.given.values()
-    return near(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
+    return equality_ruling(ratio, math.exp((c - 1) * math.log(n / eps)), "alpha_1/alpha_2")
 
 
 QUESTION = Question(
@@ -150,10 +150,10 @@ QUESTION = Question(
     sizes=(
         Size(parameter=number_of_keys(), ladder=(2, 3, 10, 1000)),
         EPS,
-        sized("c", "the length of key 1", (0.5, 1.5), above=0, most=10),
+        make_size("c", "the length of key 1", (0.5, 1.5), above=0, most=10),
     ),
     make=number_slack_length,
-    judge=ratio_of_weights,
+    judge=judge_ratio,
     decided="Compared with the ratio itself, to one part in 10^9.",
 )
 
@@ -168,18 +168,18 @@ CLAIM = Claim(
         Reading(
             name="at this n and eps",
             statement="Of what keys 1 and 2 have together, the loser has at most delta.",
-            check=picks_one_here,
+            check=check_picks_one_here,
         ),
         Reading(
             name="for every n and eps",
             statement="The same for all n >= 2 and 0 < eps < 1.",
-            check=picks_one_always,
+            check=check_picks_one_always,
             ignores=("n", "eps"),
         ),
         Reading(
             name="the ratio",
             statement="alpha_1/alpha_2 is (n/eps)^(1/2) for c = 3/2 and (n/eps)^(-1/2) for c = 1/2.",
-            check=the_ratio,
+            check=check_ratio,
             ignores=("delta",),
         ),
     ),

@@ -11,9 +11,9 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import finish
 
 Rows = list[list[Fraction]]
@@ -21,7 +21,7 @@ SIZE = 4  # rows; all 24 permutations are tried
 WIDTH = 4  # sqrt(4) = 2: the scale 1/sqrt(d) is a fraction too
 
 
-def times(A: Rows, B: Rows) -> Rows:
+def matrix_product(A: Rows, B: Rows) -> Rows:
     return [
         [sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in zip(*B, strict=True)]
         for row in A
@@ -36,18 +36,18 @@ def exact_softmax(row: list[Fraction], seen: int) -> list[Fraction]:
 
 def exact_layer(X: Rows, W: list[Rows], b_1: list[Fraction], b_2: list[Fraction], *, causal: bool) -> Rows:
     """The coursework's whole layer Z(X) in fractions, softmax with base 3; ``causal`` hides later rows."""
-    Q, K, V = (times(X, M) for M in W[:3])
-    scores = [[s / 2 for s in row] for row in times(Q, [list(k) for k in zip(*K, strict=True)])]
-    H = times([exact_softmax(row, i + 1 if causal else len(row)) for i, row in enumerate(scores)], V)
-    hidden = [[max(h + b, Fraction(0)) for h, b in zip(row, b_1, strict=True)] for row in times(H, W[3])]
-    return [[z + b for z, b in zip(row, b_2, strict=True)] for row in times(hidden, W[4])]
+    Q, K, V = (matrix_product(X, M) for M in W[:3])
+    scores = [[s / 2 for s in row] for row in matrix_product(Q, [list(k) for k in zip(*K, strict=True)])]
+    H = matrix_product([exact_softmax(row, i + 1 if causal else len(row)) for i, row in enumerate(scores)], V)
+    hidden = [[max(h + b, Fraction(0)) for h, b in zip(row, b_1, strict=True)] for row in matrix_product(H, W[3])]
+    return [[z + b for z, b in zip(row, b_2, strict=True)] for row in matrix_product(hidden, W[4])]
 
 
 def _whole(rng: np.random.Generator, rows: int, columns: int, *, even: bool = False) -> Rows:
     return [[Fraction(int(x) * (2 if even else 1)) for x in row] for row in rng.integers(-2, 3, (rows, columns))]
 
 
-def exactly(*, causal: int, seed: int) -> Verdict:
+def check_exactly(*, causal: int, seed: int) -> Verdict:
     rng = np.random.default_rng(seed)
     # W_Q even: scores over sqrt(4) are then whole, and 3^s is a fraction
     W = [_whole(rng, WIDTH, WIDTH, even=k == 0) for k in range(3)] + [_whole(rng, WIDTH, 5), _whole(rng, 5, WIDTH)]
@@ -63,7 +63,7 @@ def exactly(*, causal: int, seed: int) -> Verdict:
             apart = sum(
                 abs(a - b) for one, other in zip(moved, stayed, strict=True) for a, b in zip(one, other, strict=True)
             )
-            return refuted(
+            return refuted_verdict(
                 "A mask that depends on the position is not order-blind.",
                 witness=Witness(apart, ">", 0),
                 counterexample=f"{SIZE} whole rows (seed {seed}), permutation {P}: Z(PX) and P Z(X) differ in exact "
@@ -72,7 +72,7 @@ def exactly(*, causal: int, seed: int) -> Verdict:
                 correction="Z(PX) = P Z(X) for every P where every row may attend to every row.",
             )
     if causal:
-        return not_refuted(len(tried), "The mask made no difference to these rows.")
+        return not_refuted_verdict(len(tried), "The mask made no difference to these rows.")
     return holds(
         f"proof; the whole layer in exact fractions agrees for all {len(tried)} permutations",
         f"Z(PX) = P Z(X) on {SIZE} rows of whole numbers, softmax with 3^s in the place of e^s.",
@@ -80,16 +80,16 @@ def exactly(*, causal: int, seed: int) -> Verdict:
     )
 
 
-def the_lemmas(*, causal: int, seed: int) -> Verdict:
+def check_lemmas(*, causal: int, seed: int) -> Verdict:
     from regard.symmetry import lemmas
 
     proved = lemmas(seed=seed)
     if not proved.answer:
-        return not_refuted(1, f"The proof and the arithmetic differ: {proved}")
+        return not_refuted_verdict(1, f"The proof and the arithmetic differ: {proved}")
     return holds("proof; exact arithmetic on one random case agrees", str(proved))
 
 
-def in_float64(*, causal: int, seed: int) -> Verdict:
+def check_in_float64(*, causal: int, seed: int) -> Verdict:
     from regard.layers import block
     from regard.symmetry import random_layer, symmetry
 
@@ -101,7 +101,7 @@ def in_float64(*, causal: int, seed: int) -> Verdict:
 
     measured = symmetry(layer, length=32, dim=16, trials=100, seed=seed)
     if causal and not measured.order_blind:
-        return refuted(
+        return refuted_verdict(
             str(measured),
             # the floats as they are; half a unit in the last place of the difference is far within the factor 2
             witness=Witness(Fraction(measured.gap), ">", 2 * Fraction(1, 10**9) * Fraction(measured.size)),
@@ -109,7 +109,7 @@ def in_float64(*, causal: int, seed: int) -> Verdict:
             region="without a mask, or with one that P leaves alone",
             correction="Z(PX) = P Z(X) for every P where every row may attend to every row: see the proof.",
         )
-    return not_refuted(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
+    return not_refuted_verdict(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
 
 
 def prove(*, causal: int, seed: int) -> str:
@@ -155,7 +155,7 @@ def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
     return Instance(given=given, again={**given, "X": X[P]}, hidden={"P": P})
 
 
-def this_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
+def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
     from regard.layers import block
 
     ours = block(**instance.given).output
@@ -183,11 +183,11 @@ QUESTION = Question(
     returns="Z, an n x d array",
     shape=lambda given: given["X"].shape,
     sizes=(
-        sized("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
-        sized("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        make_size("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        make_size("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
     ),
     make=rows_and_weights,
-    judge=this_layer,
+    judge=judge_layer,
     decided="Z(X) was compared with regard.layers.block, and Z(P X) with P Z(X), in float64, to 1e-8 of their size.",
 )
 
@@ -212,19 +212,19 @@ CLAIM = Claim(
         Reading(
             name="real numbers",
             statement="For all X, all weights and every permutation P, Z(PX) = P Z(X) exactly.",
-            check=exactly,
+            check=check_exactly,
         ),
         Reading(
             name="the lemmas",
             statement="softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A) and P 1 = 1.",
-            check=the_lemmas,
+            check=check_lemmas,
             ignores=("causal",),
         ),
         Reading(
             name="float64",
             statement="The layer as NumPy computes it satisfies Z(PX) = P Z(X) up to rounding, which is less than 1e-9 "
             "of the outputs' size.",
-            check=in_float64,
+            check=check_in_float64,
         ),
     ),
     prove=prove,

@@ -9,21 +9,21 @@ import numpy as np
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 
 
-def same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
+def check_same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
     from regard.symmetry import dog_and_man
 
     example = dog_and_man(dim=dim, seed=seed)
     if example.answer:
-        return not_refuted(1, f"The proof and the layer in float64 differ: {example}")
+        return not_refuted_verdict(1, f"The proof and the layer in float64 differ: {example}")
     return holds("proof (order-blindness), and a layer in float64 agrees", str(example))
 
 
-def same_outputs(*, dim: int, seed: int) -> Verdict:
+def check_same_outputs(*, dim: int, seed: int) -> Verdict:
     from regard.symmetry import random_layer
     from regard.symmetry.order_witnesses import enclosed_row
 
@@ -37,7 +37,7 @@ def same_outputs(*, dim: int, seed: int) -> Verdict:
         apart = [abs(a - b) for a, b in zip(first, second, strict=True)]
     most = max(apart, key=balls.below)
     gap = balls.below(most)
-    return refuted(
+    return refuted_verdict(
         "The rows change places with the words: read at a fixed place, the outputs do differ.",
         witness=Witness(most, ">", 0),
         counterexample=f"row 1 is the dog's in one sentence and the man's in the other; they differ by {gap:.3g} "
@@ -93,12 +93,12 @@ CLAIM = Claim(
         Reading(
             name="the same, reordered",
             statement="Each word has the same output in both sentences (no positions).",
-            check=same_outputs_reordered,
+            check=check_same_outputs_reordered,
         ),
         Reading(
             name="the same, row by row",
             statement="Each row of the output is the same for both sentences.",
-            check=same_outputs,
+            check=check_same_outputs,
         ),
     ),
     prove=prove,

@@ -10,20 +10,20 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Instance, Question, Ruling, sized, told_apart, worst
+from regard.coursework.question import Instance, Question, Ruling, format_distinctly, make_size, worst_ruling
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Status, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Status, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 
 UNITS = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}  # of the formats, from the narrowest
 
 
-def at_every_length(*, dim: int, length: int) -> Verdict:
+def check_every_length(*, dim: int, length: int) -> Verdict:
     from regard.positions import positions
 
     answer = positions(dim=dim, length=length)
     if not answer.answer or answer.distance is None or not answer.distance[0] > 0:
-        return not_refuted(1, f"The proof and the computed distances differ: {answer}")
+        return not_refuted_verdict(1, f"The proof and the computed distances differ: {answer}")
     pair = answer.nearest or (0, 1)
     return holds(
         "proof; the nearest two enclosed",
@@ -36,11 +36,11 @@ def at_every_length(*, dim: int, length: int) -> Verdict:
     )
 
 
-def needs_a_condition(*, dim: int, length: int) -> Verdict:
-    decided = at_every_length(dim=dim, length=length)
+def check_condition_needed(*, dim: int, length: int) -> Verdict:
+    decided = check_every_length(dim=dim, length=length)
     if decided.status is not Status.HOLDS:
-        return not_refuted(1, "The real vectors could not be shown to differ.")
-    return refuted(
+        return not_refuted_verdict(1, "The real vectors could not be shown to differ.")
+    return refuted_verdict(
         "The slowest pair alone repeats only after 2 pi 10000 positions or so, but the fastest pair alone already "
         "never repeats exactly.",
         witness=Witness(Fraction(decided.numbers["distance"]), ">", 0),  # a proved lower bound of all distances
@@ -51,10 +51,10 @@ def needs_a_condition(*, dim: int, length: int) -> Verdict:
     )
 
 
-def under_a_condition(*, dim: int, length: int) -> Verdict:
-    decided = at_every_length(dim=dim, length=length)
+def check_under_a_condition(*, dim: int, length: int) -> Verdict:
+    decided = check_every_length(dim=dim, length=length)
     if decided.status is not Status.HOLDS:
-        return not_refuted(1, "The real vectors could not be shown to differ.")
+        return not_refuted_verdict(1, "The real vectors could not be shown to differ.")
     return holds(
         "proof: a special case of every length",
         f"What holds at every length holds up to any bound. {decided.because.partition('. ')[2]}",
@@ -62,7 +62,7 @@ def under_a_condition(*, dim: int, length: int) -> Verdict:
     )
 
 
-def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
+def check_in_format(*, dim: int, length: int, format: str) -> Verdict:
     from regard.positions import Table, first_collision
 
     table = Table(dim, format)
@@ -74,7 +74,7 @@ def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
             region=f"at least up to this length in {format}",
         )
     first, second = pair
-    return refuted(
+    return refuted_verdict(
         f"Rounding to {format} makes near misses equal.",
         witness=tuple(
             Witness(Fraction(a), "==", Fraction(b)) for a, b in zip(*table.rows([first, second]).tolist(), strict=True)
@@ -87,12 +87,12 @@ def in_a_format(*, dim: int, length: int, format: str) -> Verdict:
     )
 
 
-def in_bfloat16(*, dim: int, length: int) -> Verdict:
-    return in_a_format(dim=dim, length=length, format="bfloat16")
+def check_in_bfloat16(*, dim: int, length: int) -> Verdict:
+    return check_in_format(dim=dim, length=length, format="bfloat16")
 
 
-def in_float32(*, dim: int, length: int) -> Verdict:
-    return in_a_format(dim=dim, length=length, format="float32")
+def check_in_float32(*, dim: int, length: int) -> Verdict:
+    return check_in_format(dim=dim, length=length, format="float32")
 
 
 def prove(*, dim: int, length: int) -> str:
@@ -131,16 +131,16 @@ def draw(figure: Any, *, dim: int, length: int) -> None:
 # your own answer
 
 
-def how_many(latent: Any, *, dim: int, length: int) -> Instance:
+def length_and_dimension(latent: Any, *, dim: int, length: int) -> Instance:
     return Instance(given={"length": length, "dim": dim})
 
 
-def right_and_different(instance: Instance, rows: Any) -> Ruling:
+def judge_positions(instance: Instance, rows: Any) -> Ruling:
     """No two rows equal, and every entry that of the formula; where it is not, which known table it is instead."""
-    return worst(all_different(rows), by_the_formula(rows))
+    return worst_ruling(distinct_ruling(rows), formula_ruling(rows))
 
 
-def by_the_formula(rows: Any) -> Ruling:
+def formula_ruling(rows: Any) -> Ruling:
     from regard.positions import sinusoidal
 
     length, dim = rows.shape
@@ -149,9 +149,9 @@ def by_the_formula(rows: Any) -> Ruling:
     if (over <= 0).all():
         return Ruling(room=1.0, said="")
     t, column = (int(at) for at in np.unravel_index(int((over > 0).argmax()), over.shape))
-    ours, yours = told_apart(right[t, column], rows[t, column])
+    ours, yours = format_distinctly(right[t, column], rows[t, column])
     said = f"at position {t}, column {column} (counted from 0) the formula has {ours}; yours has {yours}"
-    return Ruling(room=-float(over.max()), said=f"{said}{_named(rows, slack)}")
+    return Ruling(room=-float(over.max()), said=f"{said}{_known_table_sentence(rows, slack)}")
 
 
 def _slack(rows: Float) -> Float:
@@ -162,7 +162,7 @@ def _slack(rows: Float) -> Float:
     return np.asarray(unit * (4 + 16 * np.arange(len(rows)))[:, None], dtype=np.float64)
 
 
-def _named(rows: Any, slack: Any) -> str:
+def _known_table_sentence(rows: Any, slack: Any) -> str:
     """Which of the known tables it is; several may agree at these sizes."""
     from regard.models.diagnosis.mistakes import FORMULAS
     from regard.models.diagnosis.reference import sinusoids
@@ -176,7 +176,7 @@ def _named(rows: Any, slack: Any) -> str:
     return f". Yours is exactly {' or (the same at these sizes) '.join(dict.fromkeys(names))}"
 
 
-def all_different(rows: Any) -> Ruling:
+def distinct_ruling(rows: Any) -> Ruling:
     from regard.positions import first_equal_rows
 
     size = max(float(np.abs(rows).max()), 1e-300)
@@ -197,8 +197,8 @@ QUESTION = Question(
     returns="a length x dim array, one position per row",
     shape=lambda given: (given["length"], given["dim"]),
     sizes=(
-        sized("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
-        sized(
+        make_size("dim", "dimension", (2, 4, 8, 64), even=True, least=2, most=1024),
+        make_size(
             "length",
             "how many",
             (2, 3, 5, 8, 12, 20, 50, 100, 400, 711, 2000, 100_000),
@@ -208,8 +208,8 @@ QUESTION = Question(
         ),
     ),
     fits=lambda dim, length: dim * length <= 4e5,
-    make=how_many,
-    judge=right_and_different,
+    make=length_and_dimension,
+    judge=judge_positions,
     decided="Every entry was compared with the formula in float64, allowing for the rounding of your number format. "
     "Rows were compared bit for bit, and to 1e-12 of the largest number, below which rounding may hide that they are "
     "equal.",
@@ -235,27 +235,27 @@ CLAIM = Claim(
             name="real numbers, every length",
             statement="For all whole t != t' the real vectors Phi_t and Phi_t' differ, without a condition on the "
             "length.",
-            check=at_every_length,
+            check=check_every_length,
         ),
         Reading(
             name="a condition is needed",
             statement="In real numbers distinctness needs a condition on the length.",
-            check=needs_a_condition,
+            check=check_condition_needed,
         ),
         Reading(
             name="bfloat16",
             statement="With every number rounded once to bfloat16, no two of the first `length` positions are equal.",
-            check=in_bfloat16,
+            check=check_in_bfloat16,
         ),
         Reading(
             name="float32",
             statement="With every number rounded once to float32, no two of the first `length` positions are equal.",
-            check=in_float32,
+            check=check_in_float32,
         ),
         Reading(
             name="under a condition",
             statement="In real numbers, for all t != t' up to a bound on the length, Phi_t and Phi_t' differ.",
-            check=under_a_condition,
+            check=check_under_a_condition,
         ),
     ),
     prove=prove,

@@ -11,9 +11,9 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import LARGEST, Instance, Question, Ruling, sized
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -26,14 +26,14 @@ EXACTLY = (
 )
 
 
-def the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
+def check_the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
     from regard.positions import sinusoidal
     from regard.symmetry import random_layer
     from regard.symmetry.order_witnesses import invertible, seen_orders
 
     layer = random_layer(dim, hidden=dim, seed=seed)
     if not all(invertible(matrix) for matrix in (layer.W_V, layer.W_1, layer.W_2)):
-        return not_refuted(1, "These weights could not be shown to be invertible; take another seed.")
+        return not_refuted_verdict(1, "These weights could not be shown to be invertible; take another seed.")
     seen = seen_orders(layer, sinusoidal(length, dim))
     return holds(
         f"proof; for each of {seen.orders:,} permutations the proof's own input, enclosed",
@@ -49,7 +49,7 @@ def the_sets_layers(*, length: int, dim: int, seed: int) -> Verdict:
     )
 
 
-def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
+def check_some_layer(*, length: int, dim: int, seed: int) -> Verdict:
     from regard.positions import sinusoidal
     from regard.symmetry import random_layer
     from regard.symmetry.order_witnesses import enclosed_row
@@ -60,14 +60,14 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
     if len(orders) * dim**2 > MOST_WORK:
         Z = layer(X + Phi)
         least = min(float(np.abs(layer(X[list(p)] + Phi) - Z[list(p)]).max()) for p in orders)
-        return not_refuted(
+        return not_refuted_verdict(
             len(orders), f"In float64 every P breaks it on one random X, by {at_least(least, 3)} at least."
         )
     with balls.precise():
         here, *there = enclosed_row(layer, X, Phi, [stays, *orders], 0)
         gaps = [max(balls.below(abs(a - b)) for a, b in zip(row, here, strict=True)) for row in there]
     if not min(gaps) > 0:
-        return not_refuted(len(orders), "The enclosures of one row did not tell every reordering from none.")
+        return not_refuted_verdict(len(orders), "The enclosures of one row did not tell every reordering from none.")
     return holds(
         f"an enclosed witness for each of the {len(orders):,} permutations",
         f"On one random X every permutation but the identity breaks g(PX) = P g(X), by {at_least(min(gaps), 3)} at "
@@ -77,7 +77,7 @@ def ends_it(*, length: int, dim: int, seed: int) -> Verdict:
     )
 
 
-def _dull_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str, Any]:
+def _order_blind_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str, Any]:
     """Layers that see no order, each with one of the theorem's four conditions left out and the others kept."""
     from regard.symmetry import random_layer
     from regard.symmetry.order_witnesses import blind_layer
@@ -90,23 +90,23 @@ def _dull_layers(length: int, dim: int, seed: int, Phi: Any) -> dict[str, Any]:
     return {"W_Q W_K^T": replace(layer, W_Q=nothing), **look_away, "W_2": replace(layer, W_2=nothing)}
 
 
-def for_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
+def check_every_layer(*, length: int, dim: int, seed: int) -> Verdict:
     from regard.positions import sinusoidal
 
     rng = np.random.default_rng(seed)
     X, Phi = rng.standard_normal((length, dim)), sinusoidal(length, dim)
     order = np.roll(np.arange(length), 1)  # never the identity
     gap = 0.0
-    for dull in _dull_layers(length, dim, seed, Phi).values():
+    for dull in _order_blind_layers(length, dim, seed, Phi).values():
         gap = max(gap, float(np.abs(dull(X[order] + Phi) - dull(X + Phi)[order]).max()))
     if gap > 1e-9:
-        return not_refuted(1, f"One of the layers that should see nothing does, by {gap:.3g}.")
+        return not_refuted_verdict(1, f"One of the layers that should see nothing does, by {gap:.3g}.")
     looks_away = (
         "W_V, or W_1, a projection that removes the differences of the positions, as W_Q = W_K do (length <= dim), "
         if length <= dim
         else "W_V = 0, or W_1 = 0, "
     )
-    return refuted(
+    return refuted_verdict(
         "With W_Q = 0 all scores are equal, every row of H is the mean of all values, and that mean forgets the order. "
         "Each of the other three conditions can be broken alone, too.",
         # with W_Q = 0 a row is a function of the sum of all rows of X + Phi, exactly
@@ -124,7 +124,7 @@ def _sum(column: list[float]) -> Fraction:
     return sum(map(Fraction, column), Fraction(0))
 
 
-def with_their_positions(*, length: int, dim: int, seed: int) -> Verdict:
+def check_rows_with_positions(*, length: int, dim: int, seed: int) -> Verdict:
     from regard.positions import sinusoidal
     from regard.symmetry import random_layer
 
@@ -133,7 +133,7 @@ def with_their_positions(*, length: int, dim: int, seed: int) -> Verdict:
     order = np.roll(np.arange(length), 1)  # never the identity
     gap = float(np.abs(layer((X + Phi)[order]) - layer(X + Phi)[order]).max())
     if gap > 1e-9:
-        return not_refuted(1, f"The proof and a layer in float64 differ, by {gap:.3g}.")
+        return not_refuted_verdict(1, f"The proof and a layer in float64 differ, by {gap:.3g}.")
     return holds("proof (order-blindness of f)", f"f(P (X + Phi)) = P f(X + Phi), here to {gap:.1g} in float64.")
 
 
@@ -202,7 +202,7 @@ def two_inputs(latent: Any, *, length: int, dim: int) -> Instance:
     return Instance(given={"X": X}, again={"X": other})
 
 
-def told_apart(instance: Instance, encoded: Any, again: Any) -> Ruling:
+def judge_positions(instance: Instance, encoded: Any, again: Any) -> Ruling:
     Phi, other = encoded - instance.given["X"], again - (instance.again or {})["X"]
     size = 1 + float(np.abs(Phi).max())
     changed = float(np.abs(Phi - other).max())
@@ -224,11 +224,11 @@ QUESTION = Question(
     returns="X + Phi, an n x d array",
     shape=lambda given: given["X"].shape,
     sizes=(
-        sized("length", "how many rows", (2, 3, 5, 20, 100), whole=True, least=2, most=LARGEST),
-        sized("dim", "dimension", (2, 4, 8, 32), even=True, least=2, most=256),
+        make_size("length", "how many rows", (2, 3, 5, 20, 100), whole=True, least=2, most=LARGEST),
+        make_size("dim", "dimension", (2, 4, 8, 32), even=True, least=2, most=256),
     ),
     make=two_inputs,
-    judge=told_apart,
+    judge=judge_positions,
     decided="Positions were compared in float64: equal to 1e-9 of their size counts as equal, for rounding. Distinct "
     "positions end order-blindness wherever the layer can show it (see --proof).",
 )
@@ -250,22 +250,22 @@ CLAIM = Claim(
             name="the sets' layers",
             statement="For every layer with W_Q W_K^T not 0 and square, invertible W_V, W_1, W_2, every P with "
             "P Phi != Phi breaks g(PX) = P g(X) on some X: of sinusoidal positions only P = I is left.",
-            check=the_sets_layers,
+            check=check_the_sets_layers,
         ),
         Reading(
             name="some layer and X",
             statement="For a layer with random weights every P != I breaks g(PX) = P g(X) on some X.",
-            check=ends_it,
+            check=check_some_layer,
         ),
         Reading(
             name="every layer",
             statement="For every layer some P breaks g(PX) = P g(X).",
-            check=for_every_layer,
+            check=check_every_layer,
         ),
         Reading(
             name="rows with their positions",
             statement="Reordering rows together with their positions still only reorders the outputs.",
-            check=with_their_positions,
+            check=check_rows_with_positions,
         ),
     ),
     prove=prove,

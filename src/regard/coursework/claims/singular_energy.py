@@ -9,9 +9,9 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Instance, Question, Ruling, near, sized, told_apart
+from regard.coursework.question import Instance, Question, Ruling, equality_ruling, format_distinctly, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, axes
 from regard.rigor import balls
 from regard.written_numbers import in_full
@@ -19,12 +19,12 @@ from regard.written_numbers import in_full
 TRIALS = 30
 
 
-def equal(*, rows: int, columns: int, power: float) -> Verdict:
+def check_real_matrices(*, rows: int, columns: int, power: float) -> Verdict:
     from regard.lowrank import spectrum
     from regard.rigor.matrices import squares
 
     if power != 2:
-        return _other_power(power)
+        return _other_power_verdict(power)
     rng = np.random.default_rng(0)
     for trial in range(TRIALS):
         matrix = rng.standard_normal((rows, columns)) * 10.0 ** rng.integers(-5, 6)
@@ -33,7 +33,7 @@ def equal(*, rows: int, columns: int, power: float) -> Verdict:
         known, total = spectrum(matrix), squares(matrix)
         low, high = float(np.sum(known.lower**2)), float(np.sum(known.upper**2))
         if low > total * (1 + 1e-9) or high < total * (1 - 1e-9):
-            return not_refuted(
+            return not_refuted_verdict(
                 TRIALS, f"The proof and an enclosed spectrum differ: {low:.9g}, {high:.9g}, {total:.9g}."
             )
     return holds(
@@ -43,11 +43,11 @@ def equal(*, rows: int, columns: int, power: float) -> Verdict:
     )
 
 
-def _other_power(power: float) -> Verdict:
+def _other_power_verdict(power: float) -> Verdict:
     with balls.precise():
         raised = balls.ball(2) ** balls.ball(power)
-    left, right = told_apart(float(raised.mid()), 4.0)
-    return refuted(
+    left, right = format_distinctly(float(raised.mid()), 4.0)
+    return refuted_verdict(
         f"The sum of the singular values to the power {in_full(power)} is another number: only squares add up to the "
         "squared norm.",
         witness=Witness(raised, "!=", 4),
@@ -57,9 +57,9 @@ def _other_power(power: float) -> Verdict:
     )
 
 
-def exactly(*, rows: int, columns: int, power: float) -> Verdict:
+def check_whole_matrices(*, rows: int, columns: int, power: float) -> Verdict:
     if power != 2:
-        return _other_power(power)
+        return _other_power_verdict(power)
     rng = np.random.default_rng(1)
     few = (min(rows, 6), min(columns, 6))
     for _ in range(TRIALS):
@@ -69,7 +69,7 @@ def exactly(*, rows: int, columns: int, power: float) -> Verdict:
         roots = -gram.charpoly()[few[1] - 1]
         total = sum(int(A[i, j]) ** 2 for i in range(few[0]) for j in range(few[1]))
         if roots != total:
-            return not_refuted(TRIALS, f"The proof and exact arithmetic differ at A = {A}.")
+            return not_refuted_verdict(TRIALS, f"The proof and exact arithmetic differ at A = {A}.")
     return holds(
         f"proof; exact arithmetic on {TRIALS} matrices agrees",
         f"On {TRIALS} whole matrices of {few[0]} x {few[1]} the sum of the roots of det(x I - A^T A) equals the sum "
@@ -113,9 +113,9 @@ def a_matrix(latent: Any, *, rows: int, columns: int) -> Instance:
     return Instance(given={"A": latent[:rows, :columns]})
 
 
-def sum_of_squares(instance: Instance, energy: float) -> Ruling:
+def judge_sum_of_squares(instance: Instance, energy: float) -> Ruling:
     truth = float(np.sum(np.linalg.svd(instance.given["A"], compute_uv=False) ** 2))
-    return near(energy, truth, "the sum of the squared singular values")
+    return equality_ruling(energy, truth, "the sum of the squared singular values")
 
 
 QUESTION = Question(
@@ -126,11 +126,11 @@ QUESTION = Question(
     returns="one number",
     shape=lambda given: (),
     sizes=tuple(
-        sized(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
+        make_size(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
         for name in ("rows", "columns")
     ),
     make=a_matrix,
-    judge=sum_of_squares,
+    judge=judge_sum_of_squares,
     decided="Compared with the singular values that LAPACK computes in float64, to one part in 10^9.",
 )
 
@@ -149,12 +149,12 @@ CLAIM = Claim(
         Reading(
             name="real matrices",
             statement="For every real matrix the singular values to the `power` (2) add up to the squared norm.",
-            check=equal,
+            check=check_real_matrices,
         ),
         Reading(
             name="whole matrices",
             statement="The same for matrices of whole numbers, by exact arithmetic.",
-            check=exactly,
+            check=check_whole_matrices,
         ),
     ),
     prove=prove,

@@ -10,9 +10,9 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
-from regard.coursework.question import Best, Instance, Question, Ruling, bounded, sized, told_apart
+from regard.coursework.question import Best, Instance, Question, Ruling, bound_ruling, format_distinctly, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.written_numbers import in_full
 
@@ -30,9 +30,9 @@ def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
     return matrix / np.linalg.norm(matrix)
 
 
-def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+def check_as_stated(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
     if factor < 1:
-        return refuted(
+        return refuted_verdict(
             f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {in_full(factor)} times that is less.",
             witness=Witness(1, ">", Fraction(factor)),
             counterexample=f"A the {k} x {k} identity: sigma_{k}^2 = 1 and ||A||_F^2/{k} = 1, more than "
@@ -45,11 +45,11 @@ def at_most(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
         f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
         region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
         tightness="attained exactly by matrices with k equal singular values and no others, for the factor 1"
-        + _climbed(rows, columns, k),
+        + _climb_sentence(rows, columns, k),
     )
 
 
-def _climbed(rows: int, columns: int, k: int) -> str:
+def _climb_sentence(rows: int, columns: int, k: int) -> str:
     """How near an adversary comes to equality, in words; nothing where sigma_k is 0."""
     from regard.lowrank import statements
 
@@ -98,11 +98,11 @@ def norm_and_index(latent: Any, *, k: int, norm: float) -> Instance:
     return Instance(given={"norm": norm, "k": k})
 
 
-def never_passed(instance: Instance, bound: float) -> Ruling:
+def judge_bound(instance: Instance, bound: float) -> Ruling:
     norm, k = instance.given["norm"], instance.given["k"]
     value = float(norm / np.sqrt(k))
-    sigma, yours = told_apart(value, bound)
-    return bounded(
+    sigma, yours = format_distinctly(value, bound)
+    return bound_ruling(
         value / max(bound, 1e-300),
         1.0,
         f"{sigma} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {sigma}, "
@@ -119,11 +119,11 @@ QUESTION = Question(
     returns="one number, at least sigma_k of every matrix with that norm",
     shape=lambda given: (),
     sizes=(
-        sized("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
-        sized("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
+        make_size("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
+        make_size("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
     ),
     make=norm_and_index,
-    judge=never_passed,
+    judge=judge_bound,
     decided="Exact for each norm and k: the matrix that was tried is the worst there is, by the proof.",
     measure="it is {} the smallest bound that is true (attained)",
     best=lambda instance, bound: Best(yours=bound, best=float(instance.given["norm"] / np.sqrt(instance.given["k"]))),
@@ -145,7 +145,7 @@ CLAIM = Claim(
         Reading(
             name="as stated",
             statement="sigma_k^2 <= `factor` (1) times ||A||_F^2/k, for every matrix and every k >= 1.",
-            check=at_most,
+            check=check_as_stated,
         ),
     ),
     prove=prove,

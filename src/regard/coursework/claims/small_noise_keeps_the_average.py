@@ -11,17 +11,17 @@ import numpy as np
 from regard.coursework.averaging import (
     BY_INTEGRALS,
     KEYS,
-    best_scale,
     designed_error,
+    error_ruling,
+    least_error,
     mean_error,
-    small_enough,
 )
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, Ruling, sized
+from regard.coursework.queries import EXTRA, orthonormal_rows
+from regard.coursework.question import Best, Instance, Question, Ruling, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, explained, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, explained_verdict, holds, refuted_verdict
 from regard.pictures import BLUE, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import in_full
@@ -34,11 +34,11 @@ CONDITION = (
 POINTS = ((1e-8, 8.0), (1e-6, 20.0), (1e-4, 5.0), (1e-3, 10.0), (1e-2, 3.0))
 
 
-def vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+def check_vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     from regard.noise import small_noise_bound
 
     if factor < 1:
-        return _below_ours(factor)
+        return _small_factor_verdict(factor)
     closest = 0.0
     for a, T in ((iso, scale), *POINTS):
         value, accuracy = designed_error(n, iso=a, scale=T, heads=1)
@@ -56,10 +56,10 @@ def vanishing_fast_enough(*, n: int, iso: float, scale: float, factor: float) ->
     )
 
 
-def _below_ours(factor: float) -> Verdict:
+def _small_factor_verdict(factor: float) -> Verdict:
     """With two keys our bound is a T^2/2, and the error is at least (a T^2/2)(1 - 2 a T^2), by the proof."""
     product = (1 - Fraction(factor)) / 4
-    return refuted(
+    return refuted_verdict(
         f"For n = 2 the bound is a T^2/2, which small a T^2 attain: {in_full(factor)} times it is too little.",
         witness=Witness(1 - 2 * product, ">", Fraction(factor)),
         counterexample=f"n = 2, a T^2 = {float(product):.6g}: the error is at least 1 - {float(2 * product):.6g} times "
@@ -69,14 +69,14 @@ def _below_ours(factor: float) -> Verdict:
     )
 
 
-def at_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+def check_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     T = 1e4
     value, accuracy = designed_error(2, iso=1 / T**2, scale=T, heads=1)
     with balls.precise():
         # D ~ N(0, 4) for every a = 1/T^2; where |D| > 2 the output is sigmoid(2) - 1/2 off in both coordinates
         off = 1 / (1 + balls.ball(-2).exp()) - balls.ball(0.5)
         at_least = 2 * balls.normal(-1) * 2 * off**2
-    return refuted(
+    return refuted_verdict(
         "The difference of the two scores has the variance 4 a T^2: it is not small just because a is.",
         witness=Witness(at_least, ">", Fraction(1, 20)),
         counterexample=f"n = 2, a = 1e-8, T = 10,000 (a T^2 = 1): the error is {value:.6g} (integral, to "
@@ -88,9 +88,9 @@ def at_any_scale(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     )
 
 
-def directions_and_lengths(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+def check_directions_and_lengths(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     wobble = math.sqrt(2 * iso) * scale  # the standard deviation of each score
-    return explained(
+    return explained_verdict(
         "Each key is a small round cloud about its mean: its direction and its length both change by about "
         "sqrt(a). The query points along mu_a + mu_b, halfway between the two means and square to all others, so "
         "k_a and k_b reach nearly equally far along it and the other keys hardly at all. Its length decides the "
@@ -166,22 +166,22 @@ def noisy_keys(latent: Any, *, n: int, extra: int, error: float, part: float) ->
     # then the bound's two terms are at most sqrt(error)/2 each; a has few digits, as a person would write it
     T = math.log(8 * max(n - 2, 1) / error)
     iso = float(f"{part * error / (2 * T**2):.3g}")
-    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
-def still_averages(instance: Instance, query: Any) -> Ruling:
+def judge_average(instance: Instance, query: Any) -> Ruling:
     from regard.noise import NoiseModel
 
     given = instance.given
-    return small_enough(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None], given["error"])
+    return error_ruling(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None], given["error"])
 
 
-def against_best_scale(instance: Instance, query: Any) -> Best | None:
+def compare_with_best_scale(instance: Instance, query: Any) -> Best | None:
     from regard.noise import NoiseModel
 
     given = instance.given
     yours, accuracy = mean_error(NoiseModel(means=given["means"], isotropic=given["iso"]), query[None])
-    best = best_scale(len(given["means"]), iso=given["iso"], heads=1)
+    best = least_error(len(given["means"]), iso=given["iso"], heads=1)
     # Two keys are averaged best by q = 0, and no ratio says anything.
     return Best(yours=yours, best=best) if len(given["means"]) > 2 and best > 100 * accuracy else None
 
@@ -200,14 +200,14 @@ QUESTION = Question(
     sizes=(
         KEYS,
         EXTRA,
-        sized("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
-        sized("part", "how much of the noise that our bound allows there is", (0.5, 0.1, 0.01), above=0, most=0.5),
+        make_size("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
+        make_size("part", "how much of the noise that our bound allows there is", (0.5, 0.1, 0.01), above=0, most=0.5),
     ),
     make=noisy_keys,
-    judge=still_averages,
+    judge=judge_average,
     decided=BY_INTEGRALS,
     measure="its expected error is {} that of the best multiple of mu_0 + mu_1",
-    best=against_best_scale,
+    best=compare_with_best_scale,
 )
 
 CLAIM = Claim(
@@ -231,19 +231,19 @@ CLAIM = Claim(
             name="a vanishing faster than 1/T^2",
             statement="E||c - (v_a+v_b)/2||^2 -> 0 (orthonormal values) when a T^2 -> 0 and T - ln n -> infinity, with "
             "an explicit bound, for all n, a and T.",
-            check=vanishing_fast_enough,
+            check=check_vanishing_fast_enough,
         ),
         Reading(
             name="a vanishing, at any scale",
             statement="E||c - (v_a+v_b)/2||^2 -> 0 as a -> 0, however T grows meanwhile.",
-            check=at_any_scale,
+            check=check_any_scale,
             ignores=("n", "iso", "scale", "factor"),
         ),
         Reading(
             name="directions and lengths",
             statement="Say in pictures rather than formulas which query does it, and why: directions and relative "
             "magnitudes.",
-            check=directions_and_lengths,
+            check=check_directions_and_lengths,
             ignores=("factor",),
         ),
     ),

@@ -10,10 +10,20 @@ import numpy as np
 
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, SHORTEST, N, against_shortest, shares, sharp, with_keys
-from regard.coursework.question import Best, Instance, Question, Ruling, inequality, worst
+from regard.coursework.queries import (
+    ENCLOSED,
+    EPS,
+    EXTRA,
+    SHORTEST,
+    N,
+    compare_with_shortest,
+    query_instance,
+    share_ruling,
+    sharp_precision,
+)
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, worst_ruling
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor.balls import ball, precise, rest, weights
 from regard.written_numbers import in_full
@@ -25,14 +35,14 @@ EXACT = (
 )
 
 
-def must_be_the_bisector(*, n: int, eps: float) -> Verdict:
+def check_must_be_the_bisector(*, n: int, eps: float) -> Verdict:
     # Off the bisector: half of the slack spent on unequal scores, the others pushed down far enough.
     gap, T = math.log1p(eps / 2), math.log(max(n - 2, 1) * 4 / eps)
-    with sharp(n, eps):
+    with sharp_precision(n, eps):
         total, two, enough = rest(0, [(1, ball(gap)), (n - 2, -ball(T))]), ball(gap).exp(), 1 + ball(eps)
     shortest = math.log((n - 2) / eps) * math.sqrt(2 * (n - 2) / n) if n - 2 > eps else 0.0
     lesser, greater = 1 / (1 + math.exp(gap)), 1 / (1 + math.exp(-gap))
-    return refuted(
+    return refuted_verdict(
         f"Proved by an enclosure: s_0 - s_1 = {gap:.4g} and the others {T:.4g} below give both at least 1/(2+eps). And "
         f"the shortest query (norm {shortest:.6g}) points away from the other keys, so it is no multiple of k_0 + k_1."
         if n > 2
@@ -55,14 +65,14 @@ def _shortest_of_three(eps: float) -> str:
     return f"({T / 3:.4g}, {T / 3:.4g}, {-2 * T / 3 + 0.0:.4g}) in the basis of the keys"
 
 
-def perfect_averaging(*, n: int, eps: float) -> Verdict:
+def check_perfect_averaging(*, n: int, eps: float) -> Verdict:
     if n == 2:
         return holds("proof", "With two keys, equal scores give exactly 1/2 and 1/2.")
     T = math.log(n / eps)
-    with sharp(n, eps):
+    with sharp_precision(n, eps):
         others = rest(ball(2) * ball(T), [(n - 2, 0)])
         left = others.str(3, radius=False)
-    return refuted(
+    return refuted_verdict(
         f"The bisector of norm 2 sqrt(2) ln(n/eps) leaves the others {left} against each.",
         witness=Witness(others, ">", 0),
         counterexample="n = 3, any q: the third weight is positive (q = 0 gives 1/3 each)",
@@ -72,13 +82,13 @@ def perfect_averaging(*, n: int, eps: float) -> Verdict:
     )
 
 
-def equal_weights(*, n: int, eps: float) -> Verdict:
+def check_equal_weights(*, n: int, eps: float) -> Verdict:
     with precise():
         away = ball(2) ** -90  # far below what float64 could see
         inside = weights([3, 3, -1])
         outside = weights([ball(3) + away, 3, -1])
     if not inside[0].overlaps(inside[1]) or outside[0].overlaps(outside[1]):
-        return not_refuted(2, "The enclosures did not separate the two cases.")
+        return not_refuted_verdict(2, "The enclosures did not separate the two cases.")
     return holds(
         "proof; enclosures tell scores 2^-90 apart",
         "alpha_0 = alpha_1 exactly when (k_0 - k_1).q = 0: a whole hyperplane of queries, of which the bisector is the "
@@ -127,7 +137,7 @@ def draw(figure: Any, *, n: int, eps: float) -> None:
 # your own answer
 
 
-def off_the_bisector(instance: Instance, query: Any) -> Ruling:
+def judge_bisector(instance: Instance, query: Any) -> Ruling:
     if query is None:
         return Ruling(room=-1.0, said="you say there is none, but there is one")
     keys, eps = instance.given["keys"], instance.given["eps"]
@@ -135,11 +145,11 @@ def off_the_bisector(instance: Instance, query: Any) -> Ruling:
     across = float(np.linalg.norm(query - (query @ bisector) * bisector))
     turned = across / max(float(np.linalg.norm(query)), 1e-300)
     on_it = Ruling(room=turned - 1e-10, said="it does not leave the line of k_0 + k_1")
-    return worst(shares(query, keys, [0, 1], eps), on_it)
+    return worst_ruling(share_ruling(query, keys, [0, 1], eps), on_it)
 
 
-def _shortest(instance: Instance, query: Any) -> Best | None:
-    return against_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"])
+def _compare_with_shortest(instance: Instance, query: Any) -> Best | None:
+    return compare_with_shortest(query, instance.given["keys"], [0, 1], instance.given["eps"])
 
 
 QUESTION = Question(
@@ -157,11 +167,11 @@ QUESTION = Question(
         EXTRA,
         replace(EPS, parameter=slack(least=1e-6), reach=None),
     ),  # below, floats do not leave it
-    make=with_keys,
-    judge=off_the_bisector,
+    make=query_instance,
+    judge=judge_bisector,
     decided=ENCLOSED,
     measure=SHORTEST,
-    best=_shortest,
+    best=_compare_with_shortest,
     may_be_none=True,
 )
 
@@ -176,17 +186,17 @@ CLAIM = Claim(
         Reading(
             name="must be the bisector",
             statement="Every q with alpha_0, alpha_1 >= 1/(2+eps) is a positive multiple of k_0 + k_1.",
-            check=must_be_the_bisector,
+            check=check_must_be_the_bisector,
         ),
         Reading(
             name="perfect averaging",
             statement="The bisector of norm 2 sqrt(2) ln(n/eps) gives alpha_0 = alpha_1 = 1/2.",
-            check=perfect_averaging,
+            check=check_perfect_averaging,
         ),
         Reading(
             name="equal weights",
             statement="alpha_0 = alpha_1 exactly when q lies in the hyperplane that bisects the two keys.",
-            check=equal_weights,
+            check=check_equal_weights,
             ignores=("n", "eps"),
         ),
     ),

@@ -12,26 +12,26 @@ from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter
 from regard.coursework.question import inequality
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
 from regard.pictures import BLUE, VERMILION, finish
 from regard.rigor import balls
 from regard.written_numbers import in_full
 
 
-def _squares(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
+def _variances(d: int, iso: float, spread: Fraction) -> tuple[Fraction, Fraction]:
     """Variance of a key along its unit mean, and across it (all other directions together), exactly."""
     return Fraction(iso) + spread, (d - 1) * Fraction(iso)
 
 
-def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
-    along, across = _squares(d, iso, Fraction(1, 2))
+def check_one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
+    along, across = _variances(d, iso, Fraction(1, 2))
     # else ratio^2 (d-1) a <= a, and a is already part of what lies along the mean
     beyond = Fraction(ratio) ** 2 * (d - 1) - 1
     region = f"for a <= 1/(2(ratio^2 (d-1) - 1)) = {float(1 / (2 * beyond)):.4g}" if beyond > 0 else "for every a"
     wide = math.sqrt(along) / math.sqrt(across)  # not of the quotient, which float64 may not hold
     size = f"along the mean {math.sqrt(along):.4g}, across it {math.sqrt(across):.4g}"
     if along < Fraction(ratio) ** 2 * across:
-        return refuted(
+        return refuted_verdict(
             f"Standard deviations: {size}.",
             witness=Witness(along, "<", Fraction(ratio) ** 2 * across),
             counterexample=f"a = {in_full(iso)}, d = {d}: the ratio and what is asked: "
@@ -46,9 +46,9 @@ def one_direction(*, d: int, iso: float, ratio: float) -> Verdict:
     )
 
 
-def round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
-    along, across = _squares(d, iso, Fraction(0))
-    return refuted(
+def check_round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
+    along, across = _variances(d, iso, Fraction(0))
+    return refuted_verdict(
         "Isotropic noise is never longer along the mean than across it: a against (d-1) a.",
         witness=Witness(along, "<=", across),
         counterexample=f"d = 2, any a: standard deviations sqrt(a) and sqrt(a), a round cloud; here, d = {d}: "
@@ -59,11 +59,11 @@ def round_noise(*, d: int, iso: float, ratio: float) -> Verdict:
     )
 
 
-def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
+def check_never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
     with balls.precise():
         p = balls.normal(-1 / (balls.ball(iso) + balls.ball(0.5)).sqrt())
         chance = balls.below(p)
-    return refuted(
+    return refuted_verdict(
         "The length along the mean is Gaussian, N(1, 1/2 + a), and so is negative at times.",
         witness=Witness(p, ">", 0),
         counterexample=f"a = {in_full(iso)}: P(k_a.mu_a < 0) = Phi(-1/sqrt(1/2 + a)) = {chance:.4%}",
@@ -75,7 +75,7 @@ def never_backwards(*, d: int, iso: float, ratio: float) -> Verdict:
 
 
 def prove(*, d: int, iso: float, ratio: float) -> str:
-    along, across = _squares(d, iso, Fraction(1, 2))
+    along, across = _variances(d, iso, Fraction(1, 2))
     return f"""\
 mu_a is a unit vector. Along it k_a has the variance mu_a^T Sigma mu_a; across it, in all other directions together,
 trace(Sigma) less that.
@@ -128,18 +128,18 @@ CLAIM = Claim(
         Reading(
             name="a I + (1/2) mu mu^T",
             statement="With this noise, keys vary at least `ratio` times as much along the mean as across it.",
-            check=one_direction,
+            check=check_one_direction,
         ),
         Reading(
             name="isotropic",
             statement="With noise a I, keys vary more along the mean than across it.",
-            check=round_noise,
+            check=check_round_noise,
             ignores=("ratio",),
         ),
         Reading(
             name="never backwards",
             statement="With a I + (1/2) mu mu^T every realisation points the way of the mean, as drawn.",
-            check=never_backwards,
+            check=check_never_backwards,
             ignores=("d", "ratio"),
         ),
     ),

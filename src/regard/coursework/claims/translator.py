@@ -12,7 +12,16 @@ from regard.coursework.claim import Claim
 from regard.coursework.measured import VALIDATION, record
 from regard.coursework.parameters import Parameter
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, measured, not_refuted, refuted, undecided
+from regard.coursework.verdict import (
+    Reading,
+    Verdict,
+    Witness,
+    holds,
+    measured_verdict,
+    not_refuted_verdict,
+    refuted_verdict,
+    undecided_verdict,
+)
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.written_numbers import at_most
 
@@ -26,12 +35,12 @@ NO_TORCH = "torch"
 WHY_NO_TORCH = "The model is written in torch, which is not installed here: pip install 'regard[translator]'."
 
 
-def it_learns(*, seed: int) -> Verdict:
+def check_learning(*, seed: int) -> Verdict:
     recorded = record("defaults")
     if recorded is None or not recorded.runs:
-        return undecided("a recorded run", "Not measured yet.")
+        return undecided_verdict("a recorded run", "Not measured yet.")
     best = min(recorded.runs, key=lambda run: run.perplexity)
-    return measured(
+    return measured_verdict(
         recorded.source,
         f"{recorded.data}. Validation perplexity {best.perplexity:.2f} counting <sos>, "
         f"{best.perplexity_without_sos:.2f} without, after epoch {best.best_epoch} "
@@ -42,18 +51,20 @@ def it_learns(*, seed: int) -> Verdict:
     )
 
 
-def pretrained_vectors(*, seed: int) -> Verdict:
+def check_pretrained_vectors(*, seed: int) -> Verdict:
     recorded = record("embeddings")
     if recorded is None or recorded.comparison is None:
-        return undecided("a recorded comparison", "Not measured yet: no comparison of embeddings has been recorded.")
-    told = f"{recorded.data}. {compared(recorded.comparison)} Run: {recorded.comparison.command}"
+        return undecided_verdict(
+            "a recorded comparison", "Not measured yet: no comparison of embeddings has been recorded."
+        )
+    told = f"{recorded.data}. {describe_comparison(recorded.comparison)} Run: {recorded.comparison.command}"
     sides = record("sides")  # on the input, the output and both, kept as they are and trained on
     if sides is not None and sides.comparison is not None:
-        told += f" By side, {sides.log}: {compared(sides.comparison)} Run: {sides.comparison.command}"
-    return measured(recorded.source, told)
+        told += f" By side, {sides.log}: {describe_comparison(sides.comparison)} Run: {sides.comparison.command}"
+    return measured_verdict(recorded.source, told)
 
 
-def compared(comparison: Comparison) -> str:
+def describe_comparison(comparison: Comparison) -> str:
     """Each variant's mean with its interval, and the differences that survive the correction for their number."""
     means = ", ".join(f"{e.name} {e.measures[VALIDATION].text()}" for e in comparison.entries)
     if len(comparison.seeds) == 1:
@@ -67,7 +78,7 @@ def compared(comparison: Comparison) -> str:
     )
 
 
-def probabilities(*, seed: int) -> Verdict:
+def check_probabilities(*, seed: int) -> Verdict:
     try:
         import torch
 
@@ -75,7 +86,7 @@ def probabilities(*, seed: int) -> Verdict:
         from regard.translator.models.encoder import build_model
         from regard.translator.runs.settings import Settings
     except ImportError:
-        return undecided(NO_TORCH, WHY_NO_TORCH)
+        return undecided_verdict(NO_TORCH, WHY_NO_TORCH)
     model = build_model(Settings().with_changes([*SIZES, f"seed={seed}"]), WORDS, WORDS).eval()
     draw = torch.Generator().manual_seed(seed)
     source = torch.randint(FIRST_WORD, WORDS, (20, 13), generator=draw)
@@ -85,7 +96,7 @@ def probabilities(*, seed: int) -> Verdict:
     total = max(sums, key=lambda one: abs(one - 1))
     off = float(abs(total - 1))
     if off > ROUNDING:
-        return refuted(
+        return refuted_verdict(
             "The last step is no softmax over the target words.",
             witness=Witness(abs(total - 1), ">", Fraction(1, 10**5)),
             counterexample=f"random weights of seed {seed}: the probabilities of one place sum to {float(total):.6g}",
@@ -93,7 +104,9 @@ def probabilities(*, seed: int) -> Verdict:
             correction="none",
         )
     if float(said.min()) <= 0:
-        return not_refuted(1, f"In float32 a probability is 0 (seed {seed}); in real numbers none is, by the proof.")
+        return not_refuted_verdict(
+            1, f"In float32 a probability is 0 (seed {seed}); in real numbers none is, by the proof."
+        )
     rows = said.shape[0] * said.shape[1]
     return holds(
         f"proof (weights-are-a-distribution); {rows} rows in float32 agree",
@@ -102,27 +115,27 @@ def probabilities(*, seed: int) -> Verdict:
     )
 
 
-def attention(*, seed: int) -> Verdict:
+def check_attention(*, seed: int) -> Verdict:
     try:
-        gaps = [_gap(seed + trial) for trial in range(TRIALS)]
+        gaps = [_attention_gap(seed + trial) for trial in range(TRIALS)]
     except ImportError:
-        return undecided(NO_TORCH, WHY_NO_TORCH)
+        return undecided_verdict(NO_TORCH, WHY_NO_TORCH)
     off = max(gaps)
     if off > ROUNDING:
-        return refuted(
+        return refuted_verdict(
             "The model's attention is not that of attend.",
             witness=Witness(Fraction(off), ">", Fraction(1, 10**5)),
             counterexample=f"random weights from seed {seed} on: they differ by {off:.2g}",
             region="not known",
             correction="none",
         )
-    return not_refuted(
+    return not_refuted_verdict(
         TRIALS,
         f"Random weights, 3 heads of 13 queries and 7 keys: outputs and weights differ by {at_most(off, 1)} at most.",
     )
 
 
-def _gap(seed: int) -> float:
+def _attention_gap(seed: int) -> float:
     """The largest difference of the model's attention from attend, for random weights and inputs."""
     import torch
 
@@ -141,20 +154,20 @@ def _gap(seed: int) -> float:
     return float(max(np.abs(output - flat).max(), np.abs(weights - ours.weights).max()))
 
 
-def embedding(*, seed: int) -> Verdict:
+def check_embedding(*, seed: int) -> Verdict:
     try:
         import torch
 
         from regard.translator.models.encoder import build_model
         from regard.translator.runs.settings import Settings
     except ImportError:
-        return undecided(NO_TORCH, WHY_NO_TORCH)
+        return undecided_verdict(NO_TORCH, WHY_NO_TORCH)
     model = build_model(Settings().with_changes([*SIZES, f"seed={seed}"]), WORDS, WORDS)
     tokens, places = (model.get_parameter(f"embedding.{part}.weight") for part in ("tokens", "positions"))
     every = torch.arange(WORDS)[:, None].expand(WORDS, len(places))  # every token at every place
     off = float((model.get_submodule("embedding")(every) - (tokens[:, None] + places)).detach().abs().max())
     if off:
-        return refuted(
+        return refuted_verdict(
             "The input of the layer is something else.",
             witness=Witness(Fraction(off), ">", 0),
             counterexample=f"random weights of seed {seed}: they differ by {off:.2g}",
@@ -230,29 +243,29 @@ CLAIM = Claim(
         Reading(
             name="it learns",
             statement="Trained with the coursework's settings, it predicts the target tokens of pairs it has not seen.",
-            check=it_learns,
+            check=check_learning,
             ignores=("seed",),
         ),
         Reading(
             name="pretrained vectors",
             statement="The same model with word2vec, GloVe or BERT vectors in the place of learned ones, seed by seed.",
-            check=pretrained_vectors,
+            check=check_pretrained_vectors,
             ignores=("seed",),
         ),
         Reading(
             name="probabilities",
             statement="At every place the target words have positive probabilities with the sum 1 (float32: to 1e-5).",
-            check=probabilities,
+            check=check_probabilities,
         ),
         Reading(
             name="attention",
             statement="Its attention is that of attend, to float32 rounding (1e-5).",
-            check=attention,
+            check=check_attention,
         ),
         Reading(
             name="BERT-style input",
             statement="What the layer reads at place t is exactly E[token] + P[t].",
-            check=embedding,
+            check=check_embedding,
         ),
     ),
     prove=prove,

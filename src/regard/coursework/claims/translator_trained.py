@@ -6,27 +6,27 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from regard.coursework.claim import Claim
-from regard.coursework.claims.translator import compared
+from regard.coursework.claims.translator import describe_comparison
 from regard.coursework.measured import Figures, RunFigures, record
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, measured, undecided
+from regard.coursework.verdict import Reading, Verdict, measured_verdict, undecided_verdict
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
 
 if TYPE_CHECKING:
     from regard.translator.studies.search_record import Tuning
 
 
-def with_defaults() -> Verdict:
+def check_defaults() -> Verdict:
     recorded = record("defaults")
     if recorded is None or not recorded.runs:
-        return undecided("a recorded run", "Not measured yet.")
+        return undecided_verdict("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} ({run.perplexity_without_sos:.2f} without <sos>) after epoch "
         f"{run.best_epoch}"
         for run in recorded.runs
     )
     first = recorded.runs[0]
-    return measured(
+    return measured_verdict(
         recorded.source,
         f"{recorded.data}. Best validation perplexity counting <sos>, {len(first.curve)} epochs: {said}. "
         f"{first.weights:,} weights, {first.cpu_seconds:.0f} CPU-seconds. Run: {first.command}",
@@ -34,25 +34,25 @@ def with_defaults() -> Verdict:
     )
 
 
-def as_described() -> Verdict:
+def check_as_described() -> Verdict:
     described, ours = record("described"), record("defaults")
     if described is None or not described.runs:
-        return undecided("a recorded run", "Not measured yet.")
+        return undecided_verdict("a recorded run", "Not measured yet.")
     groups: dict[str, list[RunFigures]] = {}
     for run in described.runs:
-        groups.setdefault(corrected(run), []).append(run)
+        groups.setdefault(describe_corrections(run), []).append(run)
     if ours is not None and ours.runs:
         groups["both corrected, our defaults"] = ours.runs
-    said = "; ".join(f"{name}: {_best_of(runs)}" for name, runs in groups.items())
+    said = "; ".join(f"{name}: {_describe_best(runs)}" for name, runs in groups.items())
     first = described.runs[0]
-    return measured(
+    return measured_verdict(
         described.source,
         f"{described.data}. Best validation perplexity counting <sos>: {said}. Run: {first.command}",
         perplexity=min(run.perplexity for run in next(iter(groups.values()))),
     )
 
 
-def corrected(run: RunFigures) -> str:
+def describe_corrections(run: RunFigures) -> str:
     """Which of our two corrections a run has, in words."""
     padding_read = any(change.startswith("model.kind: 'reads-padding'") for change in run.changes)
     long_start = any(change.startswith("embedding.start: 'normal'") for change in run.changes)
@@ -66,7 +66,7 @@ def corrected(run: RunFigures) -> str:
     return "both corrected"
 
 
-def _best_of(runs: list[RunFigures]) -> str:
+def _describe_best(runs: list[RunFigures]) -> str:
     """Each seed's best, or the mean of several."""
     values = [run.perplexity for run in runs]
     if len(values) == 1:
@@ -75,10 +75,10 @@ def _best_of(runs: list[RunFigures]) -> str:
     return f"{sum(values) / len(values):.2f}, the mean of {len(values)} seeds ({each})"
 
 
-def more_epochs() -> Verdict:
+def check_more_epochs() -> Verdict:
     recorded = record("defaults")
     if recorded is None or not recorded.runs:
-        return undecided("a recorded run", "Not measured yet.")
+        return undecided_verdict("a recorded run", "Not measured yet.")
     said = "; ".join(
         f"seed {run.seed}: {run.perplexity:.2f} after epoch {run.best_epoch}, {run.curve[-1]:.2f} after "
         f"{len(run.curve)}"
@@ -86,26 +86,26 @@ def more_epochs() -> Verdict:
     )
     useful = any(run.best_epoch == len(run.curve) for run in recorded.runs)
     help_ = "may help (a run was still improving)" if useful else "do not help: each run was at its best before its end"
-    return measured(recorded.source, f"{said}. With these settings more epochs alone {help_}.")
+    return measured_verdict(recorded.source, f"{said}. With these settings more epochs alone {help_}.")
 
 
-def tuned() -> Verdict:
+def check_tuned() -> Verdict:
     recorded = record("tuned")
     if recorded is None:
-        return undecided("a recorded search", "Not measured yet: no tuned run has been recorded.")
-    return measured(recorded.source, " ".join(_tried(recorded)))
+        return undecided_verdict("a recorded search", "Not measured yet: no tuned run has been recorded.")
+    return measured_verdict(recorded.source, " ".join(_tuning_sentences(recorded)))
 
 
-def _tried(recorded: Figures) -> list[str]:
+def _tuning_sentences(recorded: Figures) -> list[str]:
     """What was tried and what improved, one sentence for each source."""
     defaults = record("defaults")
     said = [f"{recorded.data}."]
     if defaults is not None and defaults.runs:
         said.append(f"The defaults have {min(run.perplexity for run in defaults.runs):.2f}.")
     if recorded.study is not None:
-        said += _searched(recorded.study)
+        said += _search_sentences(recorded.study)
     if recorded.comparison is not None:
-        said += [compared(recorded.comparison), f"Run: {recorded.comparison.command}"]
+        said += [describe_comparison(recorded.comparison), f"Run: {recorded.comparison.command}"]
     for run in sorted(recorded.runs, key=lambda run: run.perplexity):
         what = ", ".join(run.changes) or "the defaults"
         said.append(
@@ -114,7 +114,7 @@ def _tried(recorded: Figures) -> list[str]:
     return said
 
 
-def _searched(study: Tuning) -> list[str]:
+def _search_sentences(study: Tuning) -> list[str]:
     best = study.best.perplexity or math.nan
     chosen = ", ".join(f"{key} = {value}" for key, value in study.best.changes.items())
     said = [
@@ -125,7 +125,7 @@ def _searched(study: Tuning) -> list[str]:
     shown = [f"{one.name} {one.mean:.0%}" for one in study.importance if one.low > 0]
     said.append(f"Shown to matter: {', '.join(shown) or 'nothing'}.")
     if study.confirmation is not None:
-        said.append(f"With seeds the search never saw: {compared(study.confirmation)}")
+        said.append(f"With seeds the search never saw: {describe_comparison(study.confirmation)}")
     return [*said, f"Run: {study.searched_by}"]
 
 
@@ -143,10 +143,10 @@ record, "as described" and "defaults".
 Tuning. The best of many trials is also the luckiest: its own validation figure flatters it. What counts are new seeds
 and a test set that took no part in the choice.
 
-Here: {_here()}."""
+Here: {_perplexity_sentence()}."""
 
 
-def _here() -> str:
+def _perplexity_sentence() -> str:
     recorded = record("defaults")
     runs = recorded.runs if recorded else []
     return "; ".join(
@@ -165,13 +165,13 @@ def draw(figure: Any) -> None:
     for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
         recorded = record(name)
         for run, colour in zip(recorded.runs if recorded else [], colours, strict=False):
-            _curve(made, run, f"{name}, seed {run.seed}", colour)
+            _draw_curve(made, run, f"{name}, seed {run.seed}", colour)
     made.set_ylim(top=24)
     if made.lines:
         made.legend(frameon=False, loc="best")
 
 
-def _curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
+def _draw_curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
     made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
     made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
 
@@ -188,22 +188,22 @@ CLAIM = Claim(
         Reading(
             name="defaults",
             statement="The perplexity that the coursework's settings reach, with two corrections of ours.",
-            check=with_defaults,
+            check=check_defaults,
         ),
         Reading(
             name="as described",
             statement="The perplexity of the model as the homework describes it, and what our two corrections bring.",
-            check=as_described,
+            check=check_as_described,
         ),
         Reading(
             name="more epochs",
             statement="What the same settings reach if they are only trained for longer.",
-            check=more_epochs,
+            check=check_more_epochs,
         ),
         Reading(
             name="tuned",
             statement="What was tried, and what improved.",
-            check=tuned,
+            check=check_tuned,
         ),
     ),
     prove=prove,

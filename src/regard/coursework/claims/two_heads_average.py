@@ -8,13 +8,13 @@ from typing import Any
 import flint
 import numpy as np
 
-from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, enclosed_error, figure, small_enough
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, designed_error, enclosed_error, error_ruling, format_ball
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters
-from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, Ruling, inequality, sized
+from regard.coursework.queries import EXTRA, orthonormal_rows
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, GREY, ORANGE, axes
 from regard.rigor import balls
@@ -23,18 +23,18 @@ from regard.written_numbers import at_most, in_full
 POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
 
 
-def close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+def check_close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     from regard.noise import two_heads_bound
 
     if factor < 1:
-        return _below_ours(n, iso, scale, factor)
+        return _small_factor_verdict(n, iso, scale, factor)
     here, accuracy = designed_error(n, iso=iso, scale=scale, heads=2)
-    bound, proved = two_heads_bound(n, iso=iso, scale=scale), balls.above(enclosed_bound(n, iso, scale))
+    bound, proved = two_heads_bound(n, iso=iso, scale=scale), balls.above(bound_enclosure(n, iso, scale))
     # the integrals know the error to an accuracy; below that, the proof says more
     error = f"{here:.4g}" if here > 1e4 * accuracy else f"at most {at_most(min(here + accuracy, proved), 4)}"
     return holds(
         "proof",
-        f"q_1 = T mu_a, q_2 = T mu_b: the error is {error}, the bound {_rounded_up(n, iso, scale)}.",
+        f"q_1 = T mu_a, q_2 = T mu_b: the error is {error}, the bound {_bound_text(n, iso, scale)}.",
         region="for every n, as a -> 0 and T -> infinity in whatever way, with no condition on a T^2: at most 2(n-1) "
         "Phi(-1/sqrt(2a)) even as T -> infinity",
         error=here,
@@ -42,7 +42,7 @@ def close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> 
     )
 
 
-def _below_ours(n: int, iso: float, scale: float, factor: float) -> Verdict:
+def _small_factor_verdict(n: int, iso: float, scale: float, factor: float) -> Verdict:
     """The proof is for the factor 1; below it an (a, T) may pass the bound, and then it is enclosed."""
     from regard.noise import two_heads_bound
 
@@ -54,17 +54,17 @@ def _below_ours(n: int, iso: float, scale: float, factor: float) -> Verdict:
                 error, _ = enclosed_error(n, iso=a, scale=T, heads=2)
             except CouldNotFindOut:
                 continue
-            return refuted(
+            return refuted_verdict(
                 f"The error and what is stated: {inequality(value, '>', stated)}.",
-                witness=Witness(error, ">", balls.ball(factor) * enclosed_bound(n, a, T)),
+                witness=Witness(error, ">", balls.ball(factor) * bound_enclosure(n, a, T)),
                 counterexample=f"n = {n}, a = {in_full(a)}, T = {in_full(T)}",
                 region="for factors of 1 and more",
                 correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",
             )
-    return not_refuted(len(POINTS) + 1, f"The bound, {in_full(factor)} times ours, was not passed.")
+    return not_refuted_verdict(len(POINTS) + 1, f"The bound, {in_full(factor)} times ours, was not passed.")
 
 
-def enclosed_bound(n: int, iso: float, scale: float) -> Any:
+def bound_enclosure(n: int, iso: float, scale: float) -> Any:
     """2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), in balls: P(D > 0), and e^D below 0 as one more Gaussian."""
     with balls.precise():
         T, variance = balls.ball(scale), 2 * balls.ball(iso) * balls.ball(scale) ** 2
@@ -78,25 +78,25 @@ def enclosed_bound(n: int, iso: float, scale: float) -> Any:
         return 2 * (n - 1) * (balls.normal(-T / sd) + below)
 
 
-def _rounded_up(n: int, iso: float, scale: float) -> str:
-    top = balls.above(enclosed_bound(n, iso, scale))
+def _bound_text(n: int, iso: float, scale: float) -> str:
+    top = balls.above(bound_enclosure(n, iso, scale))
     return at_most(top, 4) if top > sys.float_info.min else f"below {at_most(top, 4)}"
 
 
-def steadier_than_one(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+def check_closer_than_one_head(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
     try:
         one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads)[0] for heads in (1, 2))
     except CouldNotFindOut:
-        return not_refuted(1, "The scores spread too far for the integrals in balls.")
+        return not_refuted_verdict(1, "The scores spread too far for the integrals in balls.")
     first, second = max(float(one.mid()), 0.0), max(float(two.mid()), 0.0)
     if two <= one:
         return holds(
             "integrals enclosed in balls",
-            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {figure(one)}, two heads {figure(two)}.",
+            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {format_ball(one)}, two heads {format_ball(two)}.",
             one=first,
             two=second,
         )
-    return refuted(
+    return refuted_verdict(
         f"The errors of two heads and of one: {inequality(second, '>', first, digits=4)}.",
         witness=Witness(two, ">", one),
         counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}",
@@ -123,7 +123,7 @@ No condition ties a to T: E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + P
 every n as a -> 0 and T -> infinity, in whatever way. A score is N(T, aT^2), and its sign is what counts, not its
 size.
 
-Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {_rounded_up(n, iso, scale)}; for T -> infinity at most
+Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {_bound_text(n, iso, scale)}; for T -> infinity at most
 {at_most(limit, 4)}."""
 
 
@@ -160,19 +160,19 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> Non
 
 
 def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
-    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
-def two_that_average(instance: Instance, queries: Any) -> Ruling:
+def judge_two_heads(instance: Instance, queries: Any) -> Ruling:
     from regard.noise import NoiseModel
 
     given = instance.given
     if np.array_equal(queries[0], queries[1]):
         return Ruling(room=-1.0, said="the two queries are the same, and are to be different")
-    return small_enough(NoiseModel(means=given["means"], isotropic=given["iso"]), queries, given["error"])
+    return error_ruling(NoiseModel(means=given["means"], isotropic=given["iso"]), queries, given["error"])
 
 
-def against_shortest_means(instance: Instance, queries: Any) -> Best | None:
+def compare_with_shortest_means(instance: Instance, queries: Any) -> Best | None:
     """The longer query against the shortest T mu_0 and T mu_1 that do: their error falls as T grows."""
     given, n = instance.given, len(instance.given["means"])
     if n == 2:
@@ -201,14 +201,14 @@ QUESTION = Question(
     sizes=(
         KEYS,
         EXTRA,
-        sized("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
-        sized("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
+        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        make_size("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
     ),
     make=noisy_keys,
-    judge=two_that_average,
+    judge=judge_two_heads,
     decided=BY_INTEGRALS,
     measure="its longer query is {} as long as the shortest T mu_0 and T mu_1 that do it",
-    best=against_shortest_means,
+    best=compare_with_shortest_means,
 )
 
 CLAIM = Claim(
@@ -226,12 +226,12 @@ CLAIM = Claim(
             name="close",
             statement="E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), for all n, a and "
             "T, which vanishes for every n as a -> 0 and T -> infinity.",
-            check=close_to_the_average,
+            check=check_close_to_the_average,
         ),
         Reading(
             name="closer than one head",
             statement="At this a and T the error of two heads is at most that of one head.",
-            check=steadier_than_one,
+            check=check_closer_than_one_head,
             ignores=("factor",),
         ),
     ),

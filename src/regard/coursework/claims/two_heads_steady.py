@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.coursework.averaging import BY_INTEGRALS, KEYS, best_scale, enclosed_error, mean_error, small_enough
+from regard.coursework.averaging import BY_INTEGRALS, KEYS, enclosed_error, error_ruling, least_error, mean_error
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
-from regard.coursework.queries import EXTRA, orthonormal
-from regard.coursework.question import Best, Instance, Question, sized
+from regard.coursework.queries import EXTRA, orthonormal_rows
+from regard.coursework.question import Best, Instance, Question, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.errors import CouldNotFindOut
 from regard.pictures import BLUE, ORANGE, VERMILION, axes
 from regard.rigor import balls
@@ -26,7 +26,7 @@ FAR_LESS = 5
 LONG_ENOUGH = 2000.0  # T of the heads' own variances: beyond, integrals take minutes and say no more
 
 
-def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
+def _chance_above(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
     """P(alpha_a > 0.9) in head 1, and its accuracy."""
     from regard import noise
 
@@ -35,7 +35,7 @@ def _over(n: int, iso: float, scale: float, spread: float) -> tuple[float, float
     return min(max(chance.value, 0.0), 1.0), chance.accuracy  # a probability: outside there is only rounding
 
 
-def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     with balls.precise():
         a, s, T = balls.ball(iso), balls.ball(spread), balls.ball(scale)
         most = balls.normal(1 / (s + 2 * a).sqrt())
@@ -44,10 +44,10 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
         ahead_of_one = balls.normal((T - balls.ball(9).log()) / (T * (s + 2 * a).sqrt()))
         ahead_of_all = balls.normal((T - balls.ball(9 * (n - 1)).log()) / (T * (s + a + a / (n - 1)).sqrt()))
         here = min(ahead_of_one, ahead_of_all, key=balls.above)
-    value, accuracy = _over(n, iso, scale, spread)
+    value, accuracy = _chance_above(n, iso, scale, spread)
     if most < balls.ball(99) / 100:
         proved = balls.above(most)
-        return refuted(
+        return refuted_verdict(
             f"P(alpha_a > 0.9) <= {at_most(proved, 6, percent=True)} at every scale T and for every n >= 2 (proved); "
             f"here it is {value:.4%}.",
             witness=Witness(most, "<", ALMOST_ALWAYS),
@@ -64,18 +64,18 @@ def almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict
             most=proved,
         )
     if here < balls.ball(99) / 100:
-        return refuted(
+        return refuted_verdict(
             f"P(alpha_a > 0.9) is {value:.4%} here, at most {at_most(balls.above(here), 6, percent=True)} (proved).",
             witness=Witness(here, "<", ALMOST_ALWAYS),
             counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}",
             region="for larger T or smaller a",
             correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
         )
-    return not_refuted(1, f"P(alpha_a > 0.9) = {value:.4%} by integration, to {accuracy:.0e}.")
+    return not_refuted_verdict(1, f"P(alpha_a > 0.9) = {value:.4%} by integration, to {accuracy:.0e}.")
 
 
-def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
-    value, accuracy = _over(n, iso, scale, spread)
+def check_without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    value, accuracy = _chance_above(n, iso, scale, spread)
     with balls.precise():
         positive = balls.normal(1 / (balls.ball(spread) + balls.ball(iso)).sqrt())
         # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
@@ -95,26 +95,26 @@ def without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -
     )
 
 
-def far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     try:
         one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads, spread=spread)[1] for heads in (1, 2))
     except CouldNotFindOut:
-        return not_refuted(1, "The scores spread too far for the integrals in balls.")
+        return not_refuted_verdict(1, "The scores spread too far for the integrals in balls.")
     first, second = max(float(one.mid()), 0.0), max(float(two.mid()), 0.0)
     ratio = f", {first / second:.4g} times less" if second else ""
     text = f"Total variance of the output: one head {first:.6g}, two heads {second:.6g}{ratio}."
     if FAR_LESS * two <= one:
-        return holds("integrals enclosed in balls", text, tightness=limits(n, spread), one=first, two=second)
-    return refuted(
+        return holds("integrals enclosed in balls", text, tightness=describe_limits(n, spread), one=first, two=second)
+    return refuted_verdict(
         text,
         witness=Witness(one, "<", FAR_LESS * two),
         counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}{ratio}",
-        region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {limits(n, spread)}",
+        region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {describe_limits(n, spread)}",
         correction="The ratio depends on n, a, T and spread; its limits are as above.",
     )
 
 
-def limits(n: int, spread: float) -> str:
+def describe_limits(n: int, spread: float) -> str:
     """What the ratios of the variances and of the errors tend to, in both orders of the limits."""
     p = 0.5 * math.erfc(1 / math.sqrt(2 * spread))
     apart, together = p * (2 - p - p / (n - 1)), p * (1 - p) * n / (n - 1)
@@ -129,7 +129,7 @@ def limits(n: int, spread: float) -> str:
     )
 
 
-def head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
     from regard.noise.comparison import head_variances
 
     T = min(scale, LONG_ENOUGH)
@@ -180,7 +180,7 @@ The error, which is not the variance: the mean of c_1 is not v_a. One head's ten
 target||^2 -> ||c_1 - v_a||^2/4: 0 with probability 1 - p, and given x < 0 2/4 at one other value, so p/2, where
 sqrt(a) T -> infinity; ||w - v_a||^2/4 = n/(4(n-1)) at their mean, so p n/(4(n-1)), where sqrt(a) T -> 0.
 
-Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}. {limits(n, spread)[0].upper() + limits(n, spread)[1:]}."""
+Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}. {describe_limits(n, spread)[0].upper() + describe_limits(n, spread)[1:]}."""
 
 
 def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
@@ -193,7 +193,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
         ylim=(0, 1.03),
     )
     grid = np.geomspace(3, 300, 12)
-    made.plot(grid, [_over(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
+    made.plot(grid, [_chance_above(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
     most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
     made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {at_most(most, 3, percent=True)}")
     made.axhline(float(ALMOST_ALWAYS), color=ORANGE, ls=":", label='"almost always", 99 %')
@@ -206,7 +206,7 @@ def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> Non
 
 
 def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
-    return Instance(given={"means": orthonormal(latent, n, extra), "iso": iso, "error": error})
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
 
 
 def _model(instance: Instance) -> Any:
@@ -216,11 +216,11 @@ def _model(instance: Instance) -> Any:
     return NoiseModel(means=instance.given["means"], isotropic=instance.given["iso"], spreads=spreads)
 
 
-def against_best_means(instance: Instance, queries: Any) -> Best | None:
+def compare_with_best_means(instance: Instance, queries: Any) -> Best | None:
     n = len(instance.given["means"])
     if n == 2:
         return None  # two keys are averaged by q = 0 already
-    best = best_scale(n, iso=instance.given["iso"], heads=2, spread=0.5)
+    best = least_error(n, iso=instance.given["iso"], heads=2, spread=0.5)
     return Best(yours=mean_error(_model(instance), queries)[0], best=best)
 
 
@@ -239,14 +239,14 @@ QUESTION = Question(
     sizes=(
         replace(KEYS, parameter=number_of_keys(most=50)),
         EXTRA,
-        sized("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
-        sized("error", "the error allowed", (0.2, 0.1, 0.08), least=0.08, most=0.5),
+        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        make_size("error", "the error allowed", (0.2, 0.1, 0.08), least=0.08, most=0.5),
     ),
     make=noisy_keys,
-    judge=lambda instance, queries: small_enough(_model(instance), queries, instance.given["error"]),
+    judge=lambda instance, queries: error_ruling(_model(instance), queries, instance.given["error"]),
     decided=BY_INTEGRALS,
     measure="its expected error is {} that of T mu_0 and T mu_1 at their best T (other queries can do better)",
-    best=against_best_means,
+    best=compare_with_best_means,
 )
 
 CLAIM = Claim(
@@ -278,23 +278,23 @@ CLAIM = Claim(
         Reading(
             name="almost always",
             statement="P(alpha_a > 0.9 in head 1) is at least 99 %, over all draws.",
-            check=almost_always,
+            check=check_almost_always,
         ),
         Reading(
             name="without the negative draws",
             statement="Given k_a.mu_a > 0, P(alpha_a > 0.9 in head 1) -> 1 as a -> 0 and T -> infinity.",
-            check=without_negative_draws,
+            check=check_without_negative_draws,
         ),
         Reading(
             name="far less variance",
             statement="The variance of the mean of two heads is at least 5 times less than one head's, all draws "
             "counted.",
-            check=far_less_variance,
+            check=check_far_less_variance,
         ),
         Reading(
             name="variances of c_1 and c_2",
             statement="Without the draws with k_a.mu_a < 0, Var c_1 -> 0 and Var c_2 -> 0 as a -> 0 and T -> infinity.",
-            check=head_by_head,
+            check=check_head_by_head,
         ),
     ),
     prove=prove,

@@ -11,10 +11,10 @@ import numpy as np
 from regard.array_types import Float
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys, slack
-from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, against_shortest, orthonormal, shares
-from regard.coursework.question import Best, Instance, Question, Ruling, inequality, told_apart, worst
+from regard.coursework.queries import ENCLOSED, EPS, EXTRA, N, compare_with_shortest, orthonormal_rows, share_ruling
+from regard.coursework.question import Best, Instance, Question, Ruling, format_distinctly, inequality, worst_ruling
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, GREEN, GREY, ORANGE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, at_most, in_full
@@ -25,7 +25,7 @@ CORRECTION = (
 )
 
 
-def first_head(n: int, eps: float) -> float:
+def first_head_weight(n: int, eps: float) -> float:
     """The weight of key 1 in head 1 at c = 1/2: 1/(1 + (n-1) sqrt(eps/n))."""
     return 1 / (1 + (n - 1) * math.sqrt(eps / n))
 
@@ -42,49 +42,49 @@ def smallest_failure(n: int, eps: float, delta: float) -> tuple[int, float]:
     return (m, float(f"{1.01 * largest_eps(m, delta):.4g}")) if m < n else (n, eps)
 
 
-def _missing(n: int, eps: float, delta: float) -> Witness:
+def _weight_witness(n: int, eps: float, delta: float) -> Witness:
     """first_head(n, eps) < 1 - delta, exactly, in fractions."""
     # (n-1) sqrt(eps/n) > delta/(1-delta), both sides squared: no root, so no rounding
     d = Fraction(delta)
     return Witness(Fraction(eps) * (n - 1) ** 2 * (1 - d) ** 2, ">", n * d**2)
 
 
-def nearly_all_here(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+def check_nearly_all(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     if factor != 1:
-        return _with_factor(n, eps, delta, factor)
+        return _factor_verdict(n, eps, delta, factor)
     most = largest_eps(n, delta)
     region = f"exactly when eps <= n (delta/((1-delta)(n-1)))^2, {at_least(most, 4)} for this n: eps must fall like 1/n"
-    if _missing(n, eps, delta).confirmed:
+    if _weight_witness(n, eps, delta).is_confirmed:
         fewest, small = smallest_failure(n, eps, delta)
-        less = inequality(first_head(fewest, small), "<", 1 - delta)
-        return refuted(
-            f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head(n, eps):.6g} on key 1 when c = 1/2.",
-            witness=(_missing(n, eps, delta), _missing(fewest, small, delta)),
+        less = inequality(first_head_weight(fewest, small), "<", 1 - delta)
+        return refuted_verdict(
+            f"Head 1 has sqrt(n/eps)/(sqrt(n/eps) + n - 1) = {first_head_weight(n, eps):.6g} on key 1 when c = 1/2.",
+            witness=(_weight_witness(n, eps, delta), _weight_witness(fewest, small, delta)),
             counterexample=f"n = {fewest}, eps = {in_full(small)}: {less}; for every fixed eps it "
-            f"falls to 0 as n grows (n = 10,000, eps = {in_full(eps)}: {first_head(10_000, eps):.4g})",
+            f"falls to 0 as n grows (n = 10,000, eps = {in_full(eps)}: {first_head_weight(10_000, eps):.4g})",
             region=region,
             correction=CORRECTION,
-            weight=first_head(n, eps),
+            weight=first_head_weight(n, eps),
         )
     return holds(
         "exact arithmetic",
-        f"Head 1 has {first_head(n, eps):.6g} on key 1 when c = 1/2, and more when c = 3/2.",
+        f"Head 1 has {first_head_weight(n, eps):.6g} on key 1 when c = 1/2, and more when c = 3/2.",
         region=region,
-        weight=first_head(n, eps),
+        weight=first_head_weight(n, eps),
     )
 
 
-def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
+def _factor_verdict(n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
         weight, aim = 1 / (1 + balls.rest(t / 2, [(n - 1, 0)])), 1 - balls.ball(delta)
-    has = told_apart(float(weight.mid()), 1 - delta)[0]
+    has = format_distinctly(float(weight.mid()), 1 - delta)[0]
     if weight >= aim:
         return holds(
             "enclosure",
             f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2, and more when c = 3/2.",
         )
-    return refuted(
+    return refuted_verdict(
         f"With t = {in_full(factor)} ln(n/eps) head 1 has {has} on key 1 when c = 1/2.",
         witness=Witness(weight, "<", aim),
         counterexample=f"n = {n}, eps = {in_full(eps)}: {inequality(float(weight.mid()), '<', 1 - delta)}",
@@ -93,7 +93,7 @@ def _with_factor(n: int, eps: float, delta: float, factor: float) -> Verdict:
     )
 
 
-def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+def check_second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = balls.ball(factor) * (balls.ball(n) / balls.ball(eps)).log()
         others = balls.rest(t, [(n - 1, 0)])
@@ -104,7 +104,7 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
             "whatever c is.",
             region="for all n and eps with factors of 1 and more",
         )
-    return refuted(
+    return refuted_verdict(
         "The others keep more than eps.",
         witness=Witness(others, ">", balls.ball(eps)),
         counterexample=f"n = {n}, eps = {in_full(eps)}, factor {in_full(factor)}",
@@ -113,12 +113,12 @@ def second_head(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     )
 
 
-def corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
+def check_corrected(*, n: int, eps: float, delta: float, factor: float) -> Verdict:
     with balls.precise():
         t = 2 * (balls.ball(n) / balls.ball(eps)).log()
         enough = all(balls.rest(balls.ball(c) * t, [(n - 1, 0)]) < balls.ball(eps) for c in (0.5, 1.5))
     if not enough:
-        return not_refuted(2, "The enclosures did not confirm it.")
+        return not_refuted_verdict(2, "The enclosures did not confirm it.")
     exact = Fraction(eps)
     return holds(
         "proof; enclosures at this n and eps agree",
@@ -143,7 +143,7 @@ Head 2, q_2 = t k_2: the score of key 2 is t, that of key 1 is c u.k_2 t = 0, so
 Corrected: t = 2 ln(n/eps) gives head 1 the weight x^(2c)/(x^(2c) + n - 1) >= x/(x + n - 1) = 1/(1 + (n-1) eps/n) >=
 1/(1+eps) for both c. Then ||(c_1+c_2)/2 - (v_1+v_2)/2|| <= eps/(1+eps) D by copying-output for each head.
 
-Here n = {n}, eps = {eps:g}: head 1 has {first_head(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
+Here n = {n}, eps = {eps:g}: head 1 has {first_head_weight(n, eps):.6g} at c = 1/2; for 1 - delta = {1 - delta:g}, eps must
 be at most {at_least(largest_eps(n, delta), 4)}."""
 
 
@@ -170,7 +170,7 @@ def draw(figure: Any, *, n: int, eps: float, delta: float, factor: float) -> Non
 
 
 def orthonormal_directions(latent: Any, *, n: int, extra: int, eps: float) -> Instance:
-    return Instance(given={"directions": orthonormal(latent, n, extra), "eps": eps})
+    return Instance(given={"directions": orthonormal_rows(latent, n, extra), "eps": eps})
 
 
 def _keys(instance: Instance, c: float) -> Float:
@@ -179,20 +179,20 @@ def _keys(instance: Instance, c: float) -> Float:
     return keys
 
 
-def each_its_key(instance: Instance, queries: Any) -> Ruling:
+def judge_heads(instance: Instance, queries: Any) -> Ruling:
     eps = instance.given["eps"]
-    return worst(
+    return worst_ruling(
         *(
-            shares(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when c = {c:g}")
+            share_ruling(queries[h], _keys(instance, c), [h], eps, where=f" in head {h} when c = {c:g}")
             for h in (0, 1)
             for c in (0.5, 1.5)
         )
     )
 
 
-def against_shortest_heads(instance: Instance, queries: Any) -> Best | None:
+def compare_with_shortest_heads(instance: Instance, queries: Any) -> Best | None:
     """The longer query against a lower bound: each head must do it at c = 1/2 at least."""
-    ratios = [against_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
+    ratios = [compare_with_shortest(queries[h], _keys(instance, 0.5), [h], instance.given["eps"]) for h in (0, 1)]
     if ratios[0] is None or ratios[1] is None:
         return None
     return Best(yours=max(ratios[0].yours, ratios[1].yours), best=max(ratios[0].best, ratios[1].best))
@@ -211,10 +211,10 @@ QUESTION = Question(
     shape=lambda given: (2, given["directions"].shape[1]),
     sizes=(N, EXTRA, EPS),
     make=orthonormal_directions,
-    judge=each_its_key,
+    judge=judge_heads,
     decided=ENCLOSED,
     measure="its longer query is {} as long as the shortest (regard.design, certified)",
-    best=against_shortest_heads,
+    best=compare_with_shortest_heads,
 )
 
 CLAIM = Claim(
@@ -234,19 +234,19 @@ CLAIM = Claim(
         Reading(
             name="head 1, at this n and eps",
             statement="At this n and eps head 1 puts at least 1 - delta on key 1 for c = 1/2 and for c = 3/2.",
-            check=nearly_all_here,
+            check=check_nearly_all,
         ),
         Reading(
             name="head 2",
             statement="At this n and eps head 2 puts at least 1/(1+eps) on key 2, for both c.",
-            check=second_head,
+            check=check_second_head,
             ignores=("delta",),
         ),
         Reading(
             name="corrected, t = 2 ln(n/eps)",
             statement="With t = 2 ln(n/eps) both heads put at least 1/(1+eps) on their keys, for both c, all n, all "
             "eps.",
-            check=corrected,
+            check=check_corrected,
             ignores=("delta", "factor"),
         ),
     ),

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from regard.attention import attend
 from regard.coursework.claim import Claim
 from regard.coursework.parameters import Parameter, number_of_keys
-from regard.coursework.question import Instance, Question, Ruling, Size, sized, told_apart
+from regard.coursework.question import Instance, Question, Ruling, Size, format_distinctly, make_size
 from regard.coursework.sources import Source
-from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted, refuted
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
 from regard.pictures import BLUE, VERMILION, axes
 from regard.rigor import balls
 from regard.written_numbers import at_least, in_full
@@ -23,7 +23,7 @@ TRIALS = 200
 UNIT = 2.0**-53
 
 
-def over_the_reals(*, n: int, spread: float) -> Verdict:
+def check_over_the_reals(*, n: int, spread: float) -> Verdict:
     few, rng = min(n, 50), np.random.default_rng(0)
     with balls.precise():
         for trial in range(TRIALS):
@@ -32,7 +32,7 @@ def over_the_reals(*, n: int, spread: float) -> Verdict:
             wrong = [Witness(x, "<=", 0) for x in w if not x > 0]
             wrong += [] if sum(w).overlaps(balls.ball(1)) else [Witness(sum(w), "!=", 1)]
             if wrong:
-                return refuted(
+                return refuted_verdict(
                     "An enclosure contradicts it.",
                     witness=wrong[0],
                     counterexample=f"scores {scores.tolist()}",
@@ -72,7 +72,7 @@ def _why_zero(spread: float, ahead: int) -> str:
     )
 
 
-def positive_in_float64(*, n: int, spread: float) -> Verdict:
+def check_positive_in_float64(*, n: int, spread: float) -> Verdict:
     # e^-744 is the last power whose quotient by a sum of up to n stays a positive float64
     gap, safe = last_positive_gap(), 744 - math.log(n)
     if n == 1:
@@ -83,7 +83,7 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
     ahead = min(n - 1, 1000)
     least = float(_floats([0.0] * ahead + [-spread]).min())
     if least == 0:
-        return refuted(
+        return refuted_verdict(
             _why_zero(spread, ahead),
             witness=Witness(Fraction(least), "<=", 0),
             counterexample=f"{ahead} key{'s' * (ahead > 1)} with the score 0 and one with -{in_full(spread)}: its "
@@ -102,10 +102,10 @@ def positive_in_float64(*, n: int, spread: float) -> Verdict:
             region=region,
             gap=gap,
         )
-    return not_refuted(1, "The smallest weight did not vanish on this machine.", gap=gap)
+    return not_refuted_verdict(1, "The smallest weight did not vanish on this machine.", gap=gap)
 
 
-def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
+def check_sum_in_float64(*, n: int, spread: float) -> Verdict:
     if n == 1:
         return holds("exact arithmetic", "A single weight is computed as 1/(1 + 0) = 1.")
     rng, width = np.random.default_rng(0), min(n, 200)
@@ -113,16 +113,16 @@ def sums_to_one_in_float64(*, n: int, spread: float) -> Verdict:
     for trial in range(TRIALS):
         few = [min(x, spread) for x in (0.0, 1.0, 2.0, 3.0)][: min(n, trial + 2)]
         scores = few if trial < 3 else np.round(spread * rng.random(width) * rng.random(), 3).tolist()
-        off = _off(scores)
+        off = _distance_from_one(scores)
         worst, first = max(worst, off), scores if off and first is None else first
     bound = n * UNIT / (1 - n * UNIT) + n * 2.0**-1074
     if first is None:
-        return not_refuted(TRIALS, "The exact sum of the computed weights was 1 each time.")
+        return not_refuted_verdict(TRIALS, "The exact sum of the computed weights was 1 each time.")
     shown = f"scores {first}" if len(first) <= 4 else f"the scores {first[:4]}, ... (seed 0)"
-    return refuted(
+    return refuted_verdict(
         "Each division rounds, so the exact sum of the stored weights misses 1 by some units in the last place.",
         witness=Witness(abs(_sum(first) - 1), ">", 0),
-        counterexample=f"{shown}, n = {len(first)}: off by {_off(first):.3g}",
+        counterexample=f"{shown}, n = {len(first)}: off by {_distance_from_one(first):.3g}",
         region="for n = 1, and where every quotient happens to be exact",
         correction=f"|sum - 1| <= n u / (1 - n u) + n 2^-1074 with u = 2^-53: {bound:.3g} for n = {n} (largest of "
         f"{TRIALS} trials with {width} keys: {worst:.3g}). Proof: adding n positive numbers costs each of them at most "
@@ -139,7 +139,7 @@ def _sum(scores: list[float]) -> Fraction:
     return sum(map(Fraction, _floats(scores).tolist()), Fraction(0))
 
 
-def _off(scores: list[float]) -> float:
+def _distance_from_one(scores: list[float]) -> float:
     return float(abs(_sum(scores) - 1))
 
 
@@ -180,16 +180,16 @@ def some_scores(latent: NDArray[np.float64], *, n: int, spread: float) -> Instan
     return Instance(given={"scores": spread * latent[0, :n]})
 
 
-def distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruling:
+def judge_distribution(instance: Instance, weights: NDArray[np.float64]) -> Ruling:
     if not np.isfinite(weights).all():
         return Ruling(room=-math.inf, said=f"a weight is not a number: {weights[:4].tolist()}; something overflows")
     ours, total = _floats(instance.given["scores"]), float(weights.sum())
     if abs(total - 1) > 1e-9:
-        return Ruling(room=-abs(total - 1), said=f"the weights sum to {told_apart(total, 1.0)[0]}, not to 1")
+        return Ruling(room=-abs(total - 1), said=f"the weights sum to {format_distinctly(total, 1.0)[0]}, not to 1")
     # relative, but for weights near the end of float64, which no softmax owes any digit
     off = np.abs(weights - ours) / (ours + 1e-290)
     i = int(np.argmax(off))
-    yours, right = told_apart(weights[i], ours[i])
+    yours, right = format_distinctly(weights[i], ours[i])
     return Ruling(room=1e-9 - float(off[i]), said=f"weight {i} is {yours}, and softmax has {right}")
 
 
@@ -201,10 +201,10 @@ QUESTION = Question(
     shape=lambda given: given["scores"].shape,
     sizes=(
         Size(parameter=number_of_keys(least=1, most=400), ladder=(1, 2, 3, 5, 10, 50)),
-        sized("spread", "how large scores are", (1.0, 10.0, 1000.0, 1e5), above=0, most=1e300),
+        make_size("spread", "how large scores are", (1.0, 10.0, 1000.0, 1e5), above=0, most=1e300),
     ),
     make=some_scores,
-    judge=distribution,
+    judge=judge_distribution,
     decided="Weights were compared with those of regard.attend in float64, to one part in 10^9.",
     may_be_nan=True,
 )
@@ -223,17 +223,17 @@ CLAIM = Claim(
         Reading(
             name="real numbers",
             statement="For all real scores every weight is above 0 and the sum is exactly 1.",
-            check=over_the_reals,
+            check=check_over_the_reals,
         ),
         Reading(
             name="float64, positive",
             statement="The weights that attend computes are above 0, for scores at most `spread` apart.",
-            check=positive_in_float64,
+            check=check_positive_in_float64,
         ),
         Reading(
             name="float64, sum",
             statement="The weights that attend computes sum to exactly 1, for scores at most `spread` apart.",
-            check=sums_to_one_in_float64,
+            check=check_sum_in_float64,
         ),
     ),
     prove=prove,

@@ -13,9 +13,9 @@ from regard.coursework.transformer.template import NAME
 from regard.errors import InputError
 from regard.models.diagnosis.diagnosis import Diagnosis
 from regard.models.diagnosis.parts import judge
-from regard.models.diagnosis.recheck import as_given, uncounted_heads
+from regard.models.diagnosis.recheck import restore_inputs, uncounted_heads
 from regard.models.diagnosis.recording import Recording
-from regard.models.diagnosis.search import affordable
+from regard.models.diagnosis.search import affordable_tries
 from regard.results import Result
 
 PADDING = ("either", "masked", "read")
@@ -23,7 +23,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TransformerChecked(Result):
+class TransformerReport(Result):
     """A diagnosis, told with ``hints``: 0 how much, 1 where, 2 what."""
 
     claim: str
@@ -45,7 +45,9 @@ class TransformerChecked(Result):
 
     def __str__(self) -> str:
         # each hint tells more: how much is right, then where it is wrong, then what it is
-        told = [self._right, self._much, self._where, self._what][0 if self.answer else 1 + min(self.hints, 2)]()
+        told = [self._success_lines, self._summary_lines, self._location_lines, self._mistake_lines][
+            0 if self.answer else 1 + min(self.hints, 2)
+        ]()
         if self.printed:
             first, *more = self.printed.splitlines()
             told.append(f"Your code printed: {first[:70]}{' ...' * bool(more or first[70:])}")
@@ -53,9 +55,9 @@ class TransformerChecked(Result):
             told.append(f"It ran {self.confined}.")
             told += [f"Said by its process, and not checked again outside: {doubt}." for doubt in self.doubts]
         head, *rest = told
-        return "\n".join([f"{self.claim}: {self.function} {head}", *(_folded(line) for line in rest)])
+        return "\n".join([f"{self.claim}: {self.function} {head}", *(_fold(line) for line in rest)])
 
-    def _right(self) -> list[str]:
+    def _success_lines(self) -> list[str]:
         parts = len(self.diagnosis.parts)
         count = f"in all of its {parts} parts" if parts > 1 else "exactly"
         return [
@@ -70,7 +72,7 @@ class TransformerChecked(Result):
             ),
         ]
 
-    def _much(self) -> list[str]:
+    def _summary_lines(self) -> list[str]:
         diagnosis, parts = self.diagnosis, self.diagnosis.parts
         right = sum(verdict == "right" for verdict in parts.values())
         lines = ["is not right yet.", f"{right} of {len(parts)} parts equal the reference."]
@@ -86,25 +88,25 @@ class TransformerChecked(Result):
             lines.append("What else differs is none of the mistakes we know.")
         return [*lines, "--hint says where, --hint --hint says what."]
 
-    def _by_part(self) -> list[str]:
+    def _part_lines(self) -> list[str]:
         parts, raised = self.diagnosis.parts, self.diagnosis.raised
         stops = [] if raised is None else [f"Then forward stops: {raised}."]
-        return [self._much()[0], *(f"{stage}: {verdict}" for stage, verdict in parts.items()), *stops]
+        return [self._summary_lines()[0], *(f"{stage}: {verdict}" for stage, verdict in parts.items()), *stops]
 
-    def _where(self) -> list[str]:
+    def _location_lines(self) -> list[str]:
         diagnosis = self.diagnosis
-        lines = self._by_part()
+        lines = self._part_lines()
         lines += [f"Look at {one.where}." for one in diagnosis.mistakes]
-        lines += [diagnosis.unexplained()] if diagnosis.unexplained() else []
+        lines += [diagnosis.difference_sentence()] if diagnosis.difference_sentence() else []
         return [*lines, "--hint --hint says what it is."] if diagnosis.mistakes else lines
 
-    def _what(self) -> list[str]:
+    def _mistake_lines(self) -> list[str]:
         diagnosis = self.diagnosis
-        lines = self._by_part()
+        lines = self._part_lines()
         if diagnosis.explained and diagnosis.mistakes:
             lines.append(f"It is exactly ours, but with {'this' if len(diagnosis.mistakes) == 1 else 'these'}:")
         lines += [f"{number}. {one}" for number, one in enumerate(diagnosis.mistakes, 1)]
-        lines += [diagnosis.unexplained()] if diagnosis.unexplained() else []
+        lines += [diagnosis.difference_sentence()] if diagnosis.difference_sentence() else []
         return [*lines, *(f"Note: {note}." for note in diagnosis.notes)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +129,7 @@ class TransformerChecked(Result):
         }
 
 
-def _folded(line: str) -> str:
+def _fold(line: str) -> str:
     return textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
@@ -141,7 +143,7 @@ def check_transformer(
     padding: str = "either",
     jail: bool | Tier = False,
     progress: Callable[[int, int], None] | None = None,
-) -> TransformerChecked:
+) -> TransformerReport:
     """Check a Transformer, or one of its parts.
 
     ``thing`` is "my.py:NAME", which is run in a process of its own, in a jail if you say so, or a class, a module or a
@@ -155,18 +157,18 @@ def check_transformer(
     if isinstance(thing, str):
         if progress is not None:
             progress(0, 1)
-        ran = runner.run(thing, default=NAME, seed=seed, limit=limit, jail=jail)
+        ran = runner.record_in_sandbox(thing, default=NAME, seed=seed, limit=limit, jail=jail)
         name = thing if ":" in thing else f"{thing}:{NAME}"
-        return checked(ran, name=name, seed=seed, claim=claim, hints=hints, padding=padding)
+        return check_recording(ran, name=name, seed=seed, claim=claim, hints=hints, padding=padding)
     if jail is not False:
         raise InputError("A model of this process cannot be put in a jail; name its file, as in my.py:NAME.")
-    recording = _recorded(thing, seed)
-    diagnosis = _judged(recording, name=recording.name, padding=padding)
-    return TransformerChecked(claim=claim, function=recording.name, diagnosis=diagnosis, hints=hints)
+    recording = _record_here(thing, seed)
+    diagnosis = _diagnose(recording, name=recording.name, padding=padding)
+    return TransformerReport(claim=claim, function=recording.name, diagnosis=diagnosis, hints=hints)
 
 
-def checked(
-    ran: runner.Recorded,
+def check_recording(
+    ran: runner.RecordedRun,
     *,
     name: str,
     seed: int,
@@ -174,15 +176,15 @@ def checked(
     hints: int = 0,
     padding: str = "either",
     several_heads: bool = False,
-) -> TransformerChecked:
+) -> TransformerReport:
     """What a recording that another process sent is worth: judged on the inputs that were really given to it.
 
     ``several_heads``: one head is a doubt, unless its process says that it was asked for several, which is a mistake.
     """
-    recording, doubts = as_given(ran.recording, seed)
+    recording, doubts = restore_inputs(ran.recording, seed)
     doubts += (uncounted_heads(recording),) if several_heads and uncounted_heads(recording) else ()
-    diagnosis = _judged(recording, name=name, padding=recording.padding if padding == "either" else padding)
-    return TransformerChecked(
+    diagnosis = _diagnose(recording, name=name, padding=recording.padding if padding == "either" else padding)
+    return TransformerReport(
         claim=claim,
         function=name,
         diagnosis=diagnosis,
@@ -193,16 +195,16 @@ def checked(
     )
 
 
-def _judged(recording: Recording, *, name: str, padding: str) -> Diagnosis:
+def _diagnose(recording: Recording, *, name: str, padding: str) -> Diagnosis:
     if padding not in PADDING:
         raise InputError(f"padding is {padding!r}; it must be one of {', '.join(PADDING)}.")
-    diagnosis = judge(recording, padding=padding, tries=affordable(recording))
+    diagnosis = judge(recording, padding=padding, tries=affordable_tries(recording))
     if diagnosis.raised is not None and "right" not in diagnosis.parts.values():
         raise InputError(f"{name} failed: {diagnosis.raised}; fix it first.")
     return diagnosis
 
 
-def _recorded(thing: Any, seed: int) -> Any:
+def _record_here(thing: Any, seed: int) -> Any:
     try:
         from regard.models.diagnosis.part_recorder import record
     except ImportError:

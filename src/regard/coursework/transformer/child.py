@@ -14,10 +14,10 @@ from regard.errors import InputError
 from regard.models.diagnosis.part_recorder import record
 
 
-def answered(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
+def respond(thing: Any, file: ModuleType, asked: dict[str, Any]) -> bytes:
     """The recording of what is named in the file, with the file's own declaration, as bytes."""
     declared = getattr(file, "REGARD", {})
     if not isinstance(declared, dict):
         raise InputError(f"REGARD must be a dictionary; it is of type {type(declared).__name__}.")
     recording = record(thing, name=str(asked["name"]), declared=declared, seed=int(asked["seed"]))
-    return replace(recording, padding=str(declared.get("padding", "either"))).packed()
+    return replace(recording, padding=str(declared.get("padding", "either"))).to_bytes()

@@ -9,7 +9,7 @@ from regard.coursework.answers.jail import Tier
 from regard.coursework.answers.runner import Runner
 from regard.coursework.answers.tool import Tool
 from regard.models.diagnosis.recording import Recording
-from regard.models.diagnosis.unpacking import unpacked
+from regard.models.diagnosis.unpacking import read_recording
 
 RECORDING = 30.0  # seconds more than the limit: what recording a small model takes on a busy machine
 MOST_BYTES = 100_000_000  # of a recording
@@ -17,7 +17,7 @@ RECORDER = Tool(module="regard.coursework.transformer.child", doing="Checking a 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recorded:
+class RecordedRun:
     """A recording, what the code printed, and what kept it in."""
 
     recording: Recording
@@ -26,12 +26,14 @@ class Recorded:
     confined: str
 
 
-def run(
+def record_in_sandbox(
     spec: str, *, default: str, seed: int, limit: float, jail: bool | Tier = False, code: bytes | None = None
-) -> Recorded:
+) -> RecordedRun:
     """The recording of ``my.py:NAME``; whatever fails is refused. ``code``: the text of a file that lies nowhere."""
     runner = Runner(spec, function=default, clock=Clock(RECORDING + limit), jail=jail, code=code, tool=RECORDER)
     with runner:
         asked = {"name": runner.function, "seed": seed}
         data = runner.ask(asked, doing="recording it", most=MOST_BYTES)
-    return Recorded(recording=unpacked(data), printed=runner.printed, tier=runner.tier, confined=runner.confined)
+    return RecordedRun(
+        recording=read_recording(data), printed=runner.printed_text, tier=runner.tier, confined=runner.jail_description
+    )

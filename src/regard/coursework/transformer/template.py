@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from regard.arrays import check_target
-from regard.coursework.answers.template import Template, write_new
+from regard.coursework.answers.template import Template, write_new_file
 
 NAME = "TransformerTranslator"
 SIGNATURE = f"{NAME}(source_words, target_words, ...)"
@@ -65,10 +65,10 @@ class {name}(nn.Module):
 '''
 
 
-def written(claim: str, path: str | os.PathLike[str] | None) -> Template:
+def write_class_template(claim: str, path: str | os.PathLike[str] | None) -> Template:
     """Write the template to a new file; one that exists is never overwritten."""
     target = check_target(path if path is not None else f"{claim}.py", (".py",))
     check = f"regard claims {claim} --answer {target}:{NAME}"
     made = Template(claim=claim, path=os.fspath(target), signature=SIGNATURE, text=TEXT.format(check=check, name=NAME))
-    write_new(made)
+    write_new_file(made)
     return made

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.coursework.sources import SETS
 from regard.errors import InputError
-from regard.lab.background import Errands
+from regard.lab.background import BackgroundTasks
 from regard.lab.hiding import ANSWERS, REFUSED
 from regard.lab.notation import typeset
 from regard.lab.page import Answer, Number, Page, tex
@@ -17,11 +17,11 @@ from regard.notation import readable, readable_values
 
 if TYPE_CHECKING:
     from regard.coursework.claim import Claim
-    from regard.coursework.finding import Found
+    from regard.coursework.finding import QuestionSelection
 
 SHOWN = ("picture", "verdict", "proof")  # each shows what is before it, too
 
-errands = Errands("regard.lab.pages.claims")
+errands = BackgroundTasks("regard.lab.pages.claims")
 
 
 def answer(state: State) -> Answer:
@@ -29,16 +29,16 @@ def answer(state: State) -> Answer:
     from regard.coursework.catalogue import claims
 
     selected = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
-    claim, moved = _shown(selected, state.text("claim"))
-    given = {} if moved else _given(claim, state.text("set"))
-    show = state.one_of("show", SHOWN)
+    claim, moved = _current_claim(selected, state.text("claim"))
+    given = {} if moved else _parse_parameters(claim, state.text("set"))
+    show = state.choice("show", SHOWN)
     answers = ANSWERS not in state.hidden
     if show != "picture" and not answers:
         raise InputError(REFUSED)
     words = {"claim": claim.name, "parameters": given}
-    drawn = errands.ask("drawn", **words)
+    drawn = errands.ask("draw_claim", **words)
     of = selected.set.name if selected else ""
-    verdict = None if show == "picture" else errands.ask("checked", **words, proof=show == "proof", of=of)
+    verdict = None if show == "picture" else errands.ask("check_claim", **words, proof=show == "proof", of=of)
     checklists = _checklists(selected, claim) if answers else []
     return Answer(
         picture={
@@ -59,7 +59,7 @@ def answer(state: State) -> Answer:
         },
         numbers=_numbers(verdict),
         say=_say(claim, show, verdict) if answers else (),
-        formulas=(*formulas(claim.formula), *_chosen(claim, given)),
+        formulas=(*formulas(claim.formula), *_parameter_formulas(claim, given)),
         python=_python(claim, given, show, of),
         shell=_shell(claim, given, show, of),
         state={
@@ -71,7 +71,7 @@ def answer(state: State) -> Answer:
     )
 
 
-def _shown(selected: Found | None, name: str) -> tuple[Claim, bool]:
+def _current_claim(selected: QuestionSelection | None, name: str) -> tuple[Claim, bool]:
     """The claim that is shown, and whether the filter moved there: one that it leaves out gives way to its first."""
     from regard.coursework.catalogue import claims
 
@@ -89,13 +89,13 @@ def _typeset(value: object) -> dict[str, tuple[tuple[str, bool], ...]]:
     return {text: pieces for one in inside for text, pieces in _typeset(one).items()}
 
 
-def _label(selected: Found | None, question: str) -> str:
+def _label(selected: QuestionSelection | None, question: str) -> str:
     """The question of the address by the set's own label; a beginning of several stays as it is."""
     labels = [one.label for one in selected.questions] if selected else []
     return labels[0] if question and len(labels) == 1 else question if selected else ""
 
 
-def _checklists(selected: Found | None, claim: Claim) -> list[dict[str, Any]]:
+def _checklists(selected: QuestionSelection | None, claim: Claim) -> list[dict[str, Any]]:
     """What a complete answer contains, for the questions of the set that this claim answers."""
     asked = [one.checklist for one in selected.questions if claim in one.claims] if selected else []
     return [
@@ -108,12 +108,12 @@ def _checklists(selected: Found | None, claim: Claim) -> list[dict[str, Any]]:
     ]
 
 
-def _given(claim: Claim, text: str) -> dict[str, float]:
+def _parse_parameters(claim: Claim, text: str) -> dict[str, float]:
     """The parameters of the address that are not the defaults, such as n=1000,eps=0.01, checked by the claim."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if not all(equals for _, equals, _ in pairs):
         raise InputError(f"set must be parameters such as n=1000,eps=0.01, not {text!r}.")
-    chosen = claim.chosen(**{name.strip(): value.strip() for name, _, value in pairs})
+    chosen = claim.resolve_parameters(**{name.strip(): value.strip() for name, _, value in pairs})
     return {p.name: chosen[p.name] for p in claim.parameters if chosen[p.name] != p.default}
 
 
@@ -140,7 +140,7 @@ def _parameters(claim: Claim, given: dict[str, float]) -> list[dict[str, Any]]:
     ]
 
 
-def _chosen(claim: Claim, given: dict[str, float]) -> tuple[str, ...]:
+def _parameter_formulas(claim: Claim, given: dict[str, float]) -> tuple[str, ...]:
     """The numbers that the formula has here."""
     pairs = [rf"\mathrm{{{p.name}}} = {tex(given.get(p.name, p.default), 12)}" for p in claim.parameters]
     return (r",\quad ".join(pairs),) if pairs else ()
@@ -188,41 +188,41 @@ def _python(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
 def _shell(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
     settings = "".join(f" --set {name}={shortest_text(value)}" for name, value in given.items())
     asked = {"picture": "", "verdict": " --check", "proof": " --check --proof"}[show]
-    return f"regard claims {_words(claim, of)}{asked}{settings} --plot {claim.name}.svg"
+    return f"regard claims {_command_words(claim, of)}{asked}{settings} --plot {claim.name}.svg"
 
 
-def _words(claim: Claim, of: str) -> str:
+def _command_words(claim: Claim, of: str) -> str:
     """The set and the question where these name the claim, or else its name."""
     from regard.coursework.catalogue import claims
-    from regard.coursework.finding import typed
+    from regard.coursework.finding import shell_label
 
     source = claim.source_in(of)
     if source is None:
         return claim.name
     selected = claims.of(of, source.question)
-    return f"{of} {typed(source.question)}" if selected.central == (claim,) else claim.name
+    return f"{of} {shell_label(source.question)}" if selected.central == (claim,) else claim.name
 
 
 # errands, in a process of their own ----------------------------------------------------------------------------------
 
 
-def drawn(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
+def draw_claim(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
     """The claim's picture as SVG, or why there is none."""
     from regard.coursework.catalogue import claims
-    from regard.lab.figure import drawn as picture
+    from regard.lab.figure import draw_svg as picture
 
-    chosen = claims[claim].chosen(**parameters)
+    chosen = claims[claim].resolve_parameters(**parameters)
     try:
         return {"svg": picture(lambda figure: claims[claim].draw_into(figure, **chosen)), "why": ""}
     except InputError as error:  # no matplotlib: the verdicts do without
         return {"svg": "", "why": str(error)}
 
 
-def checked(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
+def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
     """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
     from regard.coursework.catalogue import claims
 
-    verdict = claims[claim].answered(**parameters) if proof else claims[claim].check(**parameters)
+    verdict = claims[claim].solution(**parameters) if proof else claims[claim].check(**parameters)
     return (verdict.for_set(of) if of else verdict).to_dict()
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
-from regard.lab.copy_state import START, STARTS, Bench, act_all, read
+from regard.lab.copy_state import START, STARTS, CopySetup, apply_actions, read_setup
 from regard.lab.hiding import ANSWERS, REFUSED
 from regard.lab.page import Answer, Number, Page, tex
 from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
-from regard.lab.state import State, shortest_text, written
+from regard.lab.state import State, format_rows, shortest_text
 from regard.written_numbers import at_most
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def answer(state: State) -> Answer:
     answers = ANSWERS not in state.hidden
     if not answers and "use" in state.text("do"):
         raise InputError(REFUSED)
-    bench, complaints = act_all(read(state), state.text("do"))
+    bench, complaints = apply_actions(read_setup(state), state.text("do"))
     keys = bench.keys
     own = attend(bench.vector, keys, keys)
     ceilings: list[Ceiling | None] = (
@@ -86,7 +86,7 @@ def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
 
 
 def _picture(
-    bench: Bench, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
+    bench: CopySetup, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
 ) -> dict[str, Any]:
     places, behind = bench.scene.place(bench.keys)
     degrees = "°" if bench.space == "sphere" else ""
@@ -102,7 +102,7 @@ def _picture(
             "score": own.scores[i],
             "weight": own.weights[i],
             "ceiling": None if ceiling is None else ceiling.ceiling,
-            "most": "?" if ceiling is None else ceiling._most(4),
+            "most": "?" if ceiling is None else ceiling._bound_text(4),
             "inside": ceiling is not None and ceiling.ceiling < 0.5,
         }
         for i, ceiling in enumerate(ceilings)
@@ -125,7 +125,7 @@ def _picture(
     }
 
 
-def _arrows(bench: Bench, shortest: Design | str | None) -> list[dict[str, Any]]:
+def _arrows(bench: CopySetup, shortest: Design | str | None) -> list[dict[str, Any]]:
     """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
     shown = [("own", "your query", bench.vector)]
     if not isinstance(shortest, str) and shortest is not None:
@@ -144,7 +144,7 @@ def _arrows(bench: Bench, shortest: Design | str | None) -> list[dict[str, Any]]
     return arrows
 
 
-def _numbers(bench: Bench, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
+def _numbers(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
     numbers = [Number(name="own-norm", label="norm of your query", value=bench.norm)]
     if bench.chosen:
         least = float(own.weights[bench.chosen].min())
@@ -160,7 +160,7 @@ def _numbers(bench: Bench, own: Attention, shortest: Design | str | None) -> tup
     return tuple(numbers)
 
 
-def _say(bench: Bench, shortest: Design | str | None) -> tuple[str, ...]:
+def _say(bench: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
     if shortest is None:
         return ("Choose a key to copy, or several to share between: click its row, or press space on the point.",)
     if isinstance(shortest, str):
@@ -169,11 +169,11 @@ def _say(bench: Bench, shortest: Design | str | None) -> tuple[str, ...]:
     checked = "(proved, and rechecked by separate code)"
     if not shortest.reachable:
         most = at_most(shortest.bound or 0.0, 6)
-        return (f"No query gives {task} {_asked(bench)}; {most} is the most there is {checked}.",)
+        return (f"No query gives {task} {_required_share(bench)}; {most} is the most there is {checked}.",)
     norm = at_most(shortest.norm or 0.0, 6)
-    first = f"The shortest query that gives {task} {_asked(bench)} has norm {norm}: none is shorter {checked}."
+    first = f"The shortest query that gives {task} {_required_share(bench)} has norm {norm}: none is shorter {checked}."
     if shortest.norm == 0:
-        first = f"The zero query already gives {task} {_asked(bench)} {checked}."
+        first = f"The zero query already gives {task} {_required_share(bench)} {checked}."
     if shortest.textbook is None:
         return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
     longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
@@ -190,17 +190,17 @@ def _say_inside(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
     return (f"Key{several} {keys} {verb} in the hull of the others and can never win: some other scores as high.",)
 
 
-def _task(bench: Bench) -> str:
+def _task(bench: CopySetup) -> str:
     keys = ", ".join(map(str, bench.chosen))
     return f"key {keys}" if len(bench.chosen) == 1 else f"each of keys {keys}"
 
 
-def _asked(bench: Bench) -> str:
+def _required_share(bench: CopySetup) -> str:
     count, eps = len(bench.chosen), bench.eps
     return f"a share of 1/({count}+{eps:g}) = {1 / (count + eps):.4g}"
 
 
-def _formulas(bench: Bench, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
+def _formulas(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
     key = bench.chosen[0] if bench.chosen else int(own.weights.argmax())
     shown = own.scores[:4] if len(own.scores) > 5 else own.scores
     terms = " + ".join(f"e^{{{score:.2f}}}" for score in shown) + r" + \dots" * (len(shown) < len(own.scores))
@@ -222,12 +222,12 @@ def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
         if ceiling is not None and parts:
             total = sum(weight for _, weight in parts)
             mixed = " + ".join(f"{weight / total:.3f}\\,k_{{{i}}}" for i, weight in parts)
-            most = ceiling._most(4)
+            most = ceiling._bound_text(4)
             proofs.append(rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {most}")
     return tuple(proofs[:2])
 
 
-def _python(bench: Bench, answers: bool) -> str:
+def _python(bench: CopySetup, answers: bool) -> str:
     verb, chosen = ("copy", bench.chosen[0]) if len(bench.chosen) == 1 else ("share", bench.chosen)
     lines = [
         "from regard import attend, design" if answers else "from regard import attend",
@@ -242,8 +242,8 @@ def _python(bench: Bench, answers: bool) -> str:
     return "\n".join([*lines, "print(design.ceilings(keys).details())"])
 
 
-def _shell(bench: Bench, answers: bool) -> str:
-    keys, lines = written(bench.keys.tolist()), []
+def _shell(bench: CopySetup, answers: bool) -> str:
+    keys, lines = format_rows(bench.keys.tolist()), []
     if bench.chosen:
         verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
         lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)} --details')

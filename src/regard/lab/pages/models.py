@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.lab.background import Errands
+from regard.lab.background import BackgroundTasks
 from regard.lab.page import Answer, Number, Page
-from regard.lab.runs import with_example
+from regard.lab.runs import scan_runs_with_example
 from regard.lab.state import State
 
 if TYPE_CHECKING:
-    from regard.models.given import Given
-    from regard.models.looking import Look
+    from regard.models.given import ModelInput
+    from regard.models.looking import AttentionPage
 
 LETTERS = 4000  # of a text
 MOST = 6_000_000  # letters of streams: the rest of a long text is shown in blocks
@@ -30,18 +30,18 @@ FORMULAS = (
     r"\text{influence}_{ij} = \left\| \alpha_{ij}\, v_j W_O \right\|",
 )
 
-errands = Errands("regard.lab.pages.models")
+errands = BackgroundTasks("regard.lab.pages.models")
 
 
 def answer(state: State) -> Answer:
     """The attention of the lab's model on the text of the address."""
-    model = state.model or _newest(state.runs)
+    model = state.model or _newest_run(state.runs)
     if model is None:
-        return _nothing(state.runs)
+        return _empty_answer(state.runs)
     text = " ".join(state.text("text").split())
     if len(text) > LETTERS:
         raise InputError(f"A text may have {LETTERS:,} letters here, not {len(text):,}; the shell line has no limit.")
-    seen = errands.ask("looked", model=model, text=text)
+    seen = errands.ask("attention_page_data", model=model, text=text)
     return Answer(
         picture={"model": model, "running": seen is None, **(seen or {})},
         numbers=_numbers(seen),
@@ -53,10 +53,14 @@ def answer(state: State) -> Answer:
     )
 
 
-def _newest(folder: Path) -> str | None:
+def _newest_run(folder: Path) -> str | None:
     """The run that was written last, where no model was named; without runs the package's own, where it can be run."""
-    runs = [run for run in with_example(folder)[0] if run.opens and (find_spec("torch") or not run.packaged)]
-    return runs[0].given if runs else None
+    runs = [
+        run
+        for run in scan_runs_with_example(folder)[0]
+        if run.has_weights and (find_spec("torch") or not run.is_from_package)
+    ]
+    return runs[0].folder_argument if runs else None
 
 
 def _numbers(seen: dict[str, Any] | None) -> tuple[Number, ...]:
@@ -86,7 +90,7 @@ def _shell(model: str, text: str) -> str:
     return f"regard model look {shlex.quote(model)}{words} --out look.html"
 
 
-def _nothing(folder: Path) -> Answer:
+def _empty_answer(folder: Path) -> Answer:
     return Answer(
         picture={"running": False, "model": None},
         say=(
@@ -104,18 +108,18 @@ def _nothing(folder: Path) -> Answer:
 # an errand, in a process of its own ----------------------------------------------------------------------------------
 
 
-def looked(model: str, text: str) -> dict[str, Any]:
+def attention_page_data(model: str, text: str) -> dict[str, Any]:
     """Facts and streams of the page, and what is said beside it."""
     from regard.models.looking import page_of
     from regard.models.looking.layers import layers_of
-    from regard.models.looking.running import record
+    from regard.models.looking.running import capture_for_page
 
-    given, used = _with_text(_opened(model), text)
-    recorded = record(given)
-    page: Look = page_of(recorded, layers_of(recorded), most=MOST)
+    given, used = _with_text(_load_model(model), text)
+    recorded = capture_for_page(given)
+    page: AttentionPage = page_of(recorded, layers_of(recorded), most=MOST)
     return {
-        "facts": {**page.drawn.facts, "title": "/".join(Path(model).parts[-2:])},
-        "streams": page.drawn.streams,
+        "facts": {**page.contents.facts, "title": "/".join(Path(model).parts[-2:])},
+        "streams": page.contents.streams,
         "text": used,
         "heads": page.heads,
         "tokens": max(page.queries, page.keys),
@@ -124,19 +128,19 @@ def looked(model: str, text: str) -> dict[str, Any]:
     }
 
 
-def _with_text(given: Given, text: str) -> tuple[Given, str]:
+def _with_text(given: ModelInput, text: str) -> tuple[ModelInput, str]:
     """The model with a text, or with its own example where it reads no words."""
-    from regard.models.given import give
+    from regard.models.given import model_input
 
     if given.tokenizer is None:
         if text:
             raise InputError("This model came without a tokenizer: it is shown on its own example; empty the field.")
         return given, ""
-    used = text or _sentence(given.tokenizer)
-    return give(given.module, text=used, tokenizer=given.tokenizer, name=given.name), used
+    used = text or _example_sentence(given.tokenizer)
+    return model_input(given.module, text=used, tokenizer=given.tokenizer, name=given.name), used
 
 
-def _sentence(words: Any) -> str:
+def _example_sentence(words: Any) -> str:
     """One to begin with; a run of ours knows only the words of its corpus."""
     if not hasattr(words, "source"):
         return SENTENCE
@@ -149,7 +153,7 @@ def _sentence(words: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def _opened(model: str) -> Given:
+def _load_model(model: str) -> ModelInput:
     from regard.models.given import load
 
     return load(model)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.array_types import Real
-from regard.lab.page import Answer, Number, Page, Why, tex
+from regard.lab.page import Answer, Explanation, Number, Page, tex
 from regard.lab.state import State, shortest_text
 from regard.written_numbers import in_full
 
@@ -21,7 +21,7 @@ BINS = 20
 DRAWS = 120
 SHARE = 0.9
 WHY = (
-    Why(
+    Explanation(
         question="Why does one head swing?",
         because="Its query gives both keys the same score on average, so noise in the length of key 0 alone decides "
         "which is ahead, and softmax turns a small lead at a long query into nearly everything. Two heads each look at "
@@ -67,7 +67,7 @@ def answer(state: State) -> Answer:
     from regard import noise
 
     setting = Setting(
-        keys=state.whole("keys", least=2, most=20),
+        keys=state.whole_number("keys", least=2, most=20),
         spread=state.number("spread", least=0, most=4),
         iso=state.number("iso", least=0.001, most=1),
         scale=state.number("scale", least=0.5, most=60),

@@ -11,7 +11,7 @@ import numpy as np
 from regard.array_types import Float
 from regard.errors import CouldNotFindOut, InputError
 from regard.lab.copy_state import QUEUE
-from regard.lab.page import Answer, Number, Page, Why, tex
+from regard.lab.page import Answer, Explanation, Number, Page, tex
 from regard.lab.state import State
 from regard.written_numbers import is_count
 
@@ -29,7 +29,7 @@ FORMATS = ("real", "float32", "bfloat16", "float16")
 SENTENCES = ("the dog bit the man", "zwei junge Hunde spielen im Schnee", "not all that glitters is gold")
 
 WHY = (
-    Why(
+    Explanation(
         question="Why do two positions nearly meet?",
         because="Each pair of dimensions is a clock hand, and two positions are near when all hands stand nearly "
         "alike. With few hands the longer a table is, the nearer some two of its positions come; a coarse number "
@@ -40,7 +40,7 @@ WHY = (
 
 
 @dataclass(kw_only=True)
-class Desk:
+class OrderSetup:
     """The state, read: a sentence, the order its words are in, and which positions."""
 
     words: list[str]
@@ -75,9 +75,9 @@ class Outputs:
 
 def answer(state: State) -> Answer:
     """The sentence through the layer, and what is known about the positions."""
-    desk = _read(state)
+    desk = _read_setup(state)
     for deed in state.text("do").split(";")[:QUEUE]:
-        _act(desk, deed.split())
+        _apply_action(desk, deed.split())
     outputs = _outputs(tuple(desk.words), tuple(desk.order), desk.positions, desk.dim, desk.seed)
     positions = _positions(desk.dim, desk.length, desk.format)
     return Answer(
@@ -92,24 +92,24 @@ def answer(state: State) -> Answer:
     )
 
 
-def _read(state: State) -> Desk:
+def _read_setup(state: State) -> OrderSetup:
     words = state.text("text").split()
     if not 2 <= len(words) <= MOST:
         raise InputError(f"The sentence must have 2 to {MOST} words, not {len(words)}.")
     if max(map(len, words)) > 30:
         raise InputError("A word may have at most 30 letters; put spaces between the words.")
-    return Desk(
+    return OrderSetup(
         words=words,
-        order=_order(state.text("order"), len(words)),
-        positions=state.one_of("positions", ("on", "off")) == "on",
-        dim=int(state.one_of("dim", [str(dim) for dim in DIMS])),
-        seed=state.whole("seed", least=0, most=10**6),
-        length=int(state.one_of("length", [str(length) for length in LENGTHS])),
-        format=state.one_of("format", FORMATS),
+        order=_parse_order(state.text("order"), len(words)),
+        positions=state.choice("positions", ("on", "off")) == "on",
+        dim=int(state.choice("dim", [str(dim) for dim in DIMS])),
+        seed=state.whole_number("seed", least=0, most=10**6),
+        length=int(state.choice("length", [str(length) for length in LENGTHS])),
+        format=state.choice("format", FORMATS),
     )
 
 
-def _order(text: str, count: int) -> list[int]:
+def _parse_order(text: str, count: int) -> list[int]:
     """A permutation such as 0,2,1; nothing is the order as it came."""
     words = [word.strip() for word in text.split(",")] if text else [str(place) for place in range(count)]
     order = [int(word) if is_count(word) else -1 for word in words]
@@ -118,7 +118,7 @@ def _order(text: str, count: int) -> list[int]:
     return order
 
 
-def _act(desk: Desk, what: list[str]) -> None:
+def _apply_action(desk: OrderSetup, what: list[str]) -> None:
     """Change the order as one deed says: move a word to a place, shuffle, reverse, restore."""
     places = [str(place) for place in range(len(desk.words))]
     match what:
@@ -136,15 +136,15 @@ def _act(desk: Desk, what: list[str]) -> None:
             raise InputError(f"The page cannot do {' '.join(what)!r} here.")
 
 
-def moved(order: str, deed: str) -> str:
+def order_after(order: str, deed: str) -> str:
     """An order of words after one deed.
 
     >>> moved("0,1,2", "move 0 2"), moved("2,0,1", "restore")
     ('1,2,0', '0,1,2')
     """
-    places = _order(order, order.count(",") + 1)
-    desk = Desk(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
-    _act(desk, deed.split())
+    places = _parse_order(order, order.count(",") + 1)
+    desk = OrderSetup(words=[""] * len(places), order=places, positions=False, dim=2, seed=0, length=1, format="real")
+    _apply_action(desk, deed.split())
     return desk.state()["order"]
 
 
@@ -191,7 +191,7 @@ def _nearest(dim: int) -> Float:
     return np.array([min(distance for offset, distance in records if offset < length) for length in LENGTHS])
 
 
-def _rounding(desk: Desk) -> float | None:
+def _rounding(desk: OrderSetup) -> float | None:
     """How near two positions must be in real arithmetic for the format to be able to round them to one."""
     from regard.positions.machine import unit_roundoff
 
@@ -201,7 +201,7 @@ def _rounding(desk: Desk) -> float | None:
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _picture(desk: Desk, outputs: Outputs) -> dict[str, Any]:
+def _picture(desk: OrderSetup, outputs: Outputs) -> dict[str, Any]:
     scale = max(float(np.abs(outputs.first).max()), float(np.abs(outputs.second).max()), 1e-300)
     at = LENGTHS.index(desk.length)
     chosen = _nearest(desk.dim)
@@ -225,7 +225,7 @@ def _picture(desk: Desk, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _numbers(desk: Desk, outputs: Outputs, positions: Positions | str) -> tuple[Number, ...]:
+def _numbers(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[Number, ...]:
     numbers = [
         Number(name="difference", label="difference, your order", value=outputs.largest, form=".3g"),
         Number(name="gap", label=f"{TRIALS} orders of random rows", value=outputs.verdict.gap, form=".3g"),
@@ -238,11 +238,11 @@ def _numbers(desk: Desk, outputs: Outputs, positions: Positions | str) -> tuple[
     return tuple(numbers)
 
 
-def _nearest_label(desk: Desk) -> str:
+def _nearest_label(desk: OrderSetup) -> str:
     return "nearest two positions" if desk.format == "real" else f"nearest two in {desk.format}"
 
 
-def _say(desk: Desk, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:
+def _say(desk: OrderSetup, outputs: Outputs, positions: Positions | str) -> tuple[str, ...]:
     told = outputs.largest > outputs.verdict.tolerance
     if desk.order == sorted(desk.order):
         first = "The words are in their first order: shuffle them, and compare the two rows of colours."
@@ -266,7 +266,7 @@ def _verdict(verdict: Symmetry) -> str:
     return f"Verdict: not order-blind; g(PX) = P g(X) fails by {verdict.gap:.3g}.{swap}"
 
 
-def _collision(desk: Desk, positions: Positions | str) -> str:
+def _collision(desk: OrderSetup, positions: Positions | str) -> str:
     if isinstance(positions, str):
         return positions
     numbers = "real arithmetic" if desk.format == "real" else desk.format
@@ -279,13 +279,13 @@ def _collision(desk: Desk, positions: Positions | str) -> str:
     return f"{where} all are distinct; the nearest two are {positions.nearest[0]} and {positions.nearest[1]}."
 
 
-def _formulas(desk: Desk, outputs: Outputs) -> tuple[str, ...]:
+def _formulas(desk: OrderSetup, outputs: Outputs) -> tuple[str, ...]:
     inside = r"X + \Phi" if desk.positions else "X"
     gap = rf"g(X) = \operatorname{{layer}}({inside}), \quad \max | g(PX) - P\,g(X) | = {tex(outputs.largest, 3)}"
     return (gap, *_distances(desk))
 
 
-def _distances(desk: Desk) -> tuple[str, str]:
+def _distances(desk: OrderSetup) -> tuple[str, str]:
     near = _positions(desk.dim, desk.length, "real")
     distance = (
         r"\lVert \Phi_s - \Phi_t \rVert = \sqrt{\sum_i 4 \sin^2 \frac{(t-s)\,w_i}{2}}, \quad "
@@ -298,12 +298,12 @@ def _distances(desk: Desk) -> tuple[str, str]:
     return distance, nearest
 
 
-def _layer(desk: Desk) -> list[str]:
+def _layer(desk: OrderSetup) -> list[str]:
     Phi = f"sinusoidal({len(desk.words)}, {desk.dim})" if desk.positions else "0"
     return [f"f, Phi = random_layer({desk.dim}, seed={desk.seed}), {Phi}", "def g(X): return f(X + Phi)"]
 
 
-def _python(desk: Desk) -> str:
+def _python(desk: OrderSetup) -> str:
     rows = f"np.random.default_rng([{desk.seed}, *word.encode()]).standard_normal({desk.dim})"
     asked = f"length={len(desk.words)}, dim={desk.dim}, trials={TRIALS}"
     return "\n".join(
@@ -323,7 +323,7 @@ def _python(desk: Desk) -> str:
     )
 
 
-def _shell(desk: Desk) -> str:
+def _shell(desk: OrderSetup) -> str:
     asked = f"--length {len(desk.words)} --dim {desk.dim} --trials {TRIALS}"
     return "\n".join(
         [

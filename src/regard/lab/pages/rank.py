@@ -30,10 +30,10 @@ NUMBERS = re.compile(r"[\s\d.,;+\-eE]+")
 
 def answer(state: State) -> Answer:
     """The spectrum, the cut and its effect."""
-    spec = _spec(state)
-    known = _spectrum(spec, _stamp(spec))
-    rank = min(state.whole("rank", least=1, most=LARGEST), len(known.singular_values))
-    effect = _effect(spec, _stamp(spec), rank)
+    spec = _matrix_spec(state)
+    known = _spectrum(spec, _modification_time(spec))
+    rank = min(state.whole_number("rank", least=1, most=LARGEST), len(known.singular_values))
+    effect = _effect(spec, _modification_time(spec), rank)
     return Answer(
         picture=_picture(spec, known, rank),
         numbers=_numbers(known, rank, effect),
@@ -48,7 +48,7 @@ def answer(state: State) -> Answer:
 # The user's matrix ---------------------------------------------------------------------------------------------------
 
 
-def _spec(state: State) -> str:
+def _matrix_spec(state: State) -> str:
     """What was typed as the command line takes it: an example, numbers, or a file below the lab's folders."""
     spec = state.text("matrix").strip()
     if len(spec) > LONGEST:
@@ -79,7 +79,7 @@ def _inline(text: str) -> str:
     return "; ".join(",".join(row) for row in rows) + (";" if len(rows) == 1 and len(rows[0]) == 1 else "")
 
 
-def _stamp(spec: str) -> float:
+def _modification_time(spec: str) -> float:
     """When the file was written, so that a new one is read again; 0 for what is no file."""
     path = spec if os.path.exists(spec) else spec.rpartition(":")[0]
     return os.path.getmtime(path) if path and os.path.isfile(path) else 0.0
@@ -124,7 +124,7 @@ def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
     k = np.arange(1, len(known.singular_values) + 1)
     floor = max(float(known.upper[0]), 1e-300) * 1e-16
     values = [float(value) if value > floor else None for value in known.singular_values]
-    corner = _matrix(spec, _stamp(spec))[:CORNER, :CORNER]
+    corner = _matrix(spec, _modification_time(spec))[:CORNER, :CORNER]
     cut = known.truncate(rank)
     near = cut.left[:CORNER] @ cut.right[:CORNER].T
     scale = max(float(np.abs(corner).max()), 1e-300)
@@ -146,7 +146,7 @@ def _picture(spec: str, known: Spectrum, rank: int) -> dict[str, Any]:
 def _numbers(known: Spectrum, rank: int, effect: SoftmaxEffect | None) -> tuple[Number, ...]:
     truth = {"form": ".6g", "column": "truth"}
     bound = {"form": ".6g", "column": "bound"}
-    at = f"σ{_lowered(rank)} ≤ Frobenius norm / √{rank}"
+    at = f"σ{_subscript(rank)} ≤ Frobenius norm / √{rank}"
     numbers = [
         Number(name="sigma", label=at, value=float(known.singular_values[rank - 1]), **truth),
         Number(name="sigma-bound", label=at, value=float(known.bound[rank - 1]), **bound),
@@ -171,7 +171,7 @@ def _numbers(known: Spectrum, rank: int, effect: SoftmaxEffect | None) -> tuple[
     )
 
 
-def _lowered(number: int) -> str:
+def _subscript(number: int) -> str:
     """Digits below the line.
 
     >>> _lowered(10)

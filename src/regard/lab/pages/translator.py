@@ -16,9 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.lab.background import Errands
+from regard.lab.background import BackgroundTasks
 from regard.lab.page import Answer, Number, Page, tex
-from regard.lab.runs import Seen, known_words, looked, numbered, seen, stamp, with_example
+from regard.lab.runs import (
+    ListedRun,
+    known_words,
+    list_runs,
+    modification_time,
+    run_numbers,
+    scan_runs,
+    scan_runs_with_example,
+)
 from regard.lab.state import State
 from regard.translator.runs.example import is_packaged
 from regard.translator.runs.files import BEST
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from regard.translator.decoding.in_numpy import NumpyRun
     from regard.translator.models.run import Run
 
-__all__ = ["PAGE", "looked", "seen"]
+__all__ = ["PAGE", "scan_runs", "list_runs"]
 
 NAMED = 5  # runs that cannot be read
 DRAWN = 6  # runs in one chart: as many as colours tell apart
@@ -36,20 +44,20 @@ OFFERED = 1500  # words of a vocabulary
 FIRST = 1  # of the fresh sentences, the one to begin with: its verb stands at the end
 NEAR = 5  # unknown words for which known ones are looked up
 
-errands = Errands("regard.lab.pages.translator")
+errands = BackgroundTasks("regard.lab.pages.translator")
 
 
 def answer(state: State) -> Answer:
     """The runs of the lab's folder, and a sentence through the chosen one."""
-    runs, damaged = with_example(state.runs)
+    runs, damaged = scan_runs_with_example(state.runs)
     if not runs:
         raise InputError(f"There is no run in {state.runs}, and the package's own is damaged; install Regard again.")
-    run = _chosen(state.text("run"), runs)
-    drawn = _drawn(state.text("with"), runs, run)
+    run = _find_run(state.text("run"), runs)
+    drawn = _runs_to_draw(state.text("with"), runs, run)
     text = _sentence(state.text("text"), run)
-    said = _said(run, text) if text else None
+    said = _translation(run, text) if text else None
     layer, head = _head(state, said)
-    numbers = numbered(runs)
+    numbers = run_numbers(runs)
     return Answer(
         picture={
             "runs": [{**_row(one, one in drawn), "number": numbers[one.name]} for one in runs],
@@ -62,7 +70,7 @@ def answer(state: State) -> Answer:
             "live": any(not one.record.finished for one in runs),
         },
         numbers=_numbers(run, said),
-        say=(*_say(state.runs, runs, run, text, said), *_left_out(damaged)),
+        say=(*_say(state.runs, runs, run, text, said), *_damage_sentences(damaged)),
         formulas=_formulas(run, said),
         python=_python(drawn, run, text, layer, head),
         shell=_shell(state.runs, drawn, run, text),
@@ -88,14 +96,14 @@ def examples(folder: Path) -> list[str]:
 # What is chosen ------------------------------------------------------------------------------------------------------
 
 
-def _chosen(name: str, runs: list[Seen]) -> Seen:
+def _find_run(name: str, runs: list[ListedRun]) -> ListedRun:
     for run in runs:
         if run.name == name or not name:
             return run
     raise InputError(f"There is no run {name!r} in the lab's folder; it has {', '.join(r.name for r in runs[:5])} ...")
 
 
-def _sentence(typed: str, run: Seen) -> str:
+def _sentence(typed: str, run: ListedRun) -> str:
     """What was typed; where nothing was, a sentence to begin with, if the run can be opened here.
 
     Every sentence of the built-in corpus ends with a mark, and a run of it writes nonsense for one that does not: a
@@ -105,7 +113,7 @@ def _sentence(typed: str, run: Seen) -> str:
     if len(text) > WORDS:
         raise InputError(f"A sentence may have {WORDS} letters, not {len(text)}.")
     if not text:
-        return first_sentence(run.folder) if run.opens and (run.packaged or find_spec("torch")) else ""
+        return first_sentence(run.folder) if run.has_weights and (run.is_from_package or find_spec("torch")) else ""
     return f"{text}." if text[-1].isalpha() and examples(run.folder) else text
 
 
@@ -114,24 +122,24 @@ def first_sentence(folder: Path) -> str:
     return examples(folder)[FIRST] if examples(folder) else ""
 
 
-def _drawn(names: str, runs: list[Seen], run: Seen) -> list[Seen]:
+def _runs_to_draw(names: str, runs: list[ListedRun], run: ListedRun) -> list[ListedRun]:
     """The runs in the chart: those named, or the newest of one's own; the chosen one always."""
-    wanted = [one for one in runs if (one.name in names.split(",") if names else not one.packaged)]
+    wanted = [one for one in runs if (one.name in names.split(",") if names else not one.is_from_package)]
     others = [one for one in wanted if one is not run]
     return [run, *others[: DRAWN - 1]]
 
 
-def _said(run: Seen, text: str) -> dict[str, Any] | None:
+def _translation(run: ListedRun, text: str) -> dict[str, Any] | None:
     """What the run makes of the text; None while another process works on it."""
-    when = stamp(run.folder / BEST)
-    if run.packaged:
-        return translated(str(run.folder), text, when)
-    return errands.ask("translated", folder=str(run.folder), text=text, stamp=when)
+    when = modification_time(run.folder / BEST)
+    if run.is_from_package:
+        return translate_sentence(str(run.folder), text, when)
+    return errands.ask("translate_sentence", folder=str(run.folder), text=text, stamp=when)
 
 
 def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
     """The layer and head that are shown, as far as the run has as many."""
-    layer, head = state.whole("layer", least=0, most=99), state.whole("head", least=0, most=99)
+    layer, head = state.whole_number("layer", least=0, most=99), state.whole_number("head", least=0, most=99)
     if said is None:
         return layer, head
     return min(layer, len(said["weights"]) - 1), min(head, len(said["weights"][0]) - 1)
@@ -140,20 +148,20 @@ def _head(state: State, said: dict[str, Any] | None) -> tuple[int, int]:
 # What is shown -------------------------------------------------------------------------------------------------------
 
 
-def _row(run: Seen, drawn: bool) -> dict[str, Any]:
+def _row(run: ListedRun, drawn: bool) -> dict[str, Any]:
     best = run.best
     return {
         "name": run.name,
         "label": run.label,
         "drawn": drawn,
-        "epochs": run.done,
+        "epochs": run.epoch_progress,
         "finished": run.record.finished,
         "perplexity": best and best.perplexity,
         "bleu": run.bleu,
     }
 
 
-def _curves(drawn: list[Seen], run: Seen) -> dict[str, Any]:
+def _curves(drawn: list[ListedRun], run: ListedRun) -> dict[str, Any]:
     """Validation perplexity of every run over its steps, and the training loss of the chosen one, as a perplexity."""
     ends = [{epoch.step: epoch.perplexity for epoch in one.epochs} for one in drawn]
     training = {step: math.exp(min(loss, 50.0)) for step, loss in run.steps}
@@ -173,7 +181,7 @@ def _heads(weights: list[list[list[list[float]]]], layer: int, head: int) -> dic
     return {"weights": weights[layer][head], "heads": rounded, "darkest": darkest, "layer": layer, "head": head}
 
 
-def _numbers(run: Seen, said: dict[str, Any] | None) -> tuple[Number, ...]:
+def _numbers(run: ListedRun, said: dict[str, Any] | None) -> tuple[Number, ...]:
     numbers = []
     if run.best is not None:
         best = run.best.perplexity
@@ -194,13 +202,17 @@ _NO_OWN = (
 )
 
 
-def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, Any] | None) -> tuple[str, ...]:
+def _say(
+    folder: Path, runs: list[ListedRun], run: ListedRun, text: str, said: dict[str, Any] | None
+) -> tuple[str, ...]:
     state = "finished" if run.record.finished else "training, or stopped"
-    first = f"{run.label}: {state}, {run.done} epochs" + (f", best after epoch {run.best.epoch}." if run.best else ".")
+    first = f"{run.label}: {state}, {run.epoch_progress} epochs" + (
+        f", best after epoch {run.best.epoch}." if run.best else "."
+    )
     loss = f" Training loss at step {run.steps[-1][0]:,}: {run.steps[-1][1]:.3f}." if run.steps else ""
-    own = [one for one in runs if not one.packaged]
+    own = [one for one in runs if not one.is_from_package]
     more = [f"{len(own)} run{'s' * (len(own) != 1)} in {folder}."] if own else [_NO_OWN.format(folder=folder)]
-    if not text and run.opens and not run.packaged and not find_spec("torch"):
+    if not text and run.has_weights and not run.is_from_package and not find_spec("torch"):
         more.append("Translating needs torch, which is not installed: pip install 'regard[translator]'.")
     if text and said is None:
         more.append("Opening the model (the first time takes some seconds) …")
@@ -211,13 +223,13 @@ def _say(folder: Path, runs: list[Seen], run: Seen, text: str, said: dict[str, A
     return (first + loss, *more)
 
 
-def _left_out(damaged: list[str]) -> tuple[str, ...]:
+def _damage_sentences(damaged: list[str]) -> tuple[str, ...]:
     """What is said about runs that cannot be read."""
     more = [f"{len(damaged) - NAMED} more runs cannot be read."] if len(damaged) > NAMED else []
     return (*(f"Left out: {reason}" for reason in damaged[:NAMED]), *more)
 
 
-def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
+def _formulas(run: ListedRun, said: dict[str, Any] | None) -> tuple[str, ...]:
     perplexity = r"\text{perplexity} = \exp\left(-\tfrac1N \sum_t \ln p(w_t)\right)"
     if run.best is not None:
         value = run.best.perplexity
@@ -228,31 +240,31 @@ def _formulas(run: Seen, said: dict[str, Any] | None) -> tuple[str, ...]:
     return (perplexity, rf"p(\text{{translation}}) = e^{{{tex(value)}}} = {tex(math.exp(value), 3)}")
 
 
-def _python(drawn: list[Seen], run: Seen, text: str, layer: int, head: int) -> str:
+def _python(drawn: list[ListedRun], run: ListedRun, text: str, layer: int, head: int) -> str:
     lines = [
         "from regard.translator.runs.records import read_record",
-        f"for folder in {[one.given for one in drawn if one.epochs]}:",
+        f"for folder in {[one.folder_argument for one in drawn if one.epochs]}:",
         "    print(folder, read_record(folder).best.perplexity)",
     ]
     if text:
         lines += [
             "from regard.translator import load_run",
-            f"said = load_run({run.given!r}).attention({text!r}, cut=True)",
+            f"said = load_run({run.folder_argument!r}).attention({text!r}, cut=True)",
             "print(said.target, said.log_probability)",
             f"print(said.weights[{layer}, {head}].tolist())  # layer, head; a row for each written word",
         ]
     return "\n".join(lines)
 
 
-def _shell(folder: Path, drawn: list[Seen], run: Seen, text: str) -> str:
-    given = shlex.quote(run.given)
+def _shell(folder: Path, drawn: list[ListedRun], run: ListedRun, text: str) -> str:
+    given = shlex.quote(run.folder_argument)
     lines = [f"regard translator translate {given} {shlex.quote(text)} --cut"] if text else []
-    finished = [shlex.quote(one.given) for one in drawn if one.epochs]
+    finished = [shlex.quote(one.folder_argument) for one in drawn if one.epochs]
     lines.append(f"regard translator report {' '.join(finished or [given])} --out report.html")
-    return "\n".join([*lines, *([_train(folder)] if all(one.packaged for one in drawn) else [])])
+    return "\n".join([*lines, *([_train_command(folder)] if all(one.is_from_package for one in drawn) else [])])
 
 
-def _train(folder: Path) -> str:
+def _train_command(folder: Path) -> str:
     return f"regard translator train --out {shlex.quote(str(folder / 'first'))}"
 
 
@@ -260,11 +272,11 @@ def _train(folder: Path) -> str:
 
 
 @lru_cache(maxsize=64)
-def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
+def translate_sentence(folder: str, text: str, stamp: float) -> dict[str, Any]:
     """A sentence's translation, what each written word read, and which words the run does not know."""
     from regard.translator.data.vocabulary import MARKERS, UNK
 
-    run = _opened(folder, stamp)
+    run = _load_run(folder, stamp)
     said = run.attention(text, cut=True).to_dict()
     typed = ["<sos>", *run.source.tokens(text)]  # where the table of weights has the marker of unknown words
     missed = [word == MARKERS[UNK] for word in said["columns"]]
@@ -276,7 +288,7 @@ def translated(folder: str, text: str, stamp: float) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str, stamp: float) -> Run | NumpyRun:
+def _load_run(folder: str, stamp: float) -> Run | NumpyRun:
     if is_packaged(Path(folder)):
         from regard.translator.decoding.in_numpy import load_numpy_run
 

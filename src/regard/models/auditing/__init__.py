@@ -20,7 +20,7 @@ from regard.errors import InputError
 from regard.models.auditing import batch, cache, causality, determinism, gradients, order, padding, precision, weights
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Subject, eval_copy
-from regard.models.given import Given, give, refuse_nan
+from regard.models.given import ModelInput, model_input, refuse_nan
 from regard.results import Result
 
 __all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
@@ -83,7 +83,7 @@ class Audit(Result):
 
 
 def audit(
-    model: nn.Module | Given,
+    model: nn.Module | ModelInput,
     inputs: Any = None,
     *,
     causal: bool | None = None,
@@ -109,8 +109,8 @@ def audit(
     (True, ['pass', 'pass', 'pass', 'pass', 'pass'])
     """
     start = time.monotonic()
-    given = model if isinstance(model, Given) else give(model, inputs, causal=causal, masks=masks)
-    chosen = _chosen(properties)
+    given = model if isinstance(model, ModelInput) else model_input(model, inputs, causal=causal, masks=masks)
+    chosen = _select_properties(properties)
     refuse_nan(given)
     replace(given, module=eval_copy(given.module)).run()  # a call may leave something behind
     subject = Subject(given, length=length, seed=seed)
@@ -118,16 +118,16 @@ def audit(
     if subject.was_training:
         assumed.append("it came in train() mode and was tested in eval() mode, on a copy")
     findings: list[Finding] = []
-    twice = list(_checked(subject, determinism.NAME))  # first, because without it nothing can be compared
+    twice = list(_run_check(subject, determinism.NAME))  # first, because without it nothing can be compared
     steady = all(f.status is not Status.FAILED for f in twice)
     finite = any(bool(torch.isfinite(o.values).any()) for o in subject.ask(subject.make()))
     for done, name in enumerate(chosen):
         if name == determinism.NAME:
             findings += twice
         elif (steady and finite) or name in _WITHOUT_COMPARISON or (steady and name == precision.NAME):
-            findings += _checked(subject, name)
+            findings += _run_check(subject, name)
         else:
-            findings.append(_unjudged(name, _NOT_STEADY if not steady else _NOT_FINITE))
+            findings.append(_not_applicable(name, _NOT_STEADY if not steady else _NOT_FINITE))
         if report is not None:
             report(done + 1, len(chosen))
     return Audit(
@@ -137,13 +137,13 @@ def audit(
         arithmetic=subject.arithmetic,
         batch=3,
         lengths=subject.lengths,
-        short=subject.short(),
+        short=subject.short_lengths(),
         seconds=round(time.monotonic() - start, 3),
         known=tuple(known),
     )
 
 
-def assert_healthy(model: nn.Module | Given, inputs: Any = None, **options: Any) -> Audit:
+def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options: Any) -> Audit:
     """For a test: the audit, or an AssertionError that says what failed, where, and the usual cure.
 
     def test_my_model(): assert_healthy(build(), example, causal=True)
@@ -154,7 +154,7 @@ def assert_healthy(model: nn.Module | Given, inputs: Any = None, **options: Any)
     return audited
 
 
-def _chosen(properties: Sequence[str] | None) -> list[str]:
+def _select_properties(properties: Sequence[str] | None) -> list[str]:
     if properties is None:
         return list(PROPERTIES)
     for name in properties:
@@ -170,21 +170,21 @@ _NOT_STEADY = "Two answers to one question differ (see determinism), so nothing 
 _NOT_FINITE = "All its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
 
 
-def _unjudged(name: str, sentence: str) -> Finding:
+def _not_applicable(name: str, sentence: str) -> Finding:
     return Finding(property=name, check="all", status=Status.NOT_APPLICABLE, sentence=sentence)
 
 
-def _checked(subject: Subject, name: str) -> Iterator[Finding]:
+def _run_check(subject: Subject, name: str) -> Iterator[Finding]:
     try:
         yield from PROPERTIES[name].check(subject)
     except InputError:
         raise
     except Exception as error:
-        from regard.models.containment import said
+        from regard.models.containment import describe_error
 
         yield Finding(
             property=name,
             check="run",
             status=Status.NOTE,
-            sentence=f"The check could not be made: the model raised {said(error)}.",
+            sentence=f"The check could not be made: the model raised {describe_error(error)}.",
         )

@@ -35,31 +35,36 @@ def check(subject: Subject) -> Iterator[Finding]:
         sentence = "No axis of its inputs is known to be the batch; give an example of batch x length x width."
         yield Finding(property=NAME, check="first example", status=Status.NOT_APPLICABLE, sentence=sentence)
         return
-    brief, last = subject.make(lengths=subject.short()), base.batch - 1
+    brief, last = subject.make(lengths=subject.short_lengths()), base.batch - 1
     tests: list[tuple[str, Make, Question, str]] = [
-        ("first example", partial(_exchanged, kept=0), base, "Example 0, with its neighbours exchanged"),
-        ("last example", partial(_exchanged, kept=last), base, f"Example {last}, with its neighbours exchanged"),
-        ("alone", _alone, base, "Example 0, asked alone"),
-        ("order", _turned, brief, "Each example, asked in another order"),
+        ("first example", partial(_exchange_neighbours, kept=0), base, "Example 0, with its neighbours exchanged"),
+        (
+            "last example",
+            partial(_exchange_neighbours, kept=last),
+            base,
+            f"Example {last}, with its neighbours exchanged",
+        ),
+        ("alone", _ask_first_alone, base, "Example 0, asked alone"),
+        ("order", _rotate_examples, brief, "Each example, asked in another order"),
     ]
     if any(stream.masks for stream in subject.streams):
-        tests.append(("short example", _beside_longer, brief, "Example 0, short, beside shorter ones"))
+        tests.append(("short example", _shorten_neighbours, brief, "Example 0, short, beside shorter ones"))
     for name, make, question, what in tests:
         yield _finding(subject, name, make(subject, question), what, partial(make, subject, brief))
 
 
-def _exchanged(subject: Subject, base: Question, *, kept: int) -> Experiment:
+def _exchange_neighbours(subject: Subject, base: Question, *, kept: int) -> Experiment:
     """One example stays, its neighbours are others."""
     other = _other_neighbours(subject, base, kept)
     return Experiment(base=base, base_view=view(base, rows=[kept]), other=other, other_view=view(other, rows=[kept]))
 
 
-def _alone(subject: Subject, base: Question) -> Experiment:
+def _ask_first_alone(subject: Subject, base: Question) -> Experiment:
     alone = subject.first_of(base)
     return Experiment(base=base, base_view=view(base, rows=[0]), other=alone, other_view=view(alone))
 
 
-def _turned(subject: Subject, base: Question) -> Experiment:
+def _rotate_examples(subject: Subject, base: Question) -> Experiment:
     """Nobody stays where it was, nor comes where an even place was even again."""
     order = [*range(1, base.batch), 0]
     turned = rows_of(base, order)
@@ -98,7 +103,7 @@ def _other_neighbours(subject: Subject, base: Question, kept: int) -> Question:
     return replace(other, others=base.others)
 
 
-def _beside_longer(subject: Subject, base: Question) -> Experiment:
+def _shorten_neighbours(subject: Subject, base: Question) -> Experiment:
     """The first example with its last tokens padded, beside whole ones and beside ones that are cut like it."""
     one, all_cut, places = base, base, {}
     for i, (stream, rows) in enumerate(zip(subject.streams, base.rows, strict=True)):
@@ -132,7 +137,7 @@ def _finding(
     if gap.name == "nothing":
         sentence = f"{what}, gets an answer of another shape, so there is nothing to compare."
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
-    if not gap.broken:
+    if not gap.is_above_rounding:
         return Finding(
             property=NAME,
             check=name,
@@ -161,8 +166,8 @@ def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, An
     if not experiment.base.rows or experiment.other.batch == 1 or kept is None or len(kept) > 1:
         return {"output": gap.name, "index": list(gap.where), "words": f"{gap.name} at {list(gap.where)}"}
     for length in (1, 2, 3, 5):
-        short = _shortened(subject, experiment, length)
-        if short is not None and measure(subject, short).broken:
+        short = _shorten(subject, experiment, length)
+        if short is not None and measure(subject, short).is_above_rounding:
             break
     else:
         length, short = experiment.base.rows[-1].length, experiment
@@ -173,7 +178,7 @@ def _example(subject: Subject, experiment: Experiment, gap: Gap) -> dict[str, An
     return {"length": length, "protected": example, "tokens": tokens, "words": words}
 
 
-def _shortened(subject: Subject, experiment: Experiment, length: int) -> Experiment | None:
+def _shorten(subject: Subject, experiment: Experiment, length: int) -> Experiment | None:
     if any(r.length <= length for r in experiment.base.rows) or subject.given.inputs.keys() - {
         n for s in subject.streams for n in (s.name, *s.also)
     }:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.auditing.experiment import View, difference, largest, protected, view, worst_gap
+from regard.models.auditing.experiment import View, difference, largest, protected_parts, view, worst_gap
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Output, Question, Rows, Subject, takes
-from regard.models.auditing.trace import culprit, first_to_part, recorded
-from regard.models.containment import said
+from regard.models.auditing.trace import culprit, first_to_differ, record_calls
+from regard.models.containment import describe_error
 from regard.models.given import call, original, parameter_names
 from regard.torch_arithmetic import FACTOR
 
@@ -43,47 +43,47 @@ def check(subject: Subject) -> Iterator[Finding]:
     base = subject.make(BATCH, lengths=_lengths(subject))
     length = base.rows[-1].length
     most = length - (_STEPS if length > 2 * _STEPS else 3)
-    finding = _steps(subject, base, name, step=1, first=most)
+    finding = _check_steps(subject, base, name, step=1, first=most)
     if finding.status == Status.PASSED and length <= _SHORT:
-        finding = _steps(subject, base, name, step=1, first=1)
+        finding = _check_steps(subject, base, name, step=1, first=1)
     yield finding
-    chunks = _steps(subject, base, name, step=3, first=most)
+    chunks = _check_steps(subject, base, name, step=3, first=most)
     yield chunks
     if subject.module is not subject.native and finding.status == chunks.status == Status.PASSED:
-        yield from _stored(subject, base, name, most)
+        yield from _check_own_type(subject, base, name, most)
 
 
 def _lengths(subject: Subject) -> tuple[int, ...]:
     """A last stream of up to _SHORT tokens: a window of the cache may fill, and go round, within them."""
-    longer = subject.longer()
+    longer = subject.longer_lengths()
     return subject.lengths if longer is None else (*longer[:-1], min(longer[-1], _SHORT))
 
 
-def _steps(subject: Subject, base: Question, name: str, *, step: int, first: int) -> Finding:
+def _check_steps(subject: Subject, base: Question, name: str, *, step: int, first: int) -> Finding:
     label = f"steps of {step}"
     last, length = len(base.rows) - 1, base.rows[-1].length
     try:
         full = subject.ask(base)
-        past = _past(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
+        past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
     except Exception as error:
-        return _could_not(label, said(error))
+        return _unusable_cache(label, describe_error(error))
     if past is None:
-        return _could_not(label, f"it returned no {name}")
+        return _unusable_cache(label, f"it returned no {name}")
     for start in range(first, length, step):
         part = _part(subject, base, start, start + step)
-        kept = _copied(past)
+        kept = _copy_cache(past)
         try:
             made = _run(subject, part, name, past, start)
             answers = [o for o in subject.outputs(made, part) if o.stream == last]
         except Exception as error:
-            return _could_not(label, said(error), failed=step == 1)
-        past = _past(made, name)
+            return _unusable_cache(label, describe_error(error), failed=step == 1)
+        past = _find_cache(made, name)
         seen = view(base, places={last: torch.arange(start, start + step)})
-        wanted = protected(full, seen, last)
-        gap = worst_gap(wanted, _called_alike(wanted, answers), subject.rounding_noise(), subject)
+        wanted = protected_parts(full, seen, last)
+        gap = worst_gap(wanted, _match_names(wanted, answers), subject.rounding_noise(), subject)
         if gap.name == "nothing":
-            return _could_not(label, "with it, it returns nothing that can be compared")
-        if gap.broken:
+            return _unusable_cache(label, "with it, it returns nothing that can be compared")
+        if gap.is_above_rounding:
             return Finding(
                 property=NAME,
                 check=label,
@@ -107,19 +107,19 @@ def _steps(subject: Subject, base: Question, name: str, *, step: int, first: int
     )
 
 
-def _stored(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
+def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
     """A step in the model's own type: it may be off by what that type rounds, not by more."""
     last, part = len(base.rows) - 1, _part(subject, base, first, first + 1)
     seen = view(base, places={last: torch.arange(first, first + 1)})
-    wanted = protected(subject.ask(base), seen, last)
+    wanted = protected_parts(subject.ask(base), seen, last)
     try:
-        whole = protected(subject.ask(base, wide=False), seen, last)
-        past = _past(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
-        kept = _copied(past)
+        whole = protected_parts(subject.ask(base, wide=False), seen, last)
+        past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
+        kept = _copy_cache(past)
         made = _run(subject, part, name, past, first, wide=False)
     except Exception:  # it may run in the float64 copy only
         return
-    answers = _called_alike(wanted, [o for o in subject.outputs(made, part) if o.stream == last])
+    answers = _match_names(wanted, [o for o in subject.outputs(made, part) if o.stream == last])
     off = max((largest(difference(wanted[n], answers[n].double())) for n in answers if n in wanted), default=0.0)
     usual = max(largest(difference(wanted[n], whole[n].double())) for n in wanted)
     rounding = FACTOR * max(usual, torch.finfo(subject.coarsest).eps * max(largest(v.abs()) for v in wanted.values()))
@@ -139,7 +139,7 @@ def _stored(subject: Subject, base: Question, name: str, first: int) -> Iterator
         )
 
 
-def _called_alike(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str, Tensor]:
+def _match_names(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str, Tensor]:
     """Answers by name; where a model returns its cache beside them, and they go by other names, by their order."""
     by_name = {o.name: o.values for o in answers}
     if wanted.keys() & by_name.keys():
@@ -147,7 +147,7 @@ def _called_alike(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str,
     return dict(zip(wanted, by_name.values(), strict=False))
 
 
-def _could_not(label: str, why: str, *, failed: bool = False) -> Finding:
+def _unusable_cache(label: str, why: str, *, failed: bool = False) -> Finding:
     return Finding(
         property=NAME,
         check=label,
@@ -189,7 +189,7 @@ def _run(subject: Subject, part: Question, name: str, past: Any, start: int, *, 
         return call(module, _inputs(subject, part, name, past, start, wide=wide))
 
 
-def _past(made: Any, name: str) -> Any:
+def _find_cache(made: Any, name: str) -> Any:
     """The cache in an answer: by its name, or the second part of a pair."""
     if isinstance(made, Mapping) and made.get(name) is not None:
         return made[name]
@@ -200,7 +200,7 @@ def _past(made: Any, name: str) -> Any:
     return None
 
 
-def _copied(past: Any) -> Any:
+def _copy_cache(past: Any) -> Any:
     """The cache before a step, for the step may write into it."""
     import copy
 
@@ -214,12 +214,12 @@ def _blame(
     last, step = len(base.rows) - 1, part.rows[-1].length
     seen = view(base, places={last: torch.arange(start, start + step)})
     full_inputs = subject.inputs(base)
-    full = recorded(subject, full_inputs, seen)
+    full = record_calls(subject, full_inputs, seen)
     unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
-    noise = [recorded(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(subject.jitters)]
+    noise = [record_calls(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(subject.jitters)]
     others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
     step_view = View(batch=part.batch, places={**others, step: None})
-    stepped = recorded(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
-    first = first_to_part(full, stepped, noise, subject, floor=floor)
+    stepped = record_calls(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
+    first = first_to_differ(full, stepped, noise, subject, floor=floor)
     # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
     return first or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

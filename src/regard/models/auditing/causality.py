@@ -38,40 +38,40 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not any(o.stream == len(subject.streams) - 1 for o in subject.ask(base)):
         yield _not_applicable("No output has a row for every token.")
         return
-    experiments = [changed_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
+    experiments = [change_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
     gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
     gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
-    if gap.broken and not claimed:
+    if gap.is_above_rounding and not claimed:
         yield _not_applicable(f"It reads later tokens ({gap.words()}), and nobody claims that it does not.")
         return
     yield _finding(subject, experiment, gap)
     if not subject.streams[-1].masks:  # where there are, the tests of padding ask it
-        yield from _shorter(subject, base)
-    yield from _gradient(subject, base, length // 2, claimed)
+        yield from _check_beginning(subject, base)
+    yield from _check_gradient(subject, base, length // 2, claimed)
 
 
 def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
     """The same in a longer text: a mask may be lost where a table ends or another kernel is chosen."""
-    lengths = subject.longer()
+    lengths = subject.longer_lengths()
     if lengths is None:
         return
     try:
         base = subject.make(lengths=lengths)
         for place in (lengths[-1] // 2, lengths[-1] - 1):
-            experiment = changed_after(subject, base, place)
+            experiment = change_after(subject, base, place)
             yield measure(subject, experiment), experiment
     except Exception:  # too long for it
         return
 
 
-def _shorter(subject: Subject, base: Question) -> Iterator[Finding]:
+def _check_beginning(subject: Subject, base: Question) -> Iterator[Finding]:
     """The beginning of a text alone: what its tokens get must not hang on how many follow."""
     experiment = _beginning(base)
     try:
         gap = measure(subject, experiment)
     except Exception:  # it takes one length only
         return
-    if gap.broken:
+    if gap.is_above_rounding:
         length, cut = base.rows[-1].length, experiment.other.rows[-1].length
         words = f"the first {cut} of {length} tokens"
         yield Finding(
@@ -82,7 +82,7 @@ def _shorter(subject: Subject, base: Question) -> Iterator[Finding]:
             size=gap.size,
             rounding=gap.rounding,
             example={"tokens": cut, "of": length, "words": words},
-            culprit=blame(subject, experiment, lambda: _beginning(_brief(subject))),
+            culprit=blame(subject, experiment, lambda: _beginning(_short_question(subject))),
             cause="a scale, a mean or a position that is counted by the length of the whole text.",
             cure="Count by the token's own place, so that a text may grow without changing its beginning.",
         )
@@ -98,15 +98,15 @@ def _beginning(base: Question) -> Experiment:
     return Experiment(base=base, other=other, stream=last, **views)
 
 
-def _brief(subject: Subject) -> Question:
-    return subject.make(lengths=subject.short())
+def _short_question(subject: Subject) -> Question:
+    return subject.make(lengths=subject.short_lengths())
 
 
-def changed_after(subject: Subject, base: Question, place: int) -> Experiment:
+def change_after(subject: Subject, base: Question, place: int) -> Experiment:
     """Every token from ``place`` on exchanged; what stands before is protected."""
     last = len(base.rows) - 1
     rows = base.rows[last]
-    fresh = different(rows.values, subject.make(draw=2, lengths=_lengths(base)).rows[last].values, subject)
+    fresh = avoid_equal_tokens(rows.values, subject.make(draw=2, lengths=_lengths(base)).rows[last].values, subject)
     values = torch.cat([rows.values[:, :place], fresh[:, place:]], 1)
     other = base.with_rows(last, replace(rows, values=values))
     before = {last: torch.arange(place)}
@@ -115,7 +115,7 @@ def changed_after(subject: Subject, base: Question, place: int) -> Experiment:
     )
 
 
-def different(tokens: Tensor, drawn: Tensor, subject: Subject) -> Tensor:
+def avoid_equal_tokens(tokens: Tensor, drawn: Tensor, subject: Subject) -> Tensor:
     """Drawn tokens, none of them the one that is there."""
     stream = subject.streams[-1]
     if stream.vocabulary is None:
@@ -138,21 +138,25 @@ def _not_applicable(sentence: str) -> Finding:
 
 def _finding(subject: Subject, experiment: Experiment, gap: Gap) -> Finding:
     common: dict[str, Any] = {"property": NAME, "check": "intervention", "size": gap.size, "rounding": gap.rounding}
-    if not gap.broken:
+    if not gap.is_above_rounding:
         sentence = f"Tokens before a change get the same ({gap.words()})."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     return Finding(
         status=Status.FAILED,
         sentence=f"Tokens before a change get something else: {gap.words()}.",
-        example=_smallest(subject, experiment),
-        culprit=blame(subject, experiment, lambda: changed_after(subject, _brief(subject), subject.short()[-1] // 2)),
+        example=_smallest_example(subject, experiment),
+        culprit=blame(
+            subject,
+            experiment,
+            lambda: change_after(subject, _short_question(subject), subject.short_lengths()[-1] // 2),
+        ),
         cause=_CAUSE,
         cure=_CURE,
         **common,
     )
 
 
-def _smallest(subject: Subject, experiment: Experiment) -> dict[str, Any]:
+def _smallest_example(subject: Subject, experiment: Experiment) -> dict[str, Any]:
     """One example, as short as it may be, with one token changed, the place that moves, and by how much."""
     last = len(experiment.base.rows) - 1
     best: dict[str, Any] = {}
@@ -173,7 +177,7 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
         base = subject.make(1, lengths=lengths)
         rows = base.rows[last]
         values = rows.values.clone()
-        values[:, changed] = different(
+        values[:, changed] = avoid_equal_tokens(
             rows.values, subject.make(1, lengths=lengths, draw=3).rows[last].values, subject
         )[:, changed]
         other = base.with_rows(last, Rows(values=values, keep=rows.keep))
@@ -183,7 +187,7 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
         gap = measure(subject, pair)
     except Exception:  # too short for it
         return None
-    if not gap.broken:
+    if not gap.is_above_rounding:
         return None
     place = gap.where[1] if len(gap.where) > 1 else 0
     tokens = None if values.is_floating_point() else [rows.values[0].tolist(), values[0].tolist()]
@@ -192,7 +196,7 @@ def _one_change(subject: Subject, experiment: Experiment, length: int, changed: 
     return {"length": length, "changed": changed, "moved": place, "tokens": tokens, "size": gap.size, "words": words}
 
 
-def _gradient(subject: Subject, base: Question, place: int, claimed: bool) -> Iterator[Finding]:
+def _check_gradient(subject: Subject, base: Question, place: int, claimed: bool) -> Iterator[Finding]:
     try:
         gradient = input_gradient(subject, base, place)
     except Exception:  # no gradient through it: the intervention has spoken

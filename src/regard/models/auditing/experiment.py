@@ -75,7 +75,7 @@ class Gap:
         return self.size / self.rounding if self.rounding else (math.inf if self.size else 0.0)
 
     @property
-    def broken(self) -> bool:
+    def is_above_rounding(self) -> bool:
         return self.excess > 1
 
     def words(self) -> str:
@@ -94,8 +94,8 @@ def view(question: Question, *, rows: list[int] | None = None, places: dict[int,
 
 def measure(subject: Subject, experiment: Experiment) -> Gap:
     """Ask both questions and compare."""
-    base = protected(subject.ask(experiment.base), experiment.base_view, experiment.stream)
-    other = protected(subject.ask(experiment.other), experiment.other_view, experiment.stream)
+    base = protected_parts(subject.ask(experiment.base), experiment.base_view, experiment.stream)
+    other = protected_parts(subject.ask(experiment.other), experiment.other_view, experiment.stream)
     return worst_gap(base, other, subject.rounding_noise(), subject)
 
 
@@ -118,7 +118,7 @@ def worst_gap(base: dict[str, Tensor], other: dict[str, Tensor], noise: dict[str
     return max(gaps, key=lambda gap: gap.excess)
 
 
-def protected(outputs: list[Output], seen: View, stream: int | None = None) -> dict[str, Tensor]:
+def protected_parts(outputs: list[Output], seen: View, stream: int | None = None) -> dict[str, Tensor]:
     """The protected part of every output, by name."""
     return {o.name: seen.of(o.values) for o in outputs if stream is None or o.stream == stream}
 

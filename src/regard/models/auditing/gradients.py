@@ -17,11 +17,11 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from regard.models.auditing.experiment import View, view
 from regard.models.auditing.finding import Finding, Status
-from regard.models.auditing.padding import padded, real_length
+from regard.models.auditing.padding import padded_question, real_length
 from regard.models.auditing.subject import PAD, Question, Subject, takes, tensors_of
 from regard.models.auditing.trace import culprit
-from regard.models.containment import said
-from regard.models.copies import copied
+from regard.models.containment import describe_error
+from regard.models.copies import copy_module
 from regard.models.given import call, original
 
 NAME = "gradients"
@@ -34,8 +34,8 @@ _PROMISE = 1e-3  # how far the step's effect may be from what the gradient promi
 
 def check(subject: Subject) -> Iterator[Finding]:
     """One backward pass, then a step in both directions; and what is said to be tied is."""
-    yield from _tied(subject)
-    base = subject.make(lengths=subject.short())
+    yield from _check_tied_weights(subject)
+    base = subject.make(lengths=subject.short_lengths())
     ran: dict[int, int] = {}  # the modules that ran, in the order of ending
     for wide in dict.fromkeys((subject.wide, False)):  # traced code may run in float64 and not know how to go back
         root = original(subject.module if wide else subject.native)
@@ -46,15 +46,15 @@ def check(subject: Subject) -> Iterator[Finding]:
         try:
             grads = _backward(subject, base, list(wanted.values()), ran, wide=wide)
         except Exception as error:
-            failed = f"Backward failed: {said(error)}."
+            failed = f"Backward failed: {describe_error(error)}."
             continue
-        yield from _reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
+        yield from _check_reach(subject, root, dict(zip(wanted, grads, strict=True)), ran)
         if wide:
-            yield _promise(subject, base, list(wanted.values()), grads, ran)
+            yield _check_step(subject, base, list(wanted.values()), grads, ran)
         reached = {n for n, g in zip(wanted, grads, strict=True) if g is not None}
         del grads  # as large as the model in float64
-        yield from _in_training(subject, base, reached)
-        yield from _beside_padding(subject, wanted, wide=wide)
+        yield from _check_training(subject, base, reached)
+        yield from _check_padding(subject, wanted, wide=wide)
         return
     if "train()" in failed or "training" in failed:
         yield _finding("reach", Status.NOTE, f"It has gradients in train() only. {failed}")
@@ -62,7 +62,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield _finding("reach", Status.FAILED, failed, cause=_REACH_CAUSE, cure=_REACH_CURE)
 
 
-def _tied(subject: Subject) -> Iterator[Finding]:
+def _check_tied_weights(subject: Subject) -> Iterator[Finding]:
     """Weights that a Hugging Face model says are one: a step must change both."""
     root = original(subject.native)
     said_so = getattr(root, "all_tied_weights_keys", None)
@@ -100,10 +100,10 @@ def _backward(
     seen: View | None = None,
     module: nn.Module | None = None,
 ) -> list[Tensor | None]:
-    def ended(module: nn.Module, args: Any, output: Any) -> None:
+    def record_end(module: nn.Module, args: Any, output: Any) -> None:
         ran.setdefault(id(module), len(ran))
 
-    handle = register_module_forward_hook(ended)
+    handle = register_module_forward_hook(record_end)
     try:
         with torch.enable_grad(), subject.running(wide=wide):
             loss = _loss(subject, base, wide=wide, seen=seen, module=module)
@@ -133,7 +133,7 @@ def _loss(
     return torch.stack([p.to(torch.float64) for p in parts]).sum()
 
 
-def _reach(
+def _check_reach(
     subject: Subject, root: nn.Module, grads: dict[str, Tensor | None], ran: dict[int, int]
 ) -> Iterator[Finding]:
     missing = [name for name, grad in grads.items() if grad is None]
@@ -171,9 +171,9 @@ def _reach(
     yield _finding("reach", Status.PASSED, f"All {len(grads)} weights get a gradient{words}.")
 
 
-def _in_training(subject: Subject, base: Question, reached: set[str]) -> Iterator[Finding]:
+def _check_training(subject: Subject, base: Question, reached: set[str]) -> Iterator[Finding]:
     """In train() too: a gradient may be cut there only. Layers may be dropped at random, so several tries."""
-    module = copied(subject.native).train()
+    module = copy_module(subject.native).train()
     root = original(module)
     wanted = {n: p for n, p in root.named_parameters() if n in reached}
     missing, ran = set(reached), dict[int, int]()
@@ -201,21 +201,21 @@ def _in_training(subject: Subject, base: Question, reached: set[str]) -> Iterato
     )
 
 
-def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: bool) -> Iterator[Finding]:
+def _check_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: bool) -> Iterator[Finding]:
     """Padded on the left, a causal model's first queries may read nothing: what real tokens get must still have
     gradients that are numbers, though NaN was made 0 on the way."""
     places = [i for i, stream in enumerate(subject.streams) if stream.masks and real_length(subject, i) >= 2]
     if not places:
         return
     i = places[-1]
-    real = min(real_length(subject, i), subject.short()[i])
-    question = padded(subject, i, "left", real, fill=0, told=True)
+    real = min(real_length(subject, i), subject.short_lengths()[i])
+    question = padded_question(subject, i, "left", real, fill=0, told=True)
     seen = view(question, places={i: torch.arange(PAD, PAD + real)})
     ran: dict[int, int] = {}
     try:
         grads = _backward(subject, question, list(wanted.values()), ran, wide=wide, seen=seen)
     except Exception as error:
-        yield _finding("padding", Status.NOTE, f"Backward failed beside padding: {said(error)}.")
+        yield _finding("padding", Status.NOTE, f"Backward failed beside padding: {describe_error(error)}.")
         return
     sums = {n: float(g.sum(dtype=torch.float64)) for n, g in zip(wanted, grads, strict=True) if g is not None}
     bad = [n for n, total in sums.items() if not math.isfinite(total)]  # one NaN or infinity is enough to spoil a sum
@@ -237,7 +237,7 @@ def _beside_padding(subject: Subject, wanted: dict[str, nn.Parameter], *, wide: 
     )
 
 
-def _promise(
+def _check_step(
     subject: Subject, base: Question, wanted: list[nn.Parameter], grads: list[Tensor | None], ran: dict[int, int]
 ) -> Finding:
     """(loss(w + h d) - loss(w - h d)) / 2h against <gradient, d>, with d along the gradient of each weight."""
@@ -245,7 +245,7 @@ def _promise(
     sizes = [float(g.norm()) for _, g in pairs]
     if not any(sizes) or not all(map(math.isfinite, sizes)):
         return _finding("step", Status.NOT_APPLICABLE, "All gradients are 0 or not finite.")
-    ratio = _kept(subject, base, pairs)
+    ratio = _step_ratio(subject, base, pairs)
     numbers: dict[str, Any] = {"size": abs(ratio - 1), "rounding": _PROMISE}
     if abs(ratio - 1) <= _PROMISE:
         sentence = f"A small step changes the loss by what the gradient promises (ratio {ratio:.6f})."
@@ -257,16 +257,16 @@ def _promise(
         "step",
         Status.FAILED,
         sentence,
-        culprit=culprit(_last_wrong(subject, base, pairs, ran), subject),
+        culprit=culprit(_last_wrong_module(subject, base, pairs, ran), subject),
         cause="a backward pass written by hand, a straight-through estimate, or a copy of a weight made too early.",
         cure="Compare the backward pass with torch.autograd.gradcheck, and read weights anew in every forward.",
         **numbers,
     )
 
 
-def _kept(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> float:
+def _step_ratio(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]]) -> float:
     """What a small step changes the loss by, in units of what the gradients promise: of several steps, the best."""
-    shares, promised = _each_weight_alike([float(g.norm()) for _, g in pairs])
+    shares, promised = _step_shares([float(g.norm()) for _, g in pairs])
     best = math.inf
     for h in _STEPS:
         best = min(best, _slope(subject, base, pairs, shares, h) / promised, key=lambda ratio: abs(ratio - 1))
@@ -275,7 +275,7 @@ def _kept(subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tens
     return best
 
 
-def _each_weight_alike(sizes: list[float]) -> tuple[list[float], float]:
+def _step_shares(sizes: list[float]) -> tuple[list[float], float]:
     """By what to multiply each weight's gradient for a step of length 1 to which each promises about the same share,
     and what all promise together.
 
@@ -308,7 +308,7 @@ def _move(pairs: list[tuple[nn.Parameter, Tensor]], shares: list[float], amount:
             parameter.add_(grad, alpha=amount * share)
 
 
-def _last_wrong(
+def _last_wrong_module(
     subject: Subject, base: Question, pairs: list[tuple[nn.Parameter, Tensor]], ran: dict[int, int]
 ) -> nn.Module:
     """The last module to end whose own weights break their promise, by halving.
@@ -324,7 +324,7 @@ def _last_wrong(
     wrong, right = 0, len(owned)  # from the first of them on something is wrong, from the second on nothing
     while right - wrong > 1:
         middle = (wrong + right) // 2
-        off = abs(_kept(subject, base, [pair for _, mine in owned[middle:] for pair in mine]) - 1)
+        off = abs(_step_ratio(subject, base, [pair for _, mine in owned[middle:] for pair in mine]) - 1)
         wrong, right = (wrong, middle) if off <= _PROMISE else (middle, right)
     return owned[wrong][0]
 

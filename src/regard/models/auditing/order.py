@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.models.auditing.experiment import Experiment, View, largest, measure, view
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Question, Subject, takes
-from regard.models.auditing.trace import Record, culprit, first_to_part, recorded, recorded_in
+from regard.models.auditing.trace import Record, culprit, first_to_differ, record_calls, record_views
 from regard.models.given import original
 
 NAME = "order"
@@ -35,20 +35,20 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not subject.streams:
         yield _finding(Status.NOT_APPLICABLE, "No input is a row of tokens.")
         return
-    experiment = permuted(subject, lengths=subject.short())
+    experiment = permute_tokens(subject, lengths=subject.short_lengths())
     gap = measure(subject, experiment)
     if gap.name == "nothing":
         yield _finding(Status.NOT_APPLICABLE, "No output can be compared under a permutation.")
         return
     numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
     parts = position_parts(original(subject.module))
-    if gap.broken:
+    if gap.is_above_rounding:
         source, place = _trace(subject, experiment)
-        yield _enters(subject, source, place, gap.words(), numbers)
-        yield from _swaps(subject, parts)
+        yield _order_finding(subject, source, place, gap.words(), numbers)
+        yield from _check_swaps(subject, parts)
         # Without a causal mask order came from somewhere else than these ids: relative positions, say.
         hidden = source is None and subject.streams[-1].causal is True
-        yield from _told(subject, parts if hidden else [])
+        yield from _check_position_ids(subject, parts if hidden else [])
         return
     if not parts or subject.hangs_on_ties():
         sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
@@ -65,7 +65,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def permuted(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
+def permute_tokens(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
     """All tokens of the first stream in another order; where the output follows them, it is permuted back."""
     base = subject.make(lengths=lengths)
     rows = base.rows[0]
@@ -76,11 +76,11 @@ def permuted(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
         base_view=view(base, places={0: order}),
         other=other,
         other_view=view(other),
-        stream=_followed(subject, base),
+        stream=_compared_stream(subject, base),
     )
 
 
-def _followed(subject: Subject, base: Question) -> int | None:
+def _compared_stream(subject: Subject, base: Question) -> int | None:
     """0 where an output follows the tokens (a pooled one beside it may read a fixed place), else None: all count."""
     follows = len(subject.streams) == 1 and any(o.stream == 0 for o in subject.ask(base))
     return 0 if follows else None
@@ -98,7 +98,7 @@ def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
     return parts
 
 
-def _enters(
+def _order_finding(
     subject: Subject, source: nn.Module | None, place: Culprit | None, words: str, numbers: dict[str, Any]
 ) -> Finding:
     causal = subject.streams[-1].causal
@@ -115,10 +115,12 @@ def _enters(
 def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Culprit | None]:
     base_inputs, other_inputs = subject.inputs(experiment.base), subject.inputs(experiment.other)
     plain = View(batch=experiment.base.batch, places={r.length: None for r in experiment.base.rows})
-    base, still = recorded_in(subject, base_inputs, [experiment.base_view, plain])
-    other = recorded(subject, other_inputs, plain)
-    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)]
-    return _first_to_ignore(base, still, other), first_to_part(base, other, noise, subject, promote=False)
+    base, still = record_views(subject, base_inputs, [experiment.base_view, plain])
+    other = record_calls(subject, other_inputs, plain)
+    noise = [
+        record_calls(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)
+    ]
+    return _first_to_ignore(base, still, other), first_to_differ(base, other, noise, subject, promote=False)
 
 
 def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record]) -> nn.Module | None:
@@ -135,7 +137,7 @@ def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record
     return None
 
 
-def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
     """Swap neighbours, and places that look alike, one pair for each example: two that share a position are seen so."""
     if not parts or len(subject.streams) > 1:
         return
@@ -144,12 +146,12 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
     neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)]
     # Of a long text the last two and the first two places: where all at the end share a position, those do not.
     neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
-    pairs = [*neighbours, *(pair for pair in _alike(subject) if pair not in neighbours)]
+    pairs = [*neighbours, *(pair for pair in _similar_places(subject) if pair not in neighbours)]
     tokens = subject.first_of(subject.make()).rows[0].values
     values = tokens.repeat(len(pairs), *[1] * (tokens.ndim - 1)).clone()
     for example, (one, other) in enumerate(pairs):
         values[example, [one, other]] = values[example, [other, one]]
-    unseen = _unseen(subject, tokens, values, pairs)
+    unseen = _unseen_swaps(subject, tokens, values, pairs)
     if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
         (one, other), (name, module) = unseen[0], parts[0]
         yield Finding(
@@ -168,7 +170,7 @@ def _swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Fin
         yield Finding(property=NAME, check="neighbours", status=Status.PASSED, sentence=sentence)
 
 
-def _alike(subject: Subject) -> list[tuple[int, int]]:
+def _similar_places(subject: Subject) -> list[tuple[int, int]]:
     """Places that get the same when one token stands at all of them; a few, for a swap to decide.
 
     Two places with one position do. So do all places where positions are relative.
@@ -185,12 +187,12 @@ def _alike(subject: Subject) -> list[tuple[int, int]]:
     return [] if len(alike) == rows.length * (rows.length - 1) // 2 else [(i, j) for i, j in alike[:_CANDIDATES]]
 
 
-def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+def _check_position_ids(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
     """Other position ids must change something, where they are taken and nothing else was seen to bring order in."""
     stream = subject.streams[-1]
     if stream.positions is None or not takes(subject.module, stream.positions):
         return
-    base = subject.make(lengths=subject.short())
+    base = subject.make(lengths=subject.short_lengths())
     rows = base.rows[-1]
     places = torch.arange(rows.length).expand(base.batch, -1)
     told = [
@@ -199,7 +201,7 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
     ]
     gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
     common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
-    if gap.broken:
+    if gap.is_above_rounding:
         yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)
     elif not parts:
         yield Finding(status=Status.NOTE, sentence=f"It takes {stream.positions} and ignores them.", **common)
@@ -214,7 +216,9 @@ def _told(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Find
         )
 
 
-def _unseen(subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _unseen_swaps(
+    subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
     question, base = subject.make(len(pairs)), subject.first_of(subject.make())
     other = question.with_rows(0, replace(question.rows[0], values=values))
     unseen = []
@@ -228,9 +232,9 @@ def _unseen(subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[
             base_view=view(base, places={0: order}),
             other=other,
             other_view=view(other, rows=[example]),
-            stream=_followed(subject, base),
+            stream=_compared_stream(subject, base),
         )
-        if not measure(subject, experiment).broken:
+        if not measure(subject, experiment).is_above_rounding:
             unseen.append((i, j))
     return unseen
 

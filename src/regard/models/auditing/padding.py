@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.models.auditing.experiment import Experiment, Gap, measure, protected, view, worst_gap
+from regard.models.auditing.experiment import Experiment, Gap, measure, protected_parts, view, worst_gap
 from regard.models.auditing.finding import Finding, Status
 from regard.models.auditing.subject import BATCH, PAD, Question, Rows, Subject
 from regard.models.auditing.trace import blame, culprit
@@ -39,9 +39,9 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         any_stream = True
         for side in ("right", "left"):
-            yield from _side(subject, i, side, real)
+            yield from _check_side(subject, i, side, real)
         if stream.masks and any(isinstance(m, nn.TransformerEncoderLayer) for m in subject.module.modules()):
-            yield _fused(subject, i, real)
+            yield _check_fused_path(subject, i, real)
     if not any_stream:
         yield Finding(
             property=NAME,
@@ -58,34 +58,36 @@ def real_length(subject: Subject, i: int) -> int:
     return length if longest is None else min(length, longest - PAD)
 
 
-def _side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
+def _check_side(subject: Subject, i: int, side: str, real: int) -> Iterator[Finding]:
     suffix = f" of {subject.streams[i].name}" if len(subject.streams) > 1 else ""
     if subject.streams[i].masks:
-        make = partial(_contents, subject, i, side, _brief(subject, i))  # of long texts the amount speaks
+        make = partial(
+            _content_experiment, subject, i, side, _short_length(subject, i)
+        )  # of long texts the amount speaks
         experiment = make()
         gap, name = measure(subject, experiment), f"content on the {side}{suffix}"
         yield _finding(subject, name, experiment, gap, "with other tokens in the padding", make)
-    yield _amount(subject, i, side, real, f"amount on the {side}{suffix}")
+    yield _check_amount(subject, i, side, real, f"amount on the {side}{suffix}")
 
 
-def _contents(subject: Subject, i: int, side: str, real: int) -> Experiment:
+def _content_experiment(subject: Subject, i: int, side: str, real: int) -> Experiment:
     """The same tokens beside other padding."""
-    pair = [padded(subject, i, side, real, fill=fill, told=side == "left") for fill in (0, 1)]
+    pair = [padded_question(subject, i, side, real, fill=fill, told=side == "left") for fill in (0, 1)]
     views = [view(q, places={i: _places(side, real)}) for q in pair]
-    stream = _seen(subject, side)
+    stream = _compared_stream(subject, side)
     return Experiment(base=pair[0], base_view=views[0], other=pair[1], other_view=views[1], stream=stream)
 
 
-def _brief(subject: Subject, i: int) -> int:
+def _short_length(subject: Subject, i: int) -> int:
     """How many real tokens a short question has."""
-    return min(real_length(subject, i), subject.short()[i])
+    return min(real_length(subject, i), subject.short_lengths()[i])
 
 
-def _fused(subject: Subject, i: int, real: int) -> Finding:
+def _check_fused_path(subject: Subject, i: int, real: int) -> Finding:
     """torch.nn's encoder has a fused path for inference, whose masks are read otherwise than in training."""
-    question = padded(subject, i, "right", real, fill=0, told=False)
+    question = padded_question(subject, i, "right", real, fill=0, told=False)
     seen = view(question, places={i: _places("right", real)})
-    base = protected(subject.ask(question), seen)
+    base = protected_parts(subject.ask(question), seen)
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -93,9 +95,9 @@ def _fused(subject: Subject, i: int, real: int) -> Finding:
             made = call(subject.module, subject.inputs(question))
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-    gap = worst_gap(base, protected(subject.outputs(made, question), seen), subject.rounding_noise(), subject)
+    gap = worst_gap(base, protected_parts(subject.outputs(made, question), seen), subject.rounding_noise(), subject)
     common: dict[str, Any] = {"property": NAME, "check": "fused path", "size": gap.size, "rounding": gap.rounding}
-    if not gap.broken:
+    if not gap.is_above_rounding:
         sentence = f"Real tokens get the same from torch's fused path and without it ({gap.words()})."
         return Finding(status=Status.PASSED, sentence=sentence, **common)
     layer = next(m for m in subject.module.modules() if isinstance(m, nn.TransformerEncoderLayer))
@@ -109,18 +111,18 @@ def _fused(subject: Subject, i: int, real: int) -> Finding:
     )
 
 
-def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Finding:
+def _check_amount(subject: Subject, i: int, side: str, real: int, name: str) -> Finding:
     """Compare with the same tokens without padding; on the left, told the positions and not."""
     tells = subject.streams[i].positions is not None and side == "left"
     tried: list[tuple[Gap, Experiment, bool]] = []
     for told in (True, False) if tells else (False,):
-        experiment = _amounts(subject, i, side, real, told=told)
+        experiment = _amount_experiment(subject, i, side, real, told=told)
         gap = measure(subject, experiment)
         tried.append((gap, experiment, told))
-        if not gap.broken:
+        if not gap.is_above_rounding:
             break
     gap, experiment, told = min(tried, key=lambda one: one[0].excess)
-    if gap.broken and side == "left" and not tells:
+    if gap.is_above_rounding and side == "left" and not tells:
         return Finding(
             property=NAME,
             check=name,
@@ -130,13 +132,13 @@ def _amount(subject: Subject, i: int, side: str, real: int, name: str) -> Findin
             size=gap.size,
             rounding=gap.rounding,
         )
-    brief = partial(_amounts, subject, i, side, _brief(subject, i), told=told)
+    brief = partial(_amount_experiment, subject, i, side, _short_length(subject, i), told=told)
     return _finding(subject, name, experiment, gap, f"with {PAD} tokens of padding more", brief)
 
 
-def _amounts(subject: Subject, i: int, side: str, real: int, *, told: bool) -> Experiment:
-    long = padded(subject, i, side, real, fill=0, told=told)
-    short = padded(subject, i, side, real, fill=0, told=told, amount=0)
+def _amount_experiment(subject: Subject, i: int, side: str, real: int, *, told: bool) -> Experiment:
+    long = padded_question(subject, i, side, real, fill=0, told=told)
+    short = padded_question(subject, i, side, real, fill=0, told=told, amount=0)
     rows = None
     if subject.is_long:  # one example says it as well as two
         short, rows = subject.first_of(short), [0]
@@ -145,24 +147,30 @@ def _amounts(subject: Subject, i: int, side: str, real: int, *, told: bool) -> E
         base_view=view(short),
         other=long,
         other_view=view(long, rows=rows, places={i: _places(side, real)}),
-        stream=_seen(subject, side),
+        stream=_compared_stream(subject, side),
     )
 
 
-def _seen(subject: Subject, side: str) -> int | None:
+def _compared_stream(subject: Subject, side: str) -> int | None:
     """Which outputs count: on the left those that follow the last stream, for pooled ones may read a fixed place."""
     return len(subject.streams) - 1 if side == "left" else None
 
 
-def padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int = PAD) -> Question:
+def padded_question(
+    subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int = PAD
+) -> Question:
     """A question whose stream ``i`` has ``real`` real tokens and ``amount`` padded ones on a side."""
     key = (i, side, real, fill, told and subject.streams[i].positions is not None, amount)
     if key not in subject.padded_questions:
-        subject.padded_questions[key] = _padded(subject, i, side, real, fill=fill, told=told, amount=amount)
+        subject.padded_questions[key] = _build_padded_question(
+            subject, i, side, real, fill=fill, told=told, amount=amount
+        )
     return subject.padded_questions[key]
 
 
-def _padded(subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int) -> Question:
+def _build_padded_question(
+    subject: Subject, i: int, side: str, real: int, *, fill: int, told: bool, amount: int
+) -> Question:
     lengths = tuple(real + amount if j == i else n for j, n in enumerate(subject.lengths))
     question = subject.make(2 if subject.is_long else BATCH, lengths=lengths)
     stream, batch = subject.streams[i], question.batch
@@ -204,7 +212,7 @@ def _finding(
     if gap.name == "nothing":
         sentence = "No output follows the padded tokens, so there is nothing to compare."
         return Finding(property=NAME, check=name, status=Status.NOT_APPLICABLE, sentence=sentence)
-    if not gap.broken:
+    if not gap.is_above_rounding:
         return Finding(status=Status.PASSED, sentence=f"Real tokens get the same {what} ({gap.words()}).", **common)
     guilty = blame(subject, experiment, brief)
     if "content on the left" in name and guilty is not None and re.search("pos", guilty.module, re.IGNORECASE):

@@ -15,7 +15,7 @@ _SIGNS = {Status.PASSED: "✓", Status.FAILED: "✗", Status.NOTE: "i", Status.N
 _CLASSES = {Status.PASSED: "pass", Status.FAILED: "fail", Status.NOTE: "note", Status.NOT_APPLICABLE: "none"}
 
 
-def page(audited: Audit) -> str:
+def audit_page(audited: Audit) -> str:
     """The page, styles inside, no script, no request."""
     style = (resources.files("regard.models.auditing") / "page.css").read_text(encoding="utf-8")
     failures = [f for f in audited.findings if f.status is Status.FAILED]

@@ -15,9 +15,9 @@ from torch import Tensor
 from regard.models.auditing.experiment import difference, largest, view
 from regard.models.auditing.finding import Culprit, Finding, Status
 from regard.models.auditing.subject import Question, Subject
-from regard.models.auditing.trace import Record, culprit, first_to_part, recorded
-from regard.models.containment import said
-from regard.models.copies import copied
+from regard.models.auditing.trace import Record, culprit, first_to_differ, record_calls
+from regard.models.containment import describe_error
+from regard.models.copies import copy_module
 from regard.models.given import call, original
 from regard.torch_arithmetic import FACTOR
 from regard.written_numbers import at_most
@@ -30,7 +30,7 @@ _CURE = "Keep softmax and norms in the model's type or wider, and take masks fro
 
 def check(subject: Subject) -> Iterator[Finding]:
     """The model's own type first, then the narrower ones."""
-    base = subject.make(lengths=subject.short())  # a CPU is slow in narrow types
+    base = subject.make(lengths=subject.short_lengths())  # a CPU is slow in narrow types
     exact = {o.name: o.values for o in subject.ask(base)} if subject.wide else None
     if not subject.wide:
         sentence = f"No float64 copy runs ({subject.why_not_wide}), so there is nothing to compare with."
@@ -38,13 +38,13 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     for dtype in _TYPES:
         if dtype is subject.dtype:
-            yield _own(subject, base, exact or {})
+            yield _check_own_type(subject, base, exact or {})
         elif torch.finfo(dtype).eps >= torch.finfo(subject.dtype).eps:
-            yield _narrower(subject, base, exact or {}, dtype)
+            yield _check_narrower_type(subject, base, exact or {}, dtype)
 
 
-def _own(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
-    kind = _word(subject.dtype)
+def _check_own_type(subject: Subject, base: Question, exact: dict[str, Tensor]) -> Finding:
+    kind = _type_name(subject.dtype)
     mine = {o.name: o.values.double() for o in subject.ask(base, wide=False)}
     if not all(bool(torch.isfinite(v).all()) for v in mine.values()):
         return Finding(
@@ -90,12 +90,12 @@ def _noise(subject: Subject, base: Question, exact: dict[str, Tensor]) -> dict[s
     return noise
 
 
-def _narrower(subject: Subject, base: Question, exact: dict[str, Tensor], dtype: torch.dtype) -> Finding:
-    kind = _word(dtype)
+def _check_narrower_type(subject: Subject, base: Question, exact: dict[str, Tensor], dtype: torch.dtype) -> Finding:
+    kind = _type_name(dtype)
     try:
         made = _run_in(subject, base, dtype)
     except Exception as error:
-        sentence = f"It does not run in {kind}: {said(error)}."
+        sentence = f"It does not run in {kind}: {describe_error(error)}."
         return Finding(property=NAME, check=kind, status=Status.NOTE, sentence=sentence)
     if not all(bool(torch.isfinite(v).all()) for v in made.values()):
         sentence = f"In {kind} it returns NaN or infinity."
@@ -109,7 +109,7 @@ def _narrower(subject: Subject, base: Question, exact: dict[str, Tensor], dtype:
 
 
 def _run_in(subject: Subject, base: Question, dtype: torch.dtype) -> dict[str, Tensor]:
-    module = copied(subject.native).to(dtype)
+    module = copy_module(subject.native).to(dtype)
     inputs = {k: _cast(v, dtype) for k, v in subject.inputs(base, wide=False).items()}
     with torch.no_grad(), subject.running(wide=False):
         return {o.name: o.values.double() for o in subject.outputs(call(module, inputs), base)}
@@ -122,14 +122,16 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 def _blame(subject: Subject, base: Question) -> Culprit | None:
     """Native against float64: the first module that is handed good numbers and returns bad ones."""
     seen, inputs = view(base), subject.inputs(base)
-    wide = recorded(subject, inputs, seen)
-    noise = [recorded(subject, inputs, seen, jitter=jitter, unit=subject.coarsest) for jitter in range(subject.jitters)]
-    native = recorded(subject, subject.inputs(base, wide=False), seen, wide=False)
-    return first_to_part(wide, native, noise, subject, promote=False, floor=torch.finfo(subject.coarsest).eps)
+    wide = record_calls(subject, inputs, seen)
+    noise = [
+        record_calls(subject, inputs, seen, jitter=jitter, unit=subject.coarsest) for jitter in range(subject.jitters)
+    ]
+    native = record_calls(subject, subject.inputs(base, wide=False), seen, wide=False)
+    return first_to_differ(wide, native, noise, subject, promote=False, floor=torch.finfo(subject.coarsest).eps)
 
 
 def _first_nan(subject: Subject, base: Question) -> Culprit | None:
-    records = recorded(subject, subject.inputs(base, wide=False), view(base), wide=False)
+    records = record_calls(subject, subject.inputs(base, wide=False), view(base), wide=False)
     for record in records:
         if _is_bad(record):
             return culprit(record.module, subject, call=record.call)
@@ -140,5 +142,5 @@ def _is_bad(record: Record) -> bool:
     return record.nan_out and not record.nan_in  # it makes the first NaN, and does not only pass one on
 
 
-def _word(dtype: torch.dtype) -> str:
+def _type_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")

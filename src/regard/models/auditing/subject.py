@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.models.containment import said
-from regard.models.copies import copied
+from regard.models.containment import describe_error
+from regard.models.copies import copy_module
 from regard.models.devices import first_device
-from regard.models.given import Given, call, original, parameter_names
+from regard.models.given import ModelInput, call, original, parameter_names
 from regard.models.roles import Stream
 from regard.torch_arithmetic import arithmetic
 
@@ -77,7 +77,7 @@ class Output:
 class Subject:
     """A model, in a float64 copy if that runs, and what the audit does with it."""
 
-    def __init__(self, given: Given, *, length: int | None = None, seed: int = 0) -> None:
+    def __init__(self, given: ModelInput, *, length: int | None = None, seed: int = 0) -> None:
         self.given, self.streams, self.seed = given, given.streams, seed
         self.dtype = model_dtype(given.module)
         self.device = first_device(original(given.module))
@@ -96,11 +96,11 @@ class Subject:
         # Rounding of many numbers is told by one run as well as by two.
         self.jitters = 1 if self.is_long else JITTERS
         self.names = _names(self.native)
-        if not self._widens():
+        if not self._try_float64():
             before = self.lengths
             self._check_runs()
             if self.lengths != before:
-                self._widens()
+                self._try_float64()
 
     @property
     def arithmetic(self) -> str:
@@ -161,9 +161,9 @@ class Subject:
         """The inputs of forward for a question."""
         wide = self.wide if wide is None else wide
         dtype = torch.float64 if wide else self.dtype
-        inputs: dict[str, Any] = {k: _as(v, dtype) for k, v in question.others.items()}
+        inputs: dict[str, Any] = {k: _to_dtype(v, dtype) for k, v in question.others.items()}
         for stream, rows in zip(self.streams, question.rows, strict=True):
-            values = _as(rows.values, dtype)
+            values = _to_dtype(rows.values, dtype)
             if not self.given.batch_first:
                 values = values.transpose(0, 1)
             for name in (stream.name, *stream.also):
@@ -222,11 +222,11 @@ class Subject:
                 break
             del self._answers[key], sizes[key]
 
-    def short(self) -> tuple[int, ...]:
+    def short_lengths(self) -> tuple[int, ...]:
         """Lengths for what does not hang on length: those of the audit, or the usual small ones where it has longer."""
         return tuple(min(n, m) for n, m in zip(self.lengths, self._usual, strict=True))
 
-    def longer(self) -> tuple[int, ...] | None:
+    def longer_lengths(self) -> tuple[int, ...] | None:
         """Lengths with a longer last stream, for what goes wrong above some length; None where there is no room."""
         most = self.streams[-1].longest or _LONG
         sizes = [n for n in (*_LONGER, most) if self.lengths[-1] + 1 < n <= most]
@@ -305,24 +305,24 @@ class Subject:
             own = tuple(int(self.given.inputs[s.name].shape[axis]) for s in self.streams)
             if own == self.lengths:
                 raise InputError(
-                    f"{self.given.name} runs on its example and not on a batch of {BATCH} like it ({said(error)}); let "
+                    f"{self.given.name} runs on its example and not on a batch of {BATCH} like it ({describe_error(error)}); let "
                     "it take any batch."
                 ) from None
             self.lengths = self._usual = own
             self._check_runs()
 
-    def _widens(self) -> bool:
+    def _try_float64(self) -> bool:
         """Whether a float64 copy answers the first question; if so, that is what is tested."""
         try:
             if self.dtype is not torch.float64:
-                self.module = copied(self.native).to(torch.float64)
+                self.module = copy_module(self.native).to(torch.float64)
             self.wide = True
             answers = self.ask(self.make())
             if self.module is not self.native and not all(o.values.dtype is torch.float64 for o in answers):
                 raise InputError("its answers are narrower all the same")
             self.names |= _names(self.module)
         except Exception as error:  # whatever stops it, the model itself can still be tested
-            self.module, self.wide, self.why_not_wide = self.native, False, said(error)
+            self.module, self.wide, self.why_not_wide = self.native, False, describe_error(error)
         return self.wide
 
     def renew(self) -> None:
@@ -373,10 +373,10 @@ def _coarsest(module: nn.Module) -> torch.dtype:
 def eval_copy(module: nn.Module) -> nn.Module:
     """A copy in eval() mode, so that the model that was given is left as it was."""
     try:
-        return copied(module).eval()
+        return copy_module(module).eval()
     except Exception as error:
         raise InputError(
-            f"{type(module).__name__} cannot be copied ({said(error)}), and an audit works on a copy; keep no "
+            f"{type(module).__name__} cannot be copied ({describe_error(error)}), and an audit works on a copy; keep no "
             "tensors with gradients or open files in its attributes."
         ) from None
 
@@ -385,7 +385,7 @@ def _names(module: nn.Module) -> dict[int, str]:
     return {id(m): name for name, m in original(module).named_modules()}
 
 
-def _as(value: Any, dtype: torch.dtype) -> Any:
+def _to_dtype(value: Any, dtype: torch.dtype) -> Any:
     """A tensor of its own (a model may write into its input), floats in the given type."""
     if not isinstance(value, Tensor):
         return value

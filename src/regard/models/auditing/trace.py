@@ -118,7 +118,7 @@ def is_bad(x: Tensor) -> bool:
     return x.is_floating_point() and bool((torch.isnan(x) | (x == torch.inf)).any())
 
 
-def recorded(
+def record_calls(
     subject: Subject,
     inputs: dict[str, Any],
     seen: View,
@@ -128,10 +128,10 @@ def recorded(
     unit: torch.dtype | None = None,
 ) -> list[Record]:
     """Run the model on inputs and record every call, in the order of ending."""
-    return recorded_in(subject, inputs, [seen], wide=wide, jitter=jitter, unit=unit)[0]
+    return record_views(subject, inputs, [seen], wide=wide, jitter=jitter, unit=unit)[0]
 
 
-def recorded_in(
+def record_views(
     subject: Subject,
     inputs: dict[str, Any],
     views: Sequence[View],
@@ -158,15 +158,17 @@ def blame(subject: Subject, experiment: Experiment, brief: Callable[[], Experime
     """The submodule that broke the experiment; by a short one like it, where that breaks too."""
     if subject.is_long:
         short = brief()
-        experiment = short if measure(subject, short).broken else experiment
+        experiment = short if measure(subject, short).is_above_rounding else experiment
     base_inputs = subject.inputs(experiment.base)
-    base = recorded(subject, base_inputs, experiment.base_view)
-    noise = [recorded(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)]
-    other = recorded(subject, subject.inputs(experiment.other), experiment.other_view)
-    return first_to_part(base, other, noise, subject)
+    base = record_calls(subject, base_inputs, experiment.base_view)
+    noise = [
+        record_calls(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)
+    ]
+    other = record_calls(subject, subject.inputs(experiment.other), experiment.other_view)
+    return first_to_differ(base, other, noise, subject)
 
 
-def first_to_part(
+def first_to_differ(
     base: list[Record],
     other: list[Record],
     noise: list[list[Record]],

@@ -16,9 +16,9 @@ import torch
 from regard.errors import RegardError
 from regard.models.auditing.experiment import view
 from regard.models.auditing.finding import Culprit, Finding, Status
-from regard.models.auditing.padding import padded, real_length
+from regard.models.auditing.padding import padded_question, real_length
 from regard.models.auditing.subject import PAD, Question, Subject
-from regard.models.auditing.trace import culprit, recorded
+from regard.models.auditing.trace import culprit, record_calls
 from regard.models.given import call, original
 
 NAME = "weights"
@@ -32,24 +32,24 @@ _NAN_CURE = "Give such rows zero weights, or hide with the most negative float i
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Rows, forbidden keys, NaN, examples of padding only."""
-    plain = subject.make(lengths=subject.short())
+    plain = subject.make(lengths=subject.short_lengths())
     try:
-        captured = _captured(subject, plain)
+        captured = _capture_records(subject, plain)
     except RegardError as error:
         yield Finding(property=NAME, check="rows", status=Status.NOT_APPLICABLE, sentence=_first_sentence(error))
     else:
-        yield _rows(subject, captured)
+        yield _check_rows(subject, captured)
         if subject.streams and subject.streams[-1].causal is True:
-            yield _future(subject, captured)
+            yield _check_future(subject, captured)
         if any(record.used is not None for record in captured):
-            yield _dropout(subject, captured)
+            yield _check_dropout(subject, captured)
     for i, stream in enumerate(subject.streams):
         if stream.masks and real_length(subject, i) >= 2:
             suffix = f" of {stream.name}" if len(subject.streams) > 1 else ""
-            yield from _padded(subject, i, suffix)
+            yield from _check_padding(subject, i, suffix)
 
 
-def _captured(subject: Subject, question: Question) -> Any:
+def _capture_records(subject: Subject, question: Question) -> Any:
     from regard.models.capture import capture
 
     def run(module: Any, inputs: Any) -> Any:
@@ -62,7 +62,7 @@ def _captured(subject: Subject, question: Question) -> Any:
     return [r for r in records if r.weights.shape[-1] >= least]
 
 
-def _rows(subject: Subject, records: Any) -> Finding:
+def _check_rows(subject: Subject, records: Any) -> Finding:
     """Sums of the rows that read something."""
     slack = max(1e-5, 64 * torch.finfo(subject.dtype).eps)
     odd: list[tuple[Any, float, float]] = []
@@ -76,7 +76,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
         meant = weights.max() <= 1 + slack and (_is_sigmoid(record) or sums.max() <= 1 + slack)
         meant = meant or (_is_sigmoid(record) and _has_gaps(weights))
         meant = meant or (_is_sigmoid(record) and bool(weights.min() < 0))
-        meant = meant and not _shared_by_heads(weights, slack)
+        meant = meant and not _is_shared_by_heads(weights, slack)
         (by_design if meant else odd).append((record, float(sums.min()), float(sums.max())))
     if odd:
         record, least, most = odd[0]
@@ -100,7 +100,7 @@ def _rows(subject: Subject, records: Any) -> Finding:
     return _finding("rows", Status.PASSED, f"All rows of the {len(records)} layers of attention sum to 1.")
 
 
-def _shared_by_heads(weights: Any, slack: float) -> bool:
+def _is_shared_by_heads(weights: Any, slack: float) -> bool:
     """Whether the rows of all heads together sum to 1: one softmax ran over heads and keys."""
     together = weights.sum(-1).sum(-2)  # batch x queries
     return bool(weights.ndim == 4 and weights.shape[1] > 1 and np.abs(together - 1).max() <= slack)
@@ -117,8 +117,8 @@ def _is_sigmoid(record: Any) -> bool:
     return bool(record.kernel == "by hand")
 
 
-def _future(subject: Subject, records: Any) -> Finding:
-    length = subject.short()[-1]
+def _check_future(subject: Subject, records: Any) -> Finding:
+    length = subject.short_lengths()[-1]
     most, worst = 0.0, None
     for record in records:
         if record.weights.shape[-2:] != (length, length):
@@ -127,10 +127,10 @@ def _future(subject: Subject, records: Any) -> Finding:
         mass = float(np.abs(np.where(ahead, np.asarray(record.weights), 0.0)).max())
         if mass > most:
             most, worst = mass, record
-    return _forbidden(subject, "later keys", most, worst, "a later key")
+    return _check_forbidden_keys(subject, "later keys", most, worst, "a later key")
 
 
-def _forbidden(subject: Subject, name: str, most: float, record: Any, what: str) -> Finding:
+def _check_forbidden_keys(subject: Subject, name: str, most: float, record: Any, what: str) -> Finding:
     if record is None or most <= _SEEN:
         return _finding(name, Status.PASSED, f"No weight falls on {what} (the largest is {most:.1g}).", size=most)
     return _finding(
@@ -145,7 +145,7 @@ def _forbidden(subject: Subject, name: str, most: float, record: Any, what: str)
     )
 
 
-def _dropout(subject: Subject, records: Any) -> Finding:
+def _check_dropout(subject: Subject, records: Any) -> Finding:
     record = next(r for r in records if r.used is not None)
     return _finding(
         "dropout",
@@ -157,11 +157,11 @@ def _dropout(subject: Subject, records: Any) -> Finding:
     )
 
 
-def _padded(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
-    real = min(real_length(subject, i), subject.short()[i])
-    question = padded(subject, i, "right", real, fill=1, told=False)
+def _check_padding(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
+    real = min(real_length(subject, i), subject.short_lengths()[i])
+    question = padded_question(subject, i, "right", real, fill=1, told=False)
     try:
-        records = _captured(subject, question)
+        records = _capture_records(subject, question)
     except RegardError:
         records = ()
     most, worst = 0.0, None
@@ -173,11 +173,11 @@ def _padded(subject: Subject, i: int, suffix: str) -> Iterator[Finding]:
             if mass > most:
                 most, worst = mass, record
     if records:
-        yield _forbidden(subject, f"padded keys{suffix}", most, worst, "a padded key")
-    yield _nothing_real(subject, i, question, real, suffix)
+        yield _check_forbidden_keys(subject, f"padded keys{suffix}", most, worst, "a padded key")
+    yield _check_nothing_real(subject, i, question, real, suffix)
 
 
-def _nothing_real(subject: Subject, i: int, question: Question, real: int, suffix: str) -> Finding:
+def _check_nothing_real(subject: Subject, i: int, question: Question, real: int, suffix: str) -> Finding:
     """The second example is made of padding only; what the first gets must stay finite."""
     rows = question.rows[i]
     keep = rows.keep.clone()
@@ -187,9 +187,9 @@ def _nothing_real(subject: Subject, i: int, question: Question, real: int, suffi
     lengths = {j: torch.arange(real) for j in [i]}
     bad_real = _is_bad(subject, question, view(question, places=lengths))
     if bad_real:
-        return _nan(subject, name, question, "Padding makes the answers of real tokens NaN.")
+        return _nan_finding(subject, name, question, "Padding makes the answers of real tokens NaN.")
     if _is_bad(subject, empty, view(empty, rows=[0], places=lengths)):
-        return _nan(subject, name, empty, "An example of padding only makes another example's answers NaN.")
+        return _nan_finding(subject, name, empty, "An example of padding only makes another example's answers NaN.")
     if _is_bad(subject, empty, view(empty, rows=[1])):
         sentence = "An example of padding only gets NaN; the others do not notice."
         return _finding(name, Status.NOTE, sentence, cause=_NAN_CAUSE, cure=_NAN_CURE)
@@ -200,8 +200,8 @@ def _is_bad(subject: Subject, question: Question, seen: Any) -> bool:
     return any(not bool(torch.isfinite(seen.of(o.values)).all()) for o in subject.ask(question, wide=False))
 
 
-def _nan(subject: Subject, name: str, question: Question, sentence: str) -> Finding:
-    records = recorded(subject, subject.inputs(question, wide=False), view(question), wide=False)
+def _nan_finding(subject: Subject, name: str, question: Question, sentence: str) -> Finding:
+    records = record_calls(subject, subject.inputs(question, wide=False), view(question), wide=False)
     guilty = next((r for r in records if r.nan_out and not r.nan_in), None)
     return _finding(
         name,

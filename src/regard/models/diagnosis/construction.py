@@ -78,7 +78,7 @@ DECLARE = 'REGARD = {"arguments": {"%s": "%s"}}'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
+class BuiltModel:
     """A model, and the sizes that its constructor was given."""
 
     model: Any
@@ -87,7 +87,7 @@ class Built:
     unregistered: tuple[str, ...] = ()  # seen before the first forward, which may leave tensors behind
 
 
-def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None) -> Built:
+def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None) -> BuiltModel:
     """Call a class or a function that makes a model, with small sizes for the arguments it takes."""
     arguments = dict((declared or {}).get("arguments", {}))
     tries = [OTHER_HEAD_WIDTH, SIZES["head_width"]]
@@ -95,7 +95,7 @@ def build(factory: Callable[..., Any], declared: Mapping[str, Any] | None = None
         sizes = {**SIZES, "head_width": head_width}
         chosen, used = chosen_arguments(factory, arguments, sizes)
         try:
-            return Built(model=factory(**chosen), sizes=used, arguments=chosen)
+            return BuiltModel(model=factory(**chosen), sizes=used, arguments=chosen)
         except Exception:
             if head_width == tries[-1] or "head_width" not in used:
                 raise

@@ -41,7 +41,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Applied:
+class AppliedArray:
     """A vector of parameters (or a table of constants) that is multiplied or added to something live."""
 
     op: str
@@ -84,14 +84,14 @@ class Dataflow:
         self.recent: dict[int, Anchors] = {}
         self.origin: dict[int, int] = {}  # node -> the anchor whose output it is, moved at most
         self.pending: dict[int, tuple[int, int]] = {}  # node -> the factors of an elementwise product not yet summed
-        self.applied: list[Applied] = []
+        self.applied: list[AppliedArray] = []
         self.norms: list[Norm] = []
         self.consumed: set[int] = {node for event in run.events for node in event.inputs}
         self._by_key: dict[Any, int] = {}
         for order, event in enumerate(run.events):
             self._read(order, event)
 
-    def of(self, node: int) -> Anchors:
+    def recent_anchors(self, node: int) -> Anchors:
         """The recent anchors of a node."""
         return self.recent.get(node, frozenset())
 
@@ -112,7 +112,7 @@ class Dataflow:
         if self._is_lookup(event):
             return self._lookup(order, event)
         if event.op == "sum" and event.inputs[0] in self.pending:
-            return self._summed(order, event)
+            return self._product_sum(order, event)
         self._pass(event)
         if event.op == "native_layer_norm":
             self._layer_norm(order, event)
@@ -124,7 +124,7 @@ class Dataflow:
     def _pass(self, event: Event) -> None:
         """Anchors are handed on; so is the origin, where numbers are only moved."""
         live = [i for i in event.inputs if self.nodes[i].live]
-        recent = frozenset().union(*(self.of(i) for i in live))
+        recent = frozenset().union(*(self.recent_anchors(i) for i in live))
         for out in event.outputs:
             self.recent[out] = recent
             if event.moves and len(live) == 1 and live[0] in self.origin:
@@ -149,15 +149,15 @@ class Dataflow:
     ) -> None:
         if not matrix.parameters and not _is_constant_matrix(matrix):
             return self._pass(event)  # a constant matrix, such as a mean over the past
-        weight = distinct(self.value_of(matrix), turned=turned)
+        weight = distinct_matrices(self.value_of(matrix), turned=turned)
         index = self._anchor(("linear", matrix.parameters, weight.tobytes()), "linear", order, event)
         anchor = self.anchors[index]
         anchor.weight, anchor.parameters = weight, matrix.parameters
         if ends_in_ones(self.value(source), len(weight), axis=-2 if turned and event.op != "linear" else -1):
             anchor.weight, anchor.bias, anchor.bias_parameters = weight[:-1], weight[-1], matrix.parameters
-        anchor.reads |= self.of(source)
+        anchor.reads |= self.recent_anchors(source)
         anchor.left.append(source)
-        self._give(index, event)
+        self._mark_outputs(index, event)
         if addend is not None and not self.nodes[addend].live and self.nodes[addend].parameters:
             anchor.bias, anchor.bias_parameters = self.value(addend).reshape(-1), self.nodes[addend].parameters
 
@@ -182,13 +182,20 @@ class Dataflow:
     def _meeting(self, order: int, event: Event, left: int, right: int, inner: int) -> None:
         index = len(self.anchors)
         self.anchors.append(
-            Anchor("meeting", order, event.line, event.method, self.of(left) | self.of(right), inner=inner)
+            Anchor(
+                "meeting",
+                order,
+                event.line,
+                event.method,
+                self.recent_anchors(left) | self.recent_anchors(right),
+                inner=inner,
+            )
         )
         self.anchors[index].left.append(left)
         self.anchors[index].right.append(right)
-        self._give(index, event)
+        self._mark_outputs(index, event)
 
-    def _summed(self, order: int, event: Event) -> None:
+    def _product_sum(self, order: int, event: Event) -> None:
         """(a * b).sum(dim) by hand: a meeting of two live factors, a linear of one."""
         left, right = self.pending[event.inputs[0]]
         axis = int(event.plain[0]) if event.plain else -1
@@ -217,7 +224,7 @@ class Dataflow:
             rows = rows.T  # table[:, ids]: a word is a column
         self.anchors[index].weight, self.anchors[index].parameters = rows, table.parameters
         self.anchors[index].left.append(event.inputs[1])
-        self._give(index, event)
+        self._mark_outputs(index, event)
 
     def _layer_norm(self, order: int, event: Event) -> None:
         learned = [i for i in event.inputs[1:] if not self.nodes[i].live]
@@ -255,18 +262,18 @@ class Dataflow:
             return
         if event.op in ("add", "add_") and self._is_bias(live, value):
             anchor = self.anchors[self.origin[live]]
-            anchor.bias, anchor.bias_parameters = distinct_vector(value, anchor), self.nodes[other].parameters
+            anchor.bias, anchor.bias_parameters = flatten_bias(value, anchor), self.nodes[other].parameters
             self.origin[output] = self.origin[live]
             return
         self.applied.append(
-            Applied(
+            AppliedArray(
                 op=event.op.rstrip("_"),
                 order=order,
                 line=event.line,
                 method=event.method,
                 parameters=self.nodes[other].parameters,
                 value=value,
-                to=self.of(live),
+                to=self.recent_anchors(live),
                 source=live,
                 output=output,
             )
@@ -284,13 +291,13 @@ class Dataflow:
             self.anchors.append(Anchor(kind, order, event.line, event.method))
         return self._by_key[key]
 
-    def _give(self, index: int, event: Event) -> None:
+    def _mark_outputs(self, index: int, event: Event) -> None:
         self.anchors[index].outputs.append(event.outputs[0])
         for out in event.outputs:
             self.recent[out], self.origin[out] = frozenset({index}), index
 
 
-def distinct(value: Array, *, turned: bool) -> Array:
+def distinct_matrices(value: Array, *, turned: bool) -> Array:
     """A stack of matrices as one (in, out): each different one once, side by side in the order they come."""
     if value.ndim == 1:
         value = value[:, None]
@@ -309,7 +316,7 @@ def ends_in_ones(value: Array, size: int, *, axis: int) -> bool:
     return size > 1 and value.ndim > 0 and value.shape[axis] == size and bool((value.take(-1, axis) == 1).all())
 
 
-def distinct_vector(value: Array, anchor: Anchor) -> Array:
+def flatten_bias(value: Array, anchor: Anchor) -> Array:
     """A bias in the order of its linear's columns: (heads, 1, width) and (width,) alike."""
     return value.reshape(-1)
 

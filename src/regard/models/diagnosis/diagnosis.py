@@ -10,16 +10,16 @@ import numpy as np
 
 from regard.models.diagnosis.findings import Finding, find_findings
 from regard.models.diagnosis.mistakes import Mistake, Weight
-from regard.models.diagnosis.recording import Raised, Recording
+from regard.models.diagnosis.recording import Failure, Recording
 from regard.models.diagnosis.roles import Place, Roles, find_roles
-from regard.models.diagnosis.search import SINGLE, TRIES, WHOLE, Match, agrees, find
+from regard.models.diagnosis.search import SINGLE, TRIES, WHOLE, Match, find_match, output_difference
 from regard.results import Result
 
 WIDTH = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Named:
+class ReportedMistake:
     """One mistake, as it is told: what it is, what is right, and where it stands."""
 
     name: str
@@ -49,9 +49,9 @@ class Diagnosis(Result):
     name: str
     parts: dict[str, str]  # stage -> "right", "mistake", "differs", "not reached"
     explained: bool
-    mistakes: tuple[Named, ...]
+    mistakes: tuple[ReportedMistake, ...]
     notes: tuple[str, ...] = ()
-    raised: Raised | None = None
+    raised: Failure | None = None
     difference: float | None = None  # on the smallest input that shows one, where nothing explains it
     smallest: tuple[int, ...] | None = None
     seconds: float = 0.0
@@ -69,9 +69,9 @@ class Diagnosis(Result):
     def __str__(self) -> str:
         lines = [self.headline()]
         lines += [f"  {stage:<22} {verdict}" for stage, verdict in self.parts.items()]
-        lines += [_folded(f"{number}. {one}") for number, one in enumerate(self.mistakes, 1)]
-        lines += [_folded(self.unexplained())] if self.unexplained() else []
-        lines += [_folded(f"Note: {note}.") for note in self.notes]
+        lines += [_fold(f"{number}. {one}") for number, one in enumerate(self.mistakes, 1)]
+        lines += [_fold(self.difference_sentence())] if self.difference_sentence() else []
+        lines += [_fold(f"Note: {note}.") for note in self.notes]
         return "\n".join(lines)
 
     def headline(self) -> str:
@@ -86,7 +86,7 @@ class Diagnosis(Result):
             return f"{self.name}: {count}; with {them} the reference gives your numbers."
         return f"{self.name}: not right" + (f"; {count} found so far." if self.mistakes else ".")
 
-    def unexplained(self) -> str:
+    def difference_sentence(self) -> str:
         """Where the numbers part from everything known, and by how much."""
         if self.first_difference is None or self.raised is not None:
             return ""
@@ -110,7 +110,7 @@ TWINS = {  # the same with queries and keys exchanged, which nobody can see from
 }
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
@@ -124,13 +124,17 @@ def diagnose(
 ) -> Diagnosis:
     """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
     roles = find_roles(recording, whole="output" in stages)
-    match = find(roles, recording, stages, tries=tries)
+    match = find_match(roles, recording, stages, tries=tries)
     reached = {"", *(stages if match.complete else stages[: match.reached])}
     findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
-    named = [_named(one, roles) for one in match.mistakes if _counts(one) and one.name not in accepted]
-    named += [told(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted]
+    named = [
+        _report_mistake(one, roles) for one in match.mistakes if _counts_as_mistake(one) and one.name not in accepted
+    ]
+    named += [
+        report_finding(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted
+    ]
     named += _padding(match, recording, padding)
-    named = _time_first(_without_echoes(named))
+    named = _join_time_first(_without_echoes(named))
     raised = recording.runs[0].raised
     difference, smallest = _difference(match, recording, stages) if not match.complete else (None, None)
     return Diagnosis(
@@ -147,13 +151,13 @@ def diagnose(
     )
 
 
-def _counts(mistake: Mistake) -> bool:
+def _counts_as_mistake(mistake: Mistake) -> bool:
     return mistake.weight is not Weight.VARIATION
 
 
-def _named(mistake: Mistake, roles: Roles) -> Named:
+def _report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
     place = next((roles.places[key] for key in mistake.at if key in roles.places), Place())
-    return Named(
+    return ReportedMistake(
         name=mistake.name,
         said=mistake.said,
         instead=mistake.instead,
@@ -164,9 +168,9 @@ def _named(mistake: Mistake, roles: Roles) -> Named:
     )
 
 
-def told(finding: Finding) -> Named:
+def report_finding(finding: Finding) -> ReportedMistake:
     """A finding as it is told."""
-    return Named(
+    return ReportedMistake(
         name=finding.name,
         said=finding.said,
         instead=finding.instead,
@@ -177,7 +181,7 @@ def told(finding: Finding) -> Named:
     )
 
 
-def _padding(match: Match, recording: Recording, padding: str) -> list[Named]:
+def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
     """Padding that is read where it should be hidden, or hidden where it should be read."""
     mask = match.switches.get("mask", "none")
     if not match.complete or padding == "either" or mask not in ("none", "keys", "keys and queries"):
@@ -188,7 +192,7 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[Named]:
     instead = "hide the keys that are padding" if mask == "none" else "the model asked for reads padding"
     place = match.roles.places.get("softmax", Place())
     return [
-        Named(
+        ReportedMistake(
             name="padding-read" if mask == "none" else "padding-hidden",
             said=said,
             instead=instead,
@@ -200,7 +204,7 @@ def _padding(match: Match, recording: Recording, padding: str) -> list[Named]:
     ]
 
 
-def _time_first(named: list[Named]) -> list[Named]:
+def _join_time_first(named: list[ReportedMistake]) -> list[ReportedMistake]:
     """Places and attention along the first axis, both: not two mistakes, but another order of axes."""
     both = [one for one in named if one.name in ("positions-by-sentence", "attention-between-sentences")]
     if len(both) < 2:
@@ -215,17 +219,19 @@ def _time_first(named: list[Named]) -> list[Named]:
     return [turned, *(one for one in named if one not in both)]
 
 
-def _without_echoes(named: list[Named]) -> list[Named]:
+def _without_echoes(named: list[ReportedMistake]) -> list[ReportedMistake]:
     """One entry for one thing: a mask that NaN betrays, a head that two looks have seen."""
     hidden = {"nan"} if any(one.name.startswith(("mask-", "softmax-")) for one in named) else set()
-    kept: dict[str, Named] = {}
+    kept: dict[str, ReportedMistake] = {}
     for one in named:
         if one.name not in hidden:
             kept.setdefault(f"{one.name} {one.line}" if one.name.startswith("norm") else one.name, one)
     return list(kept.values())
 
 
-def _parts(match: Match, named: list[Named], stages: tuple[str, ...], *, raised: Raised | None) -> dict[str, str]:
+def _parts(
+    match: Match, named: list[ReportedMistake], stages: tuple[str, ...], *, raised: Failure | None
+) -> dict[str, str]:
     wrong = {one.stage for one in named}
     verdicts = {}
     for place, stage in enumerate(stages):
@@ -262,7 +268,7 @@ def _difference(
     plain = Match(complete=False, mistakes=(), switches=switches, reached=0, roles=match.roles)
     runs = [one for one in (*recording.fresh, *recording.runs) if one.output is not None]
     for run in sorted(runs, key=lambda one: next(iter(one.inputs.values())).size):
-        off = agrees(plain, run, recording.pad, stages)
+        off = output_difference(plain, run, recording.pad, stages)
         if off and np.isfinite(off):
             return off, tuple(next(iter(run.inputs.values())).shape[:2])
     return None, None

@@ -17,7 +17,7 @@ from regard.models.diagnosis.mistakes import NORM_INSTEAD, Weight
 from regard.models.diagnosis.recording import Event, Recording
 from regard.models.diagnosis.reference import NormChoice
 from regard.models.diagnosis.roles import Place, Roles
-from regard.models.diagnosis.search import EXACT, Match, agrees
+from regard.models.diagnosis.search import EXACT, Match, output_difference
 
 THROWN = {"masked_fill": "mask", "where": "mask", "relu": "ReLU", "div": "division"}
 DROPOUT = {"bernoulli_", "bernoulli", "native_dropout"}
@@ -38,9 +38,13 @@ class Finding:
 
 def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]) -> list[Finding]:
     """Everything that the structure says, in the order of the parts."""
-    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [_hanging, _random, _thrown_away]
+    looks: list[Callable[[Recording, Match], Iterator[Finding]]] = [
+        _find_unregistered,
+        _random_draws,
+        _discarded_results,
+    ]
     if "mixing" in stages:
-        looks += [_missing, _slices, _shared, _shared_norms, _half_norms, _unused, _heads]
+        looks += [_missing_attention, _slices, _shared_matrices, _shared_norms, _half_norms, _unused_parameters, _heads]
     if "feed-forward" in stages:
         looks += [_feed_forward_missing, _biases]
     looks += [_odd_operations, _gradients]
@@ -48,11 +52,11 @@ def find_findings(recording: Recording, match: Match, *, stages: tuple[str, ...]
     return findings + list(_other_shapes(recording, match, stages))
 
 
-def _hanging(recording: Recording, match: Match) -> Iterator[Finding]:
-    return unregistered(recording)
+def _find_unregistered(recording: Recording, match: Match) -> Iterator[Finding]:
+    return unregistered_findings(recording)
 
 
-def unregistered(recording: Recording) -> Iterator[Finding]:
+def unregistered_findings(recording: Recording) -> Iterator[Finding]:
     """Tensors and layers that hang on the model and that torch does not see."""
     for name in recording.unregistered:
         yield Finding(
@@ -62,7 +66,7 @@ def unregistered(recording: Recording) -> Iterator[Finding]:
         )
 
 
-def _random(recording: Recording, match: Match) -> Iterator[Finding]:
+def _random_draws(recording: Recording, match: Match) -> Iterator[Finding]:
     drawn = [event for event in recording.runs[0].events if event.kind == "random"]
     if any(event.op in DROPOUT for event in drawn):
         event = next(event for event in drawn if event.op in DROPOUT)
@@ -83,7 +87,7 @@ def _random(recording: Recording, match: Match) -> Iterator[Finding]:
         yield Finding(name="unsteady", said="two calls in eval() give different scores", instead="the same every time")
 
 
-def _missing(recording: Recording, match: Match) -> Iterator[Finding]:
+def _missing_attention(recording: Recording, match: Match) -> Iterator[Finding]:
     roles = match.roles
     if not roles.attends and recording.runs[0].raised is not None:
         return  # not written yet
@@ -123,7 +127,7 @@ def _slices(recording: Recording, match: Match) -> Iterator[Finding]:
         )
 
 
-def _shared(recording: Recording, match: Match) -> Iterator[Finding]:
+def _shared_matrices(recording: Recording, match: Match) -> Iterator[Finding]:
     roles = match.roles
     sides = {side: getattr(roles, side).weight for side in ("queries", "keys", "values")}
     for first, second in combinations(sides, 2):
@@ -136,7 +140,11 @@ def _shared(recording: Recording, match: Match) -> Iterator[Finding]:
                 place=roles.places.get("scores" if second != "values" else "context", NOWHERE),
             )
     yield from _shared_heads(roles, sides)
-    if roles.inner is not None and roles.outer is not None and _equal(roles.inner.weight, _turned(roles.outer.weight)):
+    if (
+        roles.inner is not None
+        and roles.outer is not None
+        and _equal(roles.inner.weight, _transpose(roles.outer.weight))
+    ):
         yield Finding(
             name="feed-forward-shared", said="one matrix for both layers of the feed-forward part", stage="feed-forward"
         )
@@ -200,7 +208,7 @@ def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
             continue
         norm = choice.norm if isinstance(choice, NormChoice) else None
         if norm is not None and norm.gain is not None and norm.gain.size == 1:
-            yield one_gain(match.roles.places.get(f"norm {number}", NOWHERE))
+            yield one_gain_finding(match.roles.places.get(f"norm {number}", NOWHERE))
         if norm is not None and norm.gain is not None and norm.shift is None:
             yield Finding(
                 name="norm-without-shift",
@@ -211,7 +219,7 @@ def _half_norms(recording: Recording, match: Match) -> Iterator[Finding]:
             )
 
 
-def one_gain(place: Place) -> Finding:
+def one_gain_finding(place: Place) -> Finding:
     """A norm whose gain and shift are one number each."""
     return Finding(
         name="norm-one-gain",
@@ -221,7 +229,7 @@ def one_gain(place: Place) -> Finding:
     )
 
 
-def _unused(recording: Recording, match: Match) -> Iterator[Finding]:
+def _unused_parameters(recording: Recording, match: Match) -> Iterator[Finding]:
     run = recording.runs[0]
     if run.result is None:
         return
@@ -243,7 +251,7 @@ def _unused(recording: Recording, match: Match) -> Iterator[Finding]:
         yield Finding(name="parameters-unused", said=f"parameters that are never used: {said}", weight=Weight.VARIATION)
 
 
-def _thrown_away(recording: Recording, match: Match) -> Iterator[Finding]:
+def _discarded_results(recording: Recording, match: Match) -> Iterator[Finding]:
     run = recording.runs[0]
     read = {node for event in run.events for node in event.inputs} | {run.result}
     for event in run.events:
@@ -339,7 +347,7 @@ def _other_shapes(recording: Recording, match: Match, stages: tuple[str, ...]) -
                 weight=Weight.VARIATION if whole else Weight.MISTAKE,
             )
             return
-        if match.complete and agrees(match, run, recording.pad, stages):
+        if match.complete and output_difference(match, run, recording.pad, stages):
             yield Finding(
                 name="differs-on-a-shape",
                 said=f"on {shape[0]} sentence{'s' * (shape[0] != 1)} of {shape[1]} places the scores differ from what "
@@ -357,5 +365,5 @@ def _equal(first: Array | None, second: Array | None) -> bool:
     return first is not None and second is not None and first.shape == second.shape and np.array_equal(first, second)
 
 
-def _turned(weight: Array | None) -> Array | None:
+def _transpose(weight: Array | None) -> Array | None:
     return None if weight is None else weight.T

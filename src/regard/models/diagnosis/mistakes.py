@@ -40,7 +40,7 @@ class Mistake:
         return 0 if self.echo or self.weight is Weight.VARIATION else 1
 
 
-def _listed(
+def _switch_mistakes(
     stage: str,
     switch: str,
     at: str,
@@ -65,7 +65,7 @@ def _listed(
 
 
 EMBEDDING = (
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "rows",
         "positions, tokens",
@@ -87,7 +87,7 @@ EMBEDDING = (
         ],
         instead="add row t of the table at place t, counted along the sentence",
     ),
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "rows",
         "positions, tokens",
@@ -95,7 +95,7 @@ EMBEDDING = (
         instead="",
         weight=Weight.VARIATION,
     ),
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "tokens",
         "tokens",
@@ -109,7 +109,7 @@ EMBEDDING = (
         instead="the sum of the two rows as it is; the 2017 paper scales, the model asked for does not",
         weight=Weight.DEPARTURE,
     ),
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "join",
         "positions, tokens",
@@ -119,7 +119,7 @@ EMBEDDING = (
 )
 
 FORMULAS = (
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "formula",
         "positions",
@@ -133,7 +133,7 @@ FORMULAS = (
         instead="",
         weight=Weight.VARIATION,
     ),
-    *_listed(
+    *_switch_mistakes(
         "embedding",
         "formula",
         "positions",
@@ -169,7 +169,7 @@ FORMULAS = (
 )
 
 ATTENTION = (
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "scale",
         "scale, scores",
@@ -201,7 +201,7 @@ ATTENTION = (
         ],
         instead="divide the scores by the root of one head's width before the softmax",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "softmax",
         "softmax, scores",
@@ -219,7 +219,7 @@ ATTENTION = (
         ],
         instead="each query's weights over the keys sum to 1: softmax along the last axis of (N, heads, queries, keys)",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "split",
         "scores",
@@ -238,7 +238,7 @@ ATTENTION = (
         ],
         instead="(N, T, heads, d), then a transpose to (N, heads, T, d)",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "split",
         "scores",
@@ -246,7 +246,7 @@ ATTENTION = (
         instead="",
         weight=Weight.VARIATION,
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "merge",
         "mixing, context",
@@ -260,7 +260,7 @@ ATTENTION = (
         ],
         instead="transpose (N, heads, T, d) back to (N, T, heads, d), then flatten the last two",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "merge",
         "mixing, context",
@@ -272,14 +272,14 @@ ATTENTION = (
         instead="",
         weight=Weight.VARIATION,
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "weights",
         "context",
         [("turned", "weights-turned", "the weights transposed before they meet the values")],
         instead="row q of the weights belongs to query q",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "values",
         "context",
@@ -289,14 +289,14 @@ ATTENTION = (
         ],
         instead="weights times x W_V",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "used head",
         "scores",
         [("first", "one-head-twice", "the first head used for all heads")],
         instead="each head reads its own columns",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "mask",
         "mask, softmax, scores",
@@ -322,7 +322,7 @@ ATTENTION = (
         ],
         instead="fill the scores of padded keys with -inf before the softmax: a mask of shape (N, 1, 1, T)",
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "mask",
         "mask, softmax, scores",
@@ -333,7 +333,7 @@ ATTENTION = (
         instead="an encoder reads the whole sentence",
         weight=Weight.DEPARTURE,
     ),
-    *_listed(
+    *_switch_mistakes(
         "attention",
         "mask",
         "mask",
@@ -346,7 +346,7 @@ ATTENTION = (
     ),
 )
 
-MIXING = _listed(
+MIXING = _switch_mistakes(
     "mixing",
     "mixed",
     "mixing",
@@ -375,13 +375,13 @@ def _sums(stage: str, switch: str, number: int, what: str) -> tuple[Mistake, ...
     named = [
         (value, f"{switch.replace(' ', '-')}-{value.replace(',', '').replace(' ', '-')}", said) for value, said in rows
     ]
-    return _listed(stage, switch, at, named, instead=f"norm(input + {what})")
+    return _switch_mistakes(stage, switch, at, named, instead=f"norm(input + {what})")
 
 
 FIRST_SUM = _sums("first sum and norm", "first sum", 1, "attention")
 SECOND_SUM = (
     *_sums("second sum and norm", "second sum", 2, "feed-forward"),
-    *_listed(
+    *_switch_mistakes(
         "second sum and norm",
         "second adds",
         "sum 2",
@@ -393,7 +393,7 @@ SECOND_SUM = (
     ),
 )
 FEED_FORWARD = (
-    *_listed(
+    *_switch_mistakes(
         "feed-forward",
         "activation",
         "activation, inner",
@@ -407,7 +407,7 @@ FEED_FORWARD = (
         ],
         instead="ReLU(y W_1 + b_1) W_2 + b_2",
     ),
-    *_listed(
+    *_switch_mistakes(
         "feed-forward",
         "activation",
         "activation, inner",
@@ -420,14 +420,14 @@ FEED_FORWARD = (
         instead="ReLU(y W_1 + b_1) W_2 + b_2",
         weight=Weight.DEPARTURE,
     ),
-    *_listed(
+    *_switch_mistakes(
         "feed-forward",
         "after outer",
         "activation, outer",
         [("ReLU", "relu-after-second", "a ReLU after the second layer")],
         instead="the ReLU stands between the two layers only",
     ),
-    *_listed(
+    *_switch_mistakes(
         "feed-forward",
         "reads",
         "inner",
@@ -439,7 +439,7 @@ FEED_FORWARD = (
     ),
 )
 OUTPUT = (
-    *_listed(
+    *_switch_mistakes(
         "output",
         "output",
         "output",
@@ -456,7 +456,7 @@ OUTPUT = (
         ],
         instead="return z W + b; the cross-entropy takes the softmax",
     ),
-    *_listed(
+    *_switch_mistakes(
         "output",
         "output reads",
         "output",
@@ -510,7 +510,7 @@ LIBRARY: tuple[Mistake, ...] = (
 )
 
 
-def of_stage(stage: str) -> dict[str, list[Mistake]]:
+def mistakes_of_stage(stage: str) -> dict[str, list[Mistake]]:
     """The library's mistakes of one stage, by switch."""
     by_switch: dict[str, list[Mistake]] = {}
     for one in LIBRARY:

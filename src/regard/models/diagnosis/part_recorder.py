@@ -15,16 +15,16 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.diagnosis import draws
-from regard.models.diagnosis.construction import PLACES, SIZES, Built, build, plain_name, role_of
+from regard.models.diagnosis.construction import PLACES, SIZES, BuiltModel, build, plain_name, role_of
 from regard.models.diagnosis.dataflow import Dataflow
 from regard.models.diagnosis.draws import SHAPES
 from regard.models.diagnosis.recorder import (
-    Asked,
     Inputs,
-    drawn_from,
-    made,
+    Probe,
+    make_recording,
+    prepare_model,
     record_model,
-    recorded,
+    recording_settings,
     scores,
 )
 from regard.models.diagnosis.recording import KINDS, Recording, Run
@@ -46,14 +46,14 @@ def record(
     title = name or getattr(thing, "__name__", type(thing).__name__)
     if kind == "translator":
         return record_model(thing, name=title, declared=declared, seed=seed, pad=pad)
-    with drawn_from(seed):
+    with recording_settings(seed):
         if inspect.isclass(thing) or isinstance(thing, nn.Module):
-            return _module(thing, title, declared, seed, kind)
+            return _record_module(thing, title, declared, seed, kind)
         if kind == "loss":
-            return _loss(thing, title, seed)
+            return _record_loss(thing, title, seed)
         if kind == "positions":
-            return _table(thing, title)
-        return _attention(thing, title, seed)
+            return _record_table(thing, title)
+        return _record_attention(thing, title, seed)
 
 
 def kind_of(thing: Any, declared: Mapping[str, Any] | None = None) -> str:
@@ -86,7 +86,7 @@ def _has_tables(thing: Any, declared: Mapping[str, Any], seed: int) -> bool:
     arguments = declared.get("arguments", {})
     if any(arguments.get(p, role_of(p)) == "width" for p in inspect.signature(thing).parameters):
         return False
-    with drawn_from(seed):
+    with recording_settings(seed):
         model = build(thing, declared).model
     return isinstance(model, nn.Module) and any(isinstance(m, nn.Embedding) for m in model.modules())
 
@@ -94,17 +94,17 @@ def _has_tables(thing: Any, declared: Mapping[str, Any], seed: int) -> bool:
 # modules
 
 
-def _module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
-    built = made(thing, declared, seed=seed)
+def _record_module(thing: Any, name: str, declared: Mapping[str, Any], seed: int, kind: str) -> Recording:
+    built = prepare_model(thing, declared, seed=seed)
     model = built.model
     width = built.sizes.get("width") or built.sizes.get("head_width") or _width(model)
     files = files_of(model) | files_of(thing)
-    call = _calling(model, states((2, PLACES), width, seed), files)
-    asked = Asked(make=lambda shape: {"x": states(shape, width, seed)}, call=lambda given: call(given["x"], None))
-    seen = recorded(built, asked, files=files, seed=seed, name=name)
+    call = _find_call(model, states((2, PLACES), width, seed), files)
+    asked = Probe(make=lambda shape: {"x": states(shape, width, seed)}, call=lambda given: call(given["x"], None))
+    seen = make_recording(built, asked, files=files, seed=seed, name=name)
     kind = declared.get("kind") or _kind_by_trace(seen.runs[0])
     masked = (
-        _masked(model, call, states(SHAPES[0], width, seed), files)
+        _run_with_mask(model, call, states(SHAPES[0], width, seed), files)
         if kind in ("multi-head attention", "layer")
         else None
     )
@@ -128,7 +128,7 @@ def _width(model: nn.Module) -> int:
 Calling = Callable[[Tensor, Tensor | None], Tensor]
 
 
-def _calling(model: nn.Module, x: Tensor, files: frozenset[str]) -> Calling:
+def _find_call(model: nn.Module, x: Tensor, files: frozenset[str]) -> Calling:
     """How forward takes the states: once, or as queries, keys and values; other arguments None, or a mask of ones."""
     known = [p for p in inspect.signature(model.forward).parameters.values() if p.kind in (0, 1)]
     needed = [p for p in known if p.default is p.empty]
@@ -138,7 +138,7 @@ def _calling(model: nn.Module, x: Tensor, files: frozenset[str]) -> Calling:
     error: Exception | None = None
     for times in dict.fromkeys([count, 1, 3]):
         for filler in fillers:
-            call = _called(model, times, len(needed), places, filler)
+            call = _make_call(model, times, len(needed), places, filler)
             try:
                 with torch.no_grad():
                     call(x, None)
@@ -152,7 +152,7 @@ def _is_mask(name: str) -> bool:
     return any(part in name.lower() for part in ("mask", "padding", "valid", "pad"))
 
 
-def _called(model: nn.Module, times: int, needed: int, places: list[int], filler: Tensor | None) -> Calling:
+def _make_call(model: nn.Module, times: int, needed: int, places: list[int], filler: Tensor | None) -> Calling:
     def call(x: Tensor, mask: Tensor | None) -> Tensor:
         given = mask
         if mask is None and filler is not None:
@@ -187,7 +187,7 @@ def _has_inner(flow: Dataflow, last: int) -> bool:
     return any(a.weight is not None and a.weight.shape[0] != a.weight.shape[1] for a in after[-2:]) and len(after) >= 2
 
 
-def _masked(model: nn.Module, call: Calling, x: Tensor, files: frozenset[str]) -> Run | None:
+def _run_with_mask(model: nn.Module, call: Calling, x: Tensor, files: frozenset[str]) -> Run | None:
     """The part with a mask of padding, in the first shape and type that it takes; None where it takes none."""
     if not any(_is_mask(p) for p in inspect.signature(model.forward).parameters):
         return None
@@ -215,7 +215,7 @@ def mask_of(real: Tensor, shape: str) -> Tensor:
 # functions
 
 
-def _attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
+def _record_attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
     """attention(q, k, v): three axes, then four, then two; queries and keys of different lengths if it can."""
     files = files_of(function)
     names = [plain_name(p)[:1] for p in inspect.signature(function).parameters][:3]
@@ -224,16 +224,16 @@ def _attention(function: Callable[..., Any], name: str, seed: int) -> Recording:
     for axes in (3, 4, 2):
         for shorter in (True, False):
             make = _vectors(axes, shorter, seed)
-            asked = Asked(make=make, call=_function_call(function, order, axes))
+            asked = Probe(make=make, call=_function_call(function, order, axes))
             try:
                 with torch.no_grad():
                     asked.call(make(SHAPES[0]))
             except Exception as raised:
                 error = error or raised
                 continue
-            built = Built(model=function, sizes={}, arguments={})
+            built = BuiltModel(model=function, sizes={}, arguments={})
             about = {"name": name, "kind": "attention"}
-            return recorded(built, asked, files=files, seed=seed, **about)
+            return make_recording(built, asked, files=files, seed=seed, **about)
     raise error if error is not None else InputError(f"{name} could not be called.")
 
 
@@ -266,7 +266,7 @@ def _function_call(function: Callable[..., Any], order: tuple[int, ...], axes: i
     return call
 
 
-def _table(function: Callable[..., Any], name: str) -> Recording:
+def _record_table(function: Callable[..., Any], name: str) -> Recording:
     """A table of positions from a length and a width, in that order or in the order of its arguments' names."""
     roles = [role_of(p) for p in inspect.signature(function).parameters]
     sizes = {"longest": PLACES + 4, "width": int(SIZES["width"])}
@@ -282,7 +282,7 @@ def _table(function: Callable[..., Any], name: str) -> Recording:
     return Recording(name=name, runs=(run,), kind="positions", sizes=sizes)
 
 
-def _loss(function: Callable[..., Any], name: str, seed: int) -> Recording:
+def _record_loss(function: Callable[..., Any], name: str, seed: int) -> Recording:
     """loss(scores, targets): its value, and its gradient with respect to the scores, for padded targets."""
     drawn = draws.losses(seed)
     given, targets = torch.from_numpy(drawn["scores"]).requires_grad_(), torch.from_numpy(drawn["targets"])

@@ -10,13 +10,13 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
-from regard.models.diagnosis.diagnosis import Diagnosis, Named, diagnose, told
-from regard.models.diagnosis.findings import NOWHERE, one_gain, unregistered
+from regard.models.diagnosis.diagnosis import Diagnosis, ReportedMistake, diagnose, report_finding
+from regard.models.diagnosis.findings import NOWHERE, one_gain_finding, unregistered_findings
 from regard.models.diagnosis.mistakes import Weight
 from regard.models.diagnosis.recording import Recording, Run
-from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalised, sinusoids, softmax
+from regard.models.diagnosis.reference import NORM_KINDS, NormChoice, normalise, sinusoids, softmax
 from regard.models.diagnosis.roles import Roles, find_roles
-from regard.models.diagnosis.search import EXACT, SINGLE, TRIES, find, same
+from regard.models.diagnosis.search import EXACT, SINGLE, TRIES, find_match, is_close
 
 STAGES_OF = {
     "attention": (("attention",),),
@@ -33,34 +33,34 @@ def judge(
     if recording.kind == "translator":
         return diagnose(recording, padding=padding, accepted=accepted, tries=tries)
     if recording.kind == "positions":
-        return _positions(recording)
+        return _judge_positions(recording)
     if recording.kind == "norm":
-        return _norm(recording)
+        return _judge_norm(recording)
     if recording.kind == "loss":
-        return _loss(recording)
-    return _module(recording, accepted, tries)
+        return _judge_loss(recording)
+    return _judge_module(recording, accepted, tries)
 
 
-def _module(recording: Recording, accepted: frozenset[str], tries: int) -> Diagnosis:
+def _judge_module(recording: Recording, accepted: frozenset[str], tries: int) -> Diagnosis:
     shapes = STAGES_OF[recording.kind]
     if recording.kind == "feed-forward":
-        runs = tuple(_as_y(run) for run in recording.runs)
-        recording = dataclasses.replace(recording, runs=runs, fresh=tuple(_as_y(run) for run in recording.fresh))
+        runs = tuple(_copy_x_to_y(run) for run in recording.runs)
+        recording = dataclasses.replace(recording, runs=runs, fresh=tuple(_copy_x_to_y(run) for run in recording.fresh))
     best = diagnose(recording, stages=shapes[0], accepted=accepted, tries=tries)
     for stages in shapes[1:]:  # the same part with its sum and norm inside
         other = diagnose(recording, stages=stages, accepted=accepted, tries=tries) if not best.explained else best
-        best = other if other.explained and not _trivial(other) else best
+        best = other if other.explained and not _is_trivial(other) else best
     if recording.masked is None or not best.explained:
         return best
     return _with_mask(recording, best, len(best.parts), tries)
 
 
-def _trivial(diagnosis: Diagnosis) -> bool:
+def _is_trivial(diagnosis: Diagnosis) -> bool:
     """A sum that is not there explains nothing."""
     return any(one.name.endswith("-neither") for one in diagnosis.mistakes)
 
 
-def _as_y(run: Run) -> Run:
+def _copy_x_to_y(run: Run) -> Run:
     return dataclasses.replace(run, inputs={**run.inputs, "y": run.inputs["x"]})
 
 
@@ -74,7 +74,7 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     for hidden in (pad, ~pad):
         run = dataclasses.replace(recording.masked, inputs={**recording.masked.inputs, "padding": hidden})
         alone = dataclasses.replace(recording, runs=(run,), fresh=(), slopes=())
-        match = find(find_roles(alone, whole=False), alone, tuple(plain.parts)[:stages], tries=tries // 4)
+        match = find_match(find_roles(alone, whole=False), alone, tuple(plain.parts)[:stages], tries=tries // 4)
         mask = match.switches.get("mask", "none")
         extra = [one for one in match.mistakes if one.cost and one.name not in known]
         readings.append((not match.complete, len(extra) + (mask == "none"), extra, mask, match))
@@ -82,11 +82,11 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     if incomplete:
         return dataclasses.replace(plain, notes=(*plain.notes, "with a mask, nothing we know explains the result"))
     place = match.roles.places.get("mask", match.roles.places.get("softmax"))
-    named = [_named(one, match.roles) for one in extra]
+    named = [_report_mistake(one, match.roles) for one in extra]
     if mask == "none" and not any(one.name == "mask-thrown-away" for one in plain.mistakes):
         line, method = (None, "") if place is None else (place.line, place.method)
         named.append(
-            Named(
+            ReportedMistake(
                 name="mask-without-effect",
                 said="a mask that is given and changes nothing",
                 instead="scores = scores.masked_fill(hidden, -inf), before the softmax",
@@ -100,9 +100,9 @@ def _with_mask(recording: Recording, plain: Diagnosis, stages: int, tries: int) 
     return dataclasses.replace(plain, mistakes=plain.mistakes + tuple(named), parts=parts)
 
 
-def _named(one: library.Mistake, roles: Roles) -> Named:
+def _report_mistake(one: library.Mistake, roles: Roles) -> ReportedMistake:
     place = next((roles.places[key] for key in one.at if key in roles.places), None)
-    return Named(
+    return ReportedMistake(
         name=one.name,
         said=one.said,
         instead=one.instead,
@@ -116,22 +116,22 @@ def _named(one: library.Mistake, roles: Roles) -> Named:
 # a norm
 
 
-def _norm(recording: Recording) -> Diagnosis:
+def _judge_norm(recording: Recording) -> Diagnosis:
     roles = find_roles(recording, whole=False)
     run = recording.runs[0]
     for tolerance in (EXACT, SINGLE):
         for choice in _norm_choices(roles):
-            made = [normalised(one.inputs["x"], choice) for one in recording.runs]
-            if all(same(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
+            made = [normalise(one.inputs["x"], choice) for one in recording.runs]
+            if all(is_close(value, one.output, tolerance) for value, one in zip(made, recording.runs, strict=True)):
                 wrong = library.norm_mistake(choice.kind, "norm", 1)
                 bare = choice.norm is None or choice.norm.gain is None
-                named = [_named(one, roles) for one in ((wrong,) if wrong else ())]
-                named += [_named(library.unlearned_norm("norm", 1), roles)] if bare else []
+                named = [_report_mistake(one, roles) for one in ((wrong,) if wrong else ())]
+                named += [_report_mistake(library.unlearned_norm("norm", 1), roles)] if bare else []
                 if choice.norm is not None and choice.norm.gain is not None and choice.norm.gain.size == 1:
-                    named.append(told(one_gain(roles.places.get("norm 1", NOWHERE))))
-                return _single(recording, "norm", tuple(named), explained=True)
+                    named.append(report_finding(one_gain_finding(roles.places.get("norm 1", NOWHERE))))
+                return _make_diagnosis(recording, "norm", tuple(named), explained=True)
     off = float(np.abs(_right_norm(roles, run) - run.output).max()) if run.output is not None else None
-    return _single(recording, "norm", (), explained=False, difference=off)
+    return _make_diagnosis(recording, "norm", (), explained=False, difference=off)
 
 
 def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
@@ -143,39 +143,39 @@ def _norm_choices(roles: Roles) -> Iterator[NormChoice]:
 
 def _right_norm(roles: Roles, run: Run) -> Array:
     norm = roles.norms[0] if roles.norms else None
-    return np.asarray(normalised(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0])))
+    return np.asarray(normalise(run.inputs["x"], NormChoice(norm=norm, eps=roles.eps[0])))
 
 
 # a table of positions
 
 
-def _positions(recording: Recording) -> Diagnosis:
+def _judge_positions(recording: Recording) -> Diagnosis:
     """Entry by entry against the formula, as a table or as what a module adds to its input."""
     runs = [run for run in recording.runs if run.output is not None]
     if not runs:
-        return _single(recording, "positions", (), explained=False)
+        return _make_diagnosis(recording, "positions", (), explained=False)
     time_first = all(_is_time_first(run) for run in runs)
-    added = [_added(_turned(run) if time_first else run) for run in runs]
+    added = [_added_rows(_swap_axes(run) if time_first else run) for run in runs]
     table = added[0]
-    hanging = tuple(told(one) for one in unregistered(recording))
+    hanging = tuple(report_finding(one) for one in unregistered_findings(recording))
     turned = ("the first axis is taken for time, so the states must be (T, N, width)",) if time_first else ()
     for tolerance in (EXACT, SINGLE):
         for one in library.FORMULAS:
-            if all(same(sinusoids(one.value, *rows.shape), rows, tolerance) for rows in added):
-                named = () if one.cost == 0 else (_named(one, Roles()),)
+            if all(is_close(sinusoids(one.value, *rows.shape), rows, tolerance) for rows in added):
+                named = () if one.cost == 0 else (_report_mistake(one, Roles()),)
                 notes = turned if one.cost else (one.said, *turned)
-                return _single(recording, "positions", named + hanging, explained=True, notes=notes)
+                return _make_diagnosis(recording, "positions", named + hanging, explained=True, notes=notes)
     later = [sinusoids("interleaved", len(rows) + 1, rows.shape[1])[1:] for rows in added]
-    if all(same(right, rows, SINGLE) for right, rows in zip(later, added, strict=True)):
+    if all(is_close(right, rows, SINGLE) for right, rows in zip(later, added, strict=True)):
         notes = ("sinusoidal positions, counted from 1", *turned)
-        return _single(recording, "positions", hanging, explained=True, notes=notes)
+        return _make_diagnosis(recording, "positions", hanging, explained=True, notes=notes)
     if recording.parameters:
         notes = ("the positions are learned", *turned)
-        return _single(recording, "positions", hanging, explained=True, notes=notes)
+        return _make_diagnosis(recording, "positions", hanging, explained=True, notes=notes)
     right = sinusoids("interleaved", *table.shape)
     where = np.unravel_index(np.abs(right - table).argmax(), table.shape)
     note = f"at position {where[0]}, column {where[1]} the table has {table[where]:.6g}, the formula {right[where]:.6g}"
-    return _single(
+    return _make_diagnosis(
         recording, "positions", (), explained=False, notes=(note,), difference=float(np.abs(right - table).max())
     )
 
@@ -188,12 +188,12 @@ def _is_time_first(run: Run) -> bool:
     return bool(np.abs(rest - rest[:, :1]).max() < 1e-6 < np.abs(rest - rest[:1]).max())
 
 
-def _turned(run: Run) -> Run:
+def _swap_axes(run: Run) -> Run:
     x, out = run.inputs["x"], np.asarray(run.output)
     return dataclasses.replace(run, inputs={"x": x.swapaxes(0, 1)}, output=out.swapaxes(0, 1))
 
 
-def _added(run: Run) -> Array:
+def _added_rows(run: Run) -> Array:
     """The rows that were added: (T, width)."""
     out = np.asarray(run.output)
     if "x" not in run.inputs:
@@ -210,19 +210,19 @@ def _added(run: Run) -> Array:
 # a loss
 
 
-def _loss(recording: Recording) -> Diagnosis:
+def _judge_loss(recording: Recording) -> Diagnosis:
     """The gradient of a cross-entropy is w (softmax - onehot): target, weight and mask can be read off it."""
     run = recording.runs[0]
     for name, said, value, slope in _losses(run, recording.pad or 0):
-        if same(np.asarray(value), run.inputs["value"], SINGLE / 20) and same(slope, run.output, SINGLE / 20):
+        if is_close(np.asarray(value), run.inputs["value"], SINGLE / 20) and is_close(slope, run.output, SINGLE / 20):
             named = () if not said else (_loss_mistake(name, said),)
-            return _single(recording, "loss", named, explained=True, notes=(name,) if not said else ())
-    return _single(recording, "loss", (), explained=False)
+            return _make_diagnosis(recording, "loss", named, explained=True, notes=(name,) if not said else ())
+    return _make_diagnosis(recording, "loss", (), explained=False)
 
 
-def _loss_mistake(name: str, said: str) -> Named:
+def _loss_mistake(name: str, said: str) -> ReportedMistake:
     instead = "the mean over real tokens of -log softmax(scores)[target]: F.cross_entropy(..., ignore_index=pad)"
-    return Named(name=name, said=said, instead=instead, stage="loss", line=None, method="", weight="mistake")
+    return ReportedMistake(name=name, said=said, instead=instead, stage="loss", line=None, method="", weight="mistake")
 
 
 def _losses(run: Run, pad: int) -> Iterator[tuple[str, str, float, Array]]:
@@ -290,8 +290,8 @@ def _softmax_first(scores: Array, targets: Array, kept: Array) -> tuple[float, A
     return value, p * (slope - (slope * p).sum(axis=-1, keepdims=True))
 
 
-def _single(
-    recording: Recording, stage: str, mistakes: tuple[Named, ...], *, explained: bool, **more: Any
+def _make_diagnosis(
+    recording: Recording, stage: str, mistakes: tuple[ReportedMistake, ...], *, explained: bool, **more: Any
 ) -> Diagnosis:
     verdict = "mistake" if mistakes else "right" if explained else "differs"
     return Diagnosis(

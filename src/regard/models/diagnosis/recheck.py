@@ -29,10 +29,10 @@ OTHER_INPUTS = "it was not run on the inputs that were asked for"
 WITHOUT_ROLES = ("attention", "positions", "loss")  # functions, whose inputs and outputs say it all
 
 
-def as_given(recording: Recording, seed: int) -> tuple[Recording, tuple[str, ...]]:
+def restore_inputs(recording: Recording, seed: int) -> tuple[Recording, tuple[str, ...]]:
     """The recording with the inputs that were really given, and whatever is doubtful about it."""
-    runs = _really(recording, recording.runs, draws.SHAPES, seed)
-    fresh = _really(recording, recording.fresh, draws.FRESH, seed)
+    runs = _restore_runs(recording, recording.runs, draws.SHAPES, seed)
+    fresh = _restore_runs(recording, recording.fresh, draws.FRESH, seed)
     masked = None if recording.masked is None else _with_mask(recording.masked, seed)
     put_right = replace(
         recording,
@@ -61,7 +61,7 @@ def uncounted_heads(recording: Recording) -> str:
 # inputs
 
 
-def _really(
+def _restore_runs(
     recording: Recording, runs: tuple[Run, ...], shapes: tuple[tuple[int, int], ...], seed: int
 ) -> list[Run | None]:
     """Each run with its true inputs; None where it has none that were asked for."""
@@ -78,14 +78,14 @@ def _really(
 def _inputs(recording: Recording, run: Run, shape: tuple[int, int], seed: int) -> Iterator[dict[str, Array]]:
     """What can have been given for a shape, as far as the claimed inputs have the same shapes."""
     claimed = run.inputs
-    for given in _drawn(recording, claimed, shape, seed):
+    for given in _draw_inputs(recording, claimed, shape, seed):
         more = {"value"} if recording.kind == "loss" else set()
         same = all(name in claimed and claimed[name].shape == value.shape for name, value in given.items())
         if same and set(claimed) == set(given) | more:
             yield {**given, **{name: claimed[name] for name in more}}
 
 
-def _drawn(
+def _draw_inputs(
     recording: Recording, claimed: dict[str, Array], shape: tuple[int, int], seed: int
 ) -> Iterator[dict[str, Array]]:
     if recording.kind == "loss":
@@ -131,7 +131,7 @@ def _doubts_about_roles(recording: Recording, seed: int) -> Iterator[str]:
     roles = find_roles(recording, whole=recording.kind == "translator")
     numbers = [value.ravel() for value in drawn_parameters(recording, seed).values()]
     drawn = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0)
-    strange = [name for name, value in _arrays(roles) if not made_of(value, drawn, times=max(roles.heads, 1))]
+    strange = [name for name, value in _arrays(roles) if not is_made_of(value, drawn, times=max(roles.heads, 1))]
     if strange:
         yield f"these are not made of the numbers that were put into its parameters: {', '.join(strange)}"
     if roles.tokens is not None and roles.tokens.shape[0] != SIZES["source_words"]:
@@ -159,7 +159,7 @@ def _arrays(roles: Roles) -> Iterator[tuple[str, Array]]:
         yield from [] if norm.shift is None else [(f"the shift of norm {number}", norm.shift)]
 
 
-def made_of(value: Array, drawn: Array, *, times: int = 1) -> bool:
+def is_made_of(value: Array, drawn: Array, *, times: int = 1) -> bool:
     """Whether every number, zeros left out, was drawn, and none stands there more than so many times.
 
     >>> made_of(np.array([2.0, 0.0, 3.0]), np.array([1.0, 2.0, 3.0])), made_of(np.array([2.0, 2.0]), np.array([2.0]))

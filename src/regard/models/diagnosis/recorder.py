@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.diagnosis import draws
-from regard.models.diagnosis.construction import PLACES, Built, build
+from regard.models.diagnosis.construction import PLACES, BuiltModel, build
 from regard.models.diagnosis.draws import FRESH, SHAPES
 from regard.models.diagnosis.recording import Recording, Run, Slope
-from regard.models.diagnosis.tracer import array, files_of, raised_from, trace
+from regard.models.diagnosis.tracer import array, failure_from, files_of, trace
 
 STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
 
@@ -29,7 +29,7 @@ Inputs = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
+class Probe:
     """How a model is asked: inputs of a shape (sentences, places), and the tensor wanted of what it returns."""
 
     make: Callable[[tuple[int, int]], Inputs]
@@ -41,35 +41,35 @@ def record_model(
 ) -> Recording:
     """Everything about a model from ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
     declared = declared or {}
-    with drawn_from(seed):
-        built = made(factory, declared, seed=seed)
+    with recording_settings(seed):
+        built = prepare_model(factory, declared, seed=seed)
         model = built.model
         files = files_of(model) | files_of(factory)
         pad = declared.get("pad", pad)
         padding = known_padding(model, files, seed) if pad is None else int(pad)
-        asked = Asked(
+        asked = Probe(
             make=lambda shape: {"ids": ids(shape, padding, seed)},
             call=lambda given: scores(_with_ids(model, padding), given["ids"]),
         )
         title = name or getattr(factory, "__name__", type(factory).__name__)
-        return recorded(built, asked, files=files, seed=seed, name=title, pad=padding)
+        return make_recording(built, asked, files=files, seed=seed, name=title, pad=padding)
 
 
-def recorded(built: Built, asked: Asked, *, files: frozenset[str], seed: int, **about: Any) -> Recording:
+def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], seed: int, **about: Any) -> Recording:
     """Two traced runs, fresh shapes, slopes, and what hangs on the model."""
     model = built.model
-    runs = [traced(model, asked, shape, files) for shape in SHAPES]
+    runs = [trace_run(model, asked, shape, files) for shape in SHAPES]
     if runs[1].raised is not None and runs[0].raised is None:  # it takes its full length only
-        runs[1] = traced(model, asked, (SHAPES[1][0], PLACES), files)
+        runs[1] = trace_run(model, asked, (SHAPES[1][0], PLACES), files)
     module = model if isinstance(model, nn.Module) else nn.Module()
     return Recording(
         runs=tuple(runs),
-        fresh=tuple(evaluated(asked, shape, files) for shape in FRESH),
+        fresh=tuple(evaluate_run(asked, shape, files) for shape in FRESH),
         parameters={key: array(value) for key, value in module.named_parameters()},
         buffers={key: array(value) for key, value in module.named_buffers()},
         slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
         unregistered=built.unregistered,
-        unsteady=unsteady(asked),
+        unsteady=is_unsteady(asked),
         sizes=built.sizes,
         source=next(iter(files), ""),
         **about,
@@ -77,7 +77,7 @@ def recorded(built: Built, asked: Asked, *, files: frozenset[str], seed: int, **
 
 
 @contextlib.contextmanager
-def drawn_from(seed: int) -> Iterator[None]:
+def recording_settings(seed: int) -> Iterator[None]:
     """float64 by default, a seed of our own, and torch's encoder layers step by step; all are put back.
 
     In eval() without gradients nn.TransformerEncoder would cut padding off and hand back zeros in its place, which
@@ -95,10 +95,10 @@ def drawn_from(seed: int) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(quick)
 
 
-def made(factory: Any, declared: Mapping[str, Any], *, seed: int) -> Built:
+def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int) -> BuiltModel:
     """The model, in float64 and eval(), with fresh numbers in it."""
     ready = isinstance(factory, nn.Module)
-    built = Built(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
+    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
     if not isinstance(built.model, nn.Module):
         raise InputError(
             f"{getattr(factory, '__name__', 'It')} made something of type {type(built.model).__name__}; it must "
@@ -106,7 +106,7 @@ def made(factory: Any, declared: Mapping[str, Any], *, seed: int) -> Built:
         )
     built.model.double().eval()
     redraw(built.model, seed)
-    return replace(built, unregistered=unregistered(built.model))
+    return replace(built, unregistered=unregistered_attributes(built.model))
 
 
 def redraw(model: nn.Module, seed: int) -> None:
@@ -126,10 +126,10 @@ def ids(shape: tuple[int, int], pad: int, seed: int) -> Tensor:
 
 def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     """The id that the model compares its input with, or its table's padding_idx; 0 where it has neither."""
-    asked = Asked(
+    asked = Probe(
         make=lambda shape: {"ids": ids(shape, 0, seed)}, call=lambda given: scores(_with_ids(model, 0), given["ids"])
     )
-    run = traced(model, asked, (2, PLACES), files)
+    run = trace_run(model, asked, (2, PLACES), files)
     for event in run.events:
         if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:
             return int(event.plain[0])
@@ -138,13 +138,13 @@ def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
     return 0
 
 
-def traced(model: Any, asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
     """One run under the tracer."""
     given = asked.make(shape)
     return trace(model, given, lambda: asked.call(given), files=files)
 
 
-def evaluated(asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Run:
+def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
     """One run whose output alone is kept."""
     given = asked.make(shape)
     plain = {name: array(tensor) for name, tensor in given.items()}
@@ -152,7 +152,7 @@ def evaluated(asked: Asked, shape: tuple[int, int], files: frozenset[str]) -> Ru
         try:
             return Run(inputs=plain, output=array(asked.call(given)))
         except Exception as error:
-            return Run(inputs=plain, output=None, raised=raised_from(error, files))
+            return Run(inputs=plain, output=None, raised=failure_from(error, files))
 
 
 def _with_ids(model: Any, pad: int) -> Callable[[Tensor], Any]:
@@ -183,7 +183,7 @@ def scores(model: Any, given: Tensor) -> Tensor:
     raise ValueError(f"forward returned {came} for an input of shape {tuple(given.shape)}; (N, T, ...) is wanted")
 
 
-def slopes(model: nn.Module, asked: Asked, seed: int) -> tuple[Slope, ...]:
+def slopes(model: nn.Module, asked: Probe, seed: int) -> tuple[Slope, ...]:
     """Each parameter's derivative along a random direction, by backward and by the model's own differences."""
     draw = torch.Generator().manual_seed(seed + 1)
     given = asked.make(SHAPES[0])
@@ -231,7 +231,7 @@ def _difference(value: Callable[[], Tensor], parameter: nn.Parameter, way: Tenso
     return (high - low) / (2 * STEP)
 
 
-def unregistered(model: nn.Module) -> tuple[str, ...]:
+def unregistered_attributes(model: nn.Module) -> tuple[str, ...]:
     """Tensors and modules that hang on the model but that it does not know: plain attributes, and lists of them."""
     known = {id(one) for one in (*model.modules(), *model.parameters(), *model.buffers())}
     names = []
@@ -245,7 +245,7 @@ def unregistered(model: nn.Module) -> tuple[str, ...]:
     return tuple(names)
 
 
-def unsteady(asked: Asked) -> bool:
+def is_unsteady(asked: Probe) -> bool:
     """Whether two evaluations in eval() differ."""
     given = asked.make(SHAPES[0])
     with torch.no_grad():

@@ -47,7 +47,7 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Raised:
+class Failure:
     """An exception of the person's code."""
 
     type: str
@@ -69,7 +69,7 @@ class Run:
     events: tuple[Event, ...] = ()
     nodes: tuple[Node, ...] = ()
     result: int | None = None  # the node that was returned
-    raised: Raised | None = None
+    raised: Failure | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Recording:
     source: str = ""
     padding: str = "either"  # what the file declares: "masked", "read", or either is right
 
-    def packed(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Bytes from which :func:`unpacked` makes it again; an array that occurs twice is sent once."""
         arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}
         plain = _without_arrays(asdict(self), arrays)

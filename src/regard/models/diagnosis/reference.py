@@ -56,15 +56,15 @@ def embedding(roles: Roles, values: Values, switches: Switches) -> Array:
     if scale in TOKEN_SCALES:
         x = x * TOKEN_SCALES[scale](width)
     elif scale == "fixed":
-        x = x * _unnamed(roles.fixed_tokens, [1.0, *(known(width) for known in TOKEN_SCALES.values())])
+        x = x * _unnamed_factor(roles.fixed_tokens, [1.0, *(known(width) for known in TOKEN_SCALES.values())])
     p = rows(positions_table(roles, switches, ids, width), ids)
     x = x * p if switches.get("join") == "multiplied" else x + p
     if scale == "sum scaled":
         x = x * np.sqrt(width)
-    return normalised(x, switches["embedding norm"]) if switches.get("embedding norm") else x
+    return normalise(x, switches["embedding norm"]) if switches.get("embedding norm") else x
 
 
-def _unnamed(factor: float | None, named: Iterable[float]) -> float:
+def _unnamed_factor(factor: float | None, named: Iterable[float]) -> float:
     """A fixed number in the place of a formula; NaN, which equals nothing, where it has a name of its own."""
     if factor is None or any(np.isclose(factor, one, rtol=1e-9) for one in named):
         return float("nan")
@@ -166,7 +166,7 @@ def attention(roles: Roles, values: Values, switches: Switches) -> Array:
         weights = weights / np.sqrt(q.shape[-1])
     if switches.get("weights") == "turned":
         weights = weights.swapaxes(-1, -2)
-    made = merged(weights @ v, switches)
+    made = merge_heads(weights @ v, switches)
     return (
         made.reshape(*sources[0].shape[:2], -1) if switches.get("split") == ("all sentences at once", "all") else made
     )
@@ -177,7 +177,7 @@ def _sources(values: Values, switches: Switches) -> tuple[Array, Array, Array]:
     norm = switches.get("first norm") if switches.get("layout") == "norm first" else None
     states = [values.known.get(name, values.known.get("x", np.zeros(0))) for name in ("query", "key", "value")]
     made = [states[switches.get("order", (0, 1, 2))[side]] for side in range(3)]
-    q, k, v = (one if norm is None else normalised(one, norm) for one in made)
+    q, k, v = (one if norm is None else normalise(one, norm) for one in made)
     return q, k, v
 
 
@@ -235,13 +235,13 @@ def scale(switches: Switches, width: int, roles: Roles, values: Values) -> float
     }
     if kind != "fixed":
         return float(known[kind])
-    return _unnamed(roles.fixed_scale, [width**-0.5, *known.values()])
+    return _unnamed_factor(roles.fixed_scale, [width**-0.5, *known.values()])
 
 
 Masked = tuple[Array, Array | None]
 
 
-def _filled(scores: Array, hide: Array, fill: float) -> Masked:
+def _fill_scores(scores: Array, hide: Array, fill: float) -> Masked:
     return np.where(hide, fill, scores), None
 
 
@@ -259,12 +259,12 @@ def _rows_of(real: Array | None, scores: Array) -> Array:
     return real[:, None, :, None]
 
 
-def _mixed_up(real: Array | None, scores: Array, heads: int, fill: float) -> Masked:
+def _mask_in_wrong_order(real: Array | None, scores: Array, heads: int, fill: float) -> Masked:
     """The mask repeated head after head where the scores go sentence after sentence."""
     if real is None or scores.shape[:2] != (real.shape[0], heads):
         return scores, None
     order = np.arange(real.shape[0] * heads).reshape(-1, heads) % real.shape[0]
-    return _filled(scores, ~real[order][:, :, None, :], fill)
+    return _fill_scores(scores, ~real[order][:, :, None, :], fill)
 
 
 def _future(scores: Array) -> Array:
@@ -273,20 +273,20 @@ def _future(scores: Array) -> Array:
 
 MASKS: dict[str, Callable[[Array, Array | None, int, float], Masked]] = {
     "none": lambda s, real, h, low: (s, None),
-    "keys": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), low),
-    "keys and queries": lambda s, real, h, low: _filled(s, ~(_broadcast(real, s) & _rows_of(real, s)), low),
-    "queries": lambda s, real, h, low: _filled(s, ~_rows_of(real, s), low),
-    "inverted": lambda s, real, h, low: _filled(s, _broadcast(real, s), low),
-    "fill 0": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 0.0),
-    "fill +1e9": lambda s, real, h, low: _filled(s, ~_broadcast(real, s), 1e9),
+    "keys": lambda s, real, h, low: _fill_scores(s, ~_broadcast(real, s), low),
+    "keys and queries": lambda s, real, h, low: _fill_scores(s, ~(_broadcast(real, s) & _rows_of(real, s)), low),
+    "queries": lambda s, real, h, low: _fill_scores(s, ~_rows_of(real, s), low),
+    "inverted": lambda s, real, h, low: _fill_scores(s, _broadcast(real, s), low),
+    "fill 0": lambda s, real, h, low: _fill_scores(s, ~_broadcast(real, s), 0.0),
+    "fill +1e9": lambda s, real, h, low: _fill_scores(s, ~_broadcast(real, s), 1e9),
     "added 1 at words": lambda s, real, h, low: (s + _broadcast(real, s), None),
     "added 1 at padding": lambda s, real, h, low: (s + ~_broadcast(real, s), None),
     "after the softmax": lambda s, real, h, low: (s, _broadcast(real, s).astype(np.float64)),
-    "heads and sentences mixed up": lambda s, real, h, low: _mixed_up(real, s, h, low),
-    "future": lambda s, real, h, low: _filled(s, _future(s), low),
-    "future and padding": lambda s, real, h, low: _filled(s, _future(s) | ~_broadcast(real, s), low),
-    "past": lambda s, real, h, low: _filled(s, ~_future(s), low),
-    "not itself": lambda s, real, h, low: _filled(s, np.eye(*s.shape[-2:], dtype=bool), low),
+    "heads and sentences mixed up": lambda s, real, h, low: _mask_in_wrong_order(real, s, h, low),
+    "future": lambda s, real, h, low: _fill_scores(s, _future(s), low),
+    "future and padding": lambda s, real, h, low: _fill_scores(s, _future(s) | ~_broadcast(real, s), low),
+    "past": lambda s, real, h, low: _fill_scores(s, ~_future(s), low),
+    "not itself": lambda s, real, h, low: _fill_scores(s, np.eye(*s.shape[-2:], dtype=bool), low),
 }
 
 
@@ -313,7 +313,7 @@ SOFTMAXES: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def merged(context: Array, switches: Switches) -> Array:
+def merge_heads(context: Array, switches: Switches) -> Array:
     """The heads' outputs side by side, (N, T, width)."""
     kind, _ = switches.get("split", ("heads", "all"))
     if kind == "between heads":  # (N, T, heads, width)
@@ -359,7 +359,7 @@ class NormChoice:
     index: int = -1
 
 
-def normalised(x: Array, choice: NormChoice) -> Array:
+def normalise(x: Array, choice: NormChoice) -> Array:
     """(x - mean) / sqrt(variance + eps), times the gain, plus the shift."""
     axis, unbiased, outside = NORM_KINDS[choice.kind]
     mean = x.mean(axis=axis, keepdims=True)
@@ -404,22 +404,22 @@ NORM_KINDS: dict[str, tuple[Any, bool, bool]] = {  # axes, n - 1 in the variance
 }
 
 
-def summed(x: Array, part: Array, norm: NormChoice, kind: str, read: Array) -> Array:
+def add_and_norm(x: Array, part: Array, norm: NormChoice, kind: str, read: Array) -> Array:
     """The sum with what came in, and its norm, in one of the orders that people write."""
     orders: dict[str, Callable[[], Array]] = {
-        "norm of the sum": lambda: normalised(x + part, norm),
-        "no residual": lambda: normalised(part, norm),
+        "norm of the sum": lambda: normalise(x + part, norm),
+        "no residual": lambda: normalise(part, norm),
         "no norm": lambda: x + part,
         "neither": lambda: part,
-        "norm, then sum": lambda: x + normalised(part, norm),
-        "norm of the input only": lambda: normalised(x, norm) + part,
-        "residual twice": lambda: normalised(2 * x + part, norm),
-        "residual again after the norm": lambda: normalised(x + part, norm) + x,
-        "norm twice": lambda: normalised(normalised(x + part, norm), norm),
-        "part ignored": lambda: normalised(x, norm),
-        "subtracted": lambda: normalised(x - part, norm),
-        "part twice": lambda: normalised(part + part, norm),
-        "multiplied": lambda: normalised(x * part, norm),
+        "norm, then sum": lambda: x + normalise(part, norm),
+        "norm of the input only": lambda: normalise(x, norm) + part,
+        "residual twice": lambda: normalise(2 * x + part, norm),
+        "residual again after the norm": lambda: normalise(x + part, norm) + x,
+        "norm twice": lambda: normalise(normalise(x + part, norm), norm),
+        "part ignored": lambda: normalise(x, norm),
+        "subtracted": lambda: normalise(x - part, norm),
+        "part twice": lambda: normalise(part + part, norm),
+        "multiplied": lambda: normalise(x * part, norm),
         "adds what was normalised": lambda: read + part,
     }
     return orders[kind]()
@@ -429,11 +429,11 @@ def first_sum(roles: Roles, values: Values, switches: Switches) -> Array:
     """norm(x + m)."""
     first = switches["layout"] == "norm first"
     x = values.known.get("query", values.known.get("x", values["m"]))
-    read = normalised(x, switches["first norm"]) if first else x
-    return summed(x, values["m"], switches["first norm"], switches.get("first sum", _rest(switches)), read)
+    read = normalise(x, switches["first norm"]) if first else x
+    return add_and_norm(x, values["m"], switches["first norm"], switches.get("first sum", _default_sum(switches)), read)
 
 
-def _rest(switches: Switches) -> str:
+def _default_sum(switches: Switches) -> str:
     return "no norm" if switches["layout"] == "norm first" else "norm of the sum"
 
 
@@ -441,7 +441,7 @@ def feed_forward(roles: Roles, values: Values, switches: Switches) -> Array:
     """ReLU(y W_1 + b_1) W_2 + b_2."""
     y = values[{"y": "y", "x": "x", "m": "m", "c": "c"}[switches.get("reads", "y")]]
     if switches["layout"] == "norm first":
-        y = normalised(y, switches["second norm"])
+        y = normalise(y, switches["second norm"])
     if roles.inner is None:
         return y
     hidden = ACTIVATIONS[switches.get("activation", "ReLU")](roles.inner(y))
@@ -475,8 +475,8 @@ def second_sum(roles: Roles, values: Values, switches: Switches) -> Array:
     y = values[{"y": "y", "x": "x", "m": "m"}[switches.get("second adds", "y")]]
     first = switches["layout"] == "norm first"
     norm = switches["second norm"]
-    read = normalised(y, norm) if first else y
-    return summed(y, values["f"], norm, switches.get("second sum", _rest(switches)), read)
+    read = normalise(y, norm) if first else y
+    return add_and_norm(y, values["f"], norm, switches.get("second sum", _default_sum(switches)), read)
 
 
 def output(roles: Roles, values: Values, switches: Switches) -> Array:
@@ -484,7 +484,7 @@ def output(roles: Roles, values: Values, switches: Switches) -> Array:
     z = values[switches.get("output reads", "z")]
     last = switches.get("last norm")
     if last is not None:
-        z = normalised(z, last)
+        z = normalise(z, last)
     scores = z if roles.output is None else roles.output(z)
     return OUTPUTS[switches.get("output", "scores")](scores)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.array_types import Array
-from regard.models.diagnosis.dataflow import Anchor, Anchors, Applied, Dataflow, Norm, ends_in_ones
+from regard.models.diagnosis.dataflow import Anchor, Anchors, AppliedArray, Dataflow, Norm, ends_in_ones
 from regard.models.diagnosis.recording import Recording, Run
 
 MOST_NUMBERS = 50_000_000  # of a matrix that is made here from one that was sent
@@ -40,7 +40,7 @@ class Projection:
         y: Array = x @ self.weight
         return y if self.bias is None else y + self.bias
 
-    def tiled(self, times: int) -> Projection:
+    def tile(self, times: int) -> Projection:
         """The same columns several times, for a head that is used several times."""
         if self.weight is None or times <= 1 or times * self.weight.size > MOST_NUMBERS:
             return self
@@ -90,7 +90,7 @@ class Roles:
     sliced: bool = False  # each head reads a slice of the states, through a matrix that all share
     asked_heads: int = 1  # what the constructor was given
 
-    def swapped(self) -> Roles:
+    def swap_queries_and_keys(self) -> Roles:
         """Keys for queries and queries for keys."""
         return dataclasses.replace(self, queries=self.keys, keys=self.queries)
 
@@ -99,15 +99,15 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     """The roles in the first run; ``whole``: ids to scores, so that the last linear is the output."""
     run = recording.runs[0]
     flow = Dataflow(run)
-    _late_biases(flow)
+    _assign_late_biases(flow)
     scores, contexts = meetings(flow)
     triples = head_triples(flow, scores, contexts)
     used = {anchor for triple in triples for side in triple for anchor in side}
     first = scores[0] if scores else None
     width = flow.anchors[first].inner if first is not None else 1
     states = _width(flow, run)
-    narrow = [_side(flow, triples, side, scores, contexts) for side in range(3)]
-    queries, keys, values = (_on_every_slice(one, states) for one in narrow)
+    narrow = [_side_projection(flow, triples, side, scores, contexts) for side in range(3)]
+    queries, keys, values = (_block_diagonal(one, states) for one in narrow)
     heads = max(1, (queries.width or keys.width or _width(flow, run)) // max(width, 1)) if scores else 1
     after = [
         (index, anchor)
@@ -118,11 +118,11 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
     ]
     mixing, inner, outer, output = _after_attention(flow, after, scores + contexts, whole=whole and run.raised is None)
     sliced = any(one is not wide for one, wide in zip(narrow, (queries, keys, values), strict=True))
-    queries, keys, values, heads = _repeated(queries, keys, values, heads, mixing)
+    queries, keys, values, heads = _repeat_heads(queries, keys, values, heads, mixing)
     tables, learned, names = _positions(flow, recording)
     tokens = _tokens(flow, run)
     return Roles(
-        tokens=None if tokens is None else _words_alone(tokens.weight, tables, recording),
+        tokens=None if tokens is None else _word_rows(tokens.weight, tables, recording),
         token_parameters=() if tokens is None else tokens.parameters,
         tables=tables,
         learned_positions=learned,
@@ -139,7 +139,7 @@ def find_roles(recording: Recording, *, whole: bool = True) -> Roles:
         eps=_eps(flow),
         places=_places(flow, scores, contexts, mixing, inner, outer, output),
         layers=_layers(flow, scores, contexts),
-        hidden=_hidden(flow),
+        hidden=_mask_value(flow),
         fixed_scale=_fixed_scale(flow, scores, contexts),
         fixed_tokens=_fixed_tokens(flow),
         safe=any(event.op == "_safe_softmax" for event in run.events),
@@ -157,11 +157,11 @@ def meetings(flow: Dataflow) -> tuple[list[int], list[int]]:
         if anchor.kind != "meeting":
             continue
         (contexts if anchor.reads & frozenset(scores) else scores).append(index)
-    first = [i for i in scores if not _above(flow, i) & frozenset(contexts)]
+    first = [i for i in scores if not _ancestors(flow, i) & frozenset(contexts)]
     return first, [i for i in contexts if flow.anchors[i].reads & frozenset(first)]
 
 
-def _above(flow: Dataflow, index: int) -> Anchors:
+def _ancestors(flow: Dataflow, index: int) -> Anchors:
     """All anchors that an anchor depends on."""
     above: set[int] = set()
     waiting = list(flow.anchors[index].reads)
@@ -178,7 +178,7 @@ def _layers(flow: Dataflow, scores: list[int], contexts: list[int]) -> int:
     depth = dict.fromkeys(contexts, 1)
     for index, anchor in enumerate(flow.anchors):
         if anchor.kind == "meeting" and index not in scores and index not in contexts:
-            depth[index] = 1 + max((depth.get(a, 0) for a in _above(flow, index)), default=0)
+            depth[index] = 1 + max((depth.get(a, 0) for a in _ancestors(flow, index)), default=0)
     return 1 if len(contexts) == len(depth) else 2
 
 
@@ -189,17 +189,20 @@ def head_triples(flow: Dataflow, scores: list[int], contexts: list[int]) -> list
         one = flow.anchors[index]
         values: Anchors = frozenset()
         for after in contexts:
-            sides = (flow.of(flow.anchors[after].left[0]), flow.of(flow.anchors[after].right[0]))
+            sides = (
+                flow.recent_anchors(flow.anchors[after].left[0]),
+                flow.recent_anchors(flow.anchors[after].right[0]),
+            )
             if index in sides[0] | sides[1]:
                 values |= sides[1] if index in sides[0] else sides[0]
         left, right = one.left[0], one.right[0]
         if len(flow.nodes[left].shape) > len(flow.nodes[right].shape):
             left, right = right, left  # a matrix times a vector: the vector is the query
-        triples[(flow.of(left), flow.of(right), values)] = None
+        triples[(flow.recent_anchors(left), flow.recent_anchors(right), values)] = None
     return list(triples)
 
 
-def _side(
+def _side_projection(
     flow: Dataflow, triples: list[tuple[Anchors, Anchors, Anchors]], side: int, scores: list[int], contexts: list[int]
 ) -> Projection:
     """The projection behind one side of all heads, head after head."""
@@ -211,10 +214,10 @@ def _side(
         for index in linears:
             columns = _columns(flow, index, side, scores, contexts, sharing=sum(index in other for other in triple))
             parts.append(_projection(flow.anchors[index], index, columns))
-    return joined(parts)
+    return join_projections(parts)
 
 
-def _on_every_slice(one: Projection, states: int) -> Projection:
+def _block_diagonal(one: Projection, states: int) -> Projection:
     """A matrix that is applied to each slice of the states: the same as a matrix with it along the diagonal."""
     if one.weight is None or one.weight.shape[0] >= states or states % one.weight.shape[0]:
         return one
@@ -225,7 +228,7 @@ def _on_every_slice(one: Projection, states: int) -> Projection:
     return dataclasses.replace(one, weight=np.kron(np.eye(times), one.weight), bias=bias)
 
 
-def joined(parts: Sequence[Projection]) -> Projection:
+def join_projections(parts: Sequence[Projection]) -> Projection:
     """Projections side by side; where some have a bias and some have none, those have 0."""
     kept = [part for part in parts if part.weight is not None]
     if not kept:
@@ -267,7 +270,7 @@ def _columns(
         nodes = [_values_node(flow, i, scores) for i in contexts]
     there = np.sort(np.concatenate([flow.value(n).ravel() for n in nodes]))
     for factor in factors:
-        present = np.array([contained(made[:, j] * factor, there) for j in range(made.shape[1])])
+        present = np.array([is_subset(made[:, j] * factor, there) for j in range(made.shape[1])])
         if present.sum() > 0:
             return np.flatnonzero(present)
     part = made.shape[1] // max(sharing, 1)
@@ -277,25 +280,27 @@ def _columns(
 
 def _values_node(flow: Dataflow, context: int, scores: list[int]) -> int:
     anchor = flow.anchors[context]
-    return anchor.right[0] if flow.of(anchor.left[0]) & frozenset(scores) else anchor.left[0]
+    return anchor.right[0] if flow.recent_anchors(anchor.left[0]) & frozenset(scores) else anchor.left[0]
 
 
-def contained(wanted: Array, there: Array, *, tolerance: float = 1e-9) -> bool:
+def is_subset(wanted: Array, there: Array, *, tolerance: float = 1e-9) -> bool:
     """Whether every one of these numbers is in a sorted array, up to rounding; zeros say nothing and are left out."""
     wanted = np.asarray(wanted).ravel()
     wanted = wanted[np.abs(wanted) > 1e-12]
     if not there.size or not np.isfinite(wanted).all():
         return False
-    return _near(wanted[:9], there, tolerance) and _near(wanted, there, tolerance)  # most are refused by the first few
+    return _are_all_near(wanted[:9], there, tolerance) and _are_all_near(
+        wanted, there, tolerance
+    )  # most are refused by the first few
 
 
-def _near(wanted: Array, there: Array, tolerance: float) -> bool:
+def _are_all_near(wanted: Array, there: Array, tolerance: float) -> bool:
     place = np.clip(np.searchsorted(there, wanted), 1, len(there) - 1) if len(there) > 1 else np.zeros(len(wanted), int)
     near = np.minimum(np.abs(there[place] - wanted), np.abs(there[place - 1] - wanted))
     return bool((near <= tolerance * (1 + np.abs(wanted))).all())
 
 
-def _repeated(
+def _repeat_heads(
     queries: Projection, keys: Projection, values: Projection, heads: int, mixing: Projection | None
 ) -> tuple[Projection, Projection, Projection, int]:
     """A head that is used several times: the mixing matrix reads more columns than the values have."""
@@ -304,7 +309,7 @@ def _repeated(
     times = mixing.weight.shape[0] // values.width
     if times < 2 or mixing.weight.shape[0] % values.width:
         return queries, keys, values, heads
-    return queries.tiled(times), keys.tiled(times), values.tiled(times), heads * times
+    return queries.tile(times), keys.tile(times), values.tile(times), heads * times
 
 
 def _after_attention(
@@ -372,7 +377,7 @@ def _positions(flow: Dataflow, recording: Recording) -> tuple[tuple[Array, ...],
     return tuple(_unique(tables)), bool(names), tuple(dict.fromkeys(names))
 
 
-def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
+def _tables(one: AppliedArray, recording: Recording, width: int) -> list[Array]:
     sources = [recording.parameters[name] for name in one.parameters if name in recording.parameters]
     if not sources:
         sources = [
@@ -382,10 +387,10 @@ def _tables(one: Applied, recording: Recording, width: int) -> list[Array]:
     sources = [source if upright or source.ndim < 2 else source.swapaxes(-1, -2) for source in sources]
     tables = [source.reshape(-1, width) for source in sources if source.ndim >= 2 and source.shape[-1] == width]
     value = _rows(one.value if upright else one.value.swapaxes(-1, -2), width)
-    return [_from_first(table, value, recording) for table in tables] or [value]
+    return [_position_rows(table, value, recording) for table in tables] or [value]
 
 
-def _words_alone(table: Array | None, places: Sequence[Array], recording: Recording) -> Array | None:
+def _word_rows(table: Array | None, places: Sequence[Array], recording: Recording) -> Array | None:
     """The table of the words, without the places where they follow in the same one."""
     words = recording.sizes.get("source_words")
     if table is None or words is None or not any(np.array_equal(one, table[words:]) for one in places):
@@ -393,10 +398,10 @@ def _words_alone(table: Array | None, places: Sequence[Array], recording: Record
     return table[:words]
 
 
-def _from_first(table: Array, value: Array, recording: Recording) -> Array:
+def _position_rows(table: Array, value: Array, recording: Recording) -> Array:
     """The table; of one that holds the words and then the places, the places."""
     words = recording.sizes.get("source_words", len(table))
-    return table[words:] if len(table) > words and contained(value, np.sort(table[words:].ravel())) else table
+    return table[words:] if len(table) > words and is_subset(value, np.sort(table[words:].ravel())) else table
 
 
 def _rows(value: Array, width: int) -> Array:
@@ -429,7 +434,7 @@ def _norms(flow: Dataflow) -> tuple[Norm, ...]:
     return tuple(sorted(norms, key=lambda norm: norm.order))
 
 
-def _gains_and_shifts(flow: Dataflow) -> list[tuple[Applied, Applied | None]]:
+def _gains_and_shifts(flow: Dataflow) -> list[tuple[AppliedArray, AppliedArray | None]]:
     """Vectors that multiply, each with the vector that is added next."""
     vectors = [a for a in flow.applied if a.parameters and _is_vector(a.value)]
     after = [*vectors[1:], None]
@@ -437,7 +442,7 @@ def _gains_and_shifts(flow: Dataflow) -> list[tuple[Applied, Applied | None]]:
     return [(a, b if b is not None and b.op == "add" and b.to == a.to else None) for a, b in pairs]
 
 
-def _late_biases(flow: Dataflow) -> None:
+def _assign_late_biases(flow: Dataflow) -> None:
     """A bias that is added after the residual, as in x + c @ W + b: it belongs to the last linear that has none."""
     shifts = {id(shift) for _, shift in _gains_and_shifts(flow)}
     for one in flow.applied:
@@ -466,7 +471,7 @@ def _eps(flow: Dataflow) -> tuple[float, ...]:
     return tuple(dict.fromkeys([*small, *USUAL_EPS]))
 
 
-def _hidden(flow: Dataflow) -> float:
+def _mask_value(flow: Dataflow) -> float:
     """-inf where the model uses it: a row with everything forbidden is NaN then, and uniform otherwise."""
     constants = [
         node.value for node in flow.nodes if not node.live and node.value is not None and node.value.dtype.kind == "f"
@@ -495,7 +500,7 @@ def _first_factor(flow: Dataflow, near: Anchors, before: int) -> float | None:
     """The first number, of a usual size, by which something made of these anchors is multiplied or divided."""
     for event in flow.run.events[:before]:
         live = [i for i in event.inputs if flow.nodes[i].live]
-        if event.op.rstrip("_") not in ("mul", "div") or len(live) != 1 or not flow.of(live[0]) & near:
+        if event.op.rstrip("_") not in ("mul", "div") or len(live) != 1 or not flow.recent_anchors(live[0]) & near:
             continue
         fixed = [i for i in event.inputs if i not in live and not flow.nodes[i].parameters and flow.value(i).size == 1]
         numbers = [*event.plain, *(flow.value(i).item() for i in fixed)]
@@ -536,14 +541,14 @@ def _places_between(flow: Dataflow, scores: list[int], contexts: list[int]) -> d
     inside = frozenset(scores)
     for event in flow.run.events[: flow.anchors[contexts[0]].order]:
         live = [i for i in event.inputs if flow.nodes[i].live]
-        near = any(flow.of(i) & inside for i in live)
+        near = any(flow.recent_anchors(i) & inside for i in live)
         place = Place(line=event.line, method=event.method)
         if "softmax" in event.op or (event.op in ("exp", "sum") and near):
             places.setdefault("softmax", place)
         elif event.op in ("masked_fill", "masked_fill_", "where") and near:
             places.setdefault("mask", place)
         elif event.op in ("div", "mul", "div_", "mul_") and (
-            near or (event.plain and flow.of(live[0]) if live else False)
+            near or (event.plain and flow.recent_anchors(live[0]) if live else False)
         ):
             places.setdefault("scale", place)
     return places
@@ -558,7 +563,11 @@ def _places_after(flow: Dataflow, contexts: list[int]) -> dict[str, Place]:
     sums = 0
     for event in flow.run.events[start:]:
         live = [i for i in event.inputs if flow.nodes[i].live]
-        if event.op in ("add", "add_") and len(live) == 2 and flow.of(live[0]) != flow.of(live[1]):
+        if (
+            event.op in ("add", "add_")
+            and len(live) == 2
+            and flow.recent_anchors(live[0]) != flow.recent_anchors(live[1])
+        ):
             sums += 1
             places.setdefault(f"sum {sums}", Place(line=event.line, method=event.method))
         if event.op in ("relu", "relu_", "clamp_min", "gelu", "maximum", "threshold"):

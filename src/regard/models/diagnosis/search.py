@@ -22,8 +22,8 @@ from regard.array_types import Array
 from regard.models.diagnosis import mistakes as library
 from regard.models.diagnosis.mistakes import NORM_FIRST, Mistake, Weight
 from regard.models.diagnosis.recording import Recording, Run
-from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalised, run
-from regard.models.diagnosis.roles import Roles, contained
+from regard.models.diagnosis.reference import NORM_KINDS, STAGES, NormChoice, Values, normalise, run
+from regard.models.diagnosis.roles import Roles, is_subset
 
 EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
 IN_A_STAGE, IN_ALL = 2, 4
@@ -87,7 +87,9 @@ class Search:
         self.masks, self.causal = masks_in(self.runs[0])
         started = [start_values(one, recording.pad) for one in self.runs]
         self.roots = [
-            Branch(roles, started, choice, 0) for roles in (roles, roles.swapped()) for choice in self._layouts()
+            Branch(roles, started, choice, 0)
+            for roles in (roles, roles.swap_queries_and_keys())
+            for choice in self._layouts()
         ]
 
     def _layouts(self) -> list[Choice]:
@@ -96,11 +98,11 @@ class Search:
         first = Choice(switches={"layout": "norm first"}, mistakes=(NORM_FIRST,))
         return [after, first] if "first sum and norm" in self.stages and self.roles.norms else [after]
 
-    def best(self) -> Branch | None:
+    def best_branch(self) -> Branch | None:
         """The way to the end with the fewest mistakes, segment by segment."""
-        return self._solved(self.roots, 0, IN_ALL)
+        return self._solve(self.roots, 0, IN_ALL)
 
-    def unfinished(self, *, written: bool) -> Branch:
+    def furthest_branch(self, *, written: bool) -> Branch:
         """How far a model can be explained that stops half-way (or, if ``written``, that nothing explains to its end).
 
         As far as it is right, or to the end of a segment with mistakes: inside a segment a left-out step looks like a
@@ -115,15 +117,15 @@ class Search:
         for cost in range(IN_A_STAGE + 1):
             stops = [stop for stop in (range(1, len(self.stages)) if cost == 0 else ends) if stop <= furthest]
             for stop in stops:
-                through = [end for root in plain for end in self._through(root, stop, cost)]
-                through = [end for end in through if self._needed(end.choice.mistakes, right)]
+                through = [end for root in plain for end in self._branches_to(root, stop, cost)]
+                through = [end for end in through if self._are_needed(end.choice.mistakes, right)]
                 best = through[0] if through and through[0].stage > best.stage else best
             right = best.stage if cost == 0 else right
         for stop in range(best.stage + 1, min(furthest, len(self.stages) - 1) + 1):  # right after mistakes, too
-            best = next(iter(self._through(best, stop, 0)), best)
+            best = next(iter(self._branches_to(best, stop, 0)), best)
         return best
 
-    def _needed(self, mistakes: tuple[Mistake, ...], right: int) -> bool:
+    def _are_needed(self, mistakes: tuple[Mistake, ...], right: int) -> bool:
         """Whether no mistake is in a stage that is explained without it: where the end is not, that would be a guess.
 
         Attention is another matter, since its numbers can be right and lie in the wrong places.
@@ -131,7 +133,7 @@ class Search:
         explained = [stage for stage in self.stages[:right] if stage not in SEGMENTS[0]]
         return not any(one.cost and one.stage in explained for one in mistakes)
 
-    def _solved(self, branches: list[Branch], place: int, left: int) -> Branch | None:
+    def _solve(self, branches: list[Branch], place: int, left: int) -> Branch | None:
         """Fewest mistakes first within a segment; the next segment decides between those that get through it."""
         if place == len(SEGMENTS):
             return branches[0]
@@ -140,14 +142,14 @@ class Search:
             through: list[Branch] = []
             for branch in branches:
                 own = branch.choice.cost if place == 0 else 0  # norms first count as a mistake of the first segment
-                through += self._through(branch, stop, cost - own)
-            if through and (done := self._solved(through, place + 1, left - cost)) is not None:
+                through += self._branches_to(branch, stop, cost - own)
+            if through and (done := self._solve(through, place + 1, left - cost)) is not None:
                 return done
             if self.left <= 0:
                 return None
         return None
 
-    def _through(self, branch: Branch, stop: int, cost: int) -> list[Branch]:
+    def _branches_to(self, branch: Branch, stop: int, cost: int) -> list[Branch]:
         """All ways from here to the end of a segment that cost exactly this much."""
         if cost < 0 or self.left <= 0:
             return []
@@ -157,15 +159,15 @@ class Search:
             end
             for spent in range(min(cost, IN_A_STAGE) + 1)
             for child in self._children(branch, spent)
-            for end in self._through(child, stop, cost - spent)
+            for end in self._branches_to(child, stop, cost - spent)
         ]
 
     def _children(self, branch: Branch, cost: int) -> list[Branch]:
         if cost not in branch.following:
-            branch.following[cost] = list(self._surviving(branch, cost))
+            branch.following[cost] = list(self._surviving_branches(branch, cost))
         return branch.following[cost]
 
-    def _surviving(self, branch: Branch, cost: int) -> Iterator[Branch]:
+    def _surviving_branches(self, branch: Branch, cost: int) -> Iterator[Branch]:
         stage = self.stages[branch.stage]
         name, function = STAGES[stage]
         last = branch.stage == len(self.stages) - 1
@@ -194,13 +196,13 @@ class Search:
 
     def _occurs(self, value: Array, place: int, *, last: bool) -> bool:
         if last:
-            return same(value, self.runs[place].output, self.tolerance)
+            return is_close(value, self.runs[place].output, self.tolerance)
         finite = value[np.isfinite(value)]
         if finite.size < value.size and not self.broken[place]:
             return False
         if not (np.abs(finite) > 1e-12).any() and not self.broken[place]:
             return False  # zeros occur everywhere
-        return contained(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
+        return is_subset(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
 
     def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:
         """In x + c @ W + b the part c @ W + b never stands alone."""
@@ -211,16 +213,16 @@ class Search:
 
     def choices(self, stage: str, branch: Branch, cost: int) -> Iterator[Choice]:
         """The switches of a stage that cost exactly this much."""
-        extras = self._extra(stage, branch, first=branch.choice.switches["layout"] == "norm first")
-        for listed in combined(self._listed(stage), cost):
+        extras = self._extra_choices(stage, branch, first=branch.choice.switches["layout"] == "norm first")
+        for listed in combine_mistakes(self._stage_mistakes(stage), cost):
             for extra in extras:
                 if listed.cost + extra.cost == cost:
                     yield Choice(
                         switches={**extra.switches, **listed.switches}, mistakes=listed.mistakes + extra.mistakes
                     )
 
-    def _listed(self, stage: str) -> dict[str, list[Mistake]]:
-        by_switch = library.of_stage(stage)
+    def _stage_mistakes(self, stage: str) -> dict[str, list[Mistake]]:
+        by_switch = library.mistakes_of_stage(stage)
         if stage == "attention":
             by_switch["mask"] = [one for one in by_switch["mask"] if self._mask_possible(str(one.value))]
         if stage == "embedding" and not self.roles.tables:
@@ -230,18 +232,22 @@ class Search:
     def _mask_possible(self, value: str) -> bool:
         return self.causal if value in ("future", "past", "not itself") else self.masks
 
-    def _extra(self, stage: str, branch: Branch, *, first: bool) -> list[Choice]:
+    def _extra_choices(self, stage: str, branch: Branch, *, first: bool) -> list[Choice]:
         """Choices that depend on what the model has: tables of positions, and norms."""
         if stage == "embedding":
-            return [_both(a, b) for a in self._tables() for b in self._norm_or_none(stage, branch, "embedding norm", 0)]
+            return [
+                _merge_choices(a, b)
+                for a in self._tables()
+                for b in self._norm_or_none(stage, branch, "embedding norm", 0)
+            ]
         if stage == "attention" and first:
             return self._norms("first norm", branch, "x", 1, stage)
         if stage == "first sum and norm" and not first:
             return self._norms("first norm", None, "", 1, stage)
         if stage == "feed-forward" and first:
-            return _same_way(self._norms("second norm", branch, "y", 2, stage), branch)
+            return _mark_echoes(self._norms("second norm", branch, "y", 2, stage), branch)
         if stage == "second sum and norm" and not first:
-            return _same_way(self._norms("second norm", None, "", 2, stage), branch)
+            return _mark_echoes(self._norms("second norm", None, "", 2, stage), branch)
         if stage == "output":
             return self._norm_or_none(stage, branch, "last norm", 3, free=first)
         return [Choice()]
@@ -288,7 +294,7 @@ class Search:
             return choices
         kept = []
         for one in choices:
-            made = [normalised(values[of], one.switches[switch]) for values in branch.values]
+            made = [normalise(values[of], one.switches[switch]) for values in branch.values]
             if all(self._occurs(value, place, last=False) for place, value in enumerate(made)):
                 kept.append(one)
         return kept
@@ -321,7 +327,7 @@ def norm_choices(roles: Roles) -> list[NormChoice]:
     return choices
 
 
-def combined(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]:
+def combine_mistakes(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]:
     """At most one mistake for each switch, of this cost or less; plain ones first, few variations beside mistakes."""
     free = [one for listed in by_switch.values() for one in listed if one.cost == 0]
     real = [one for listed in by_switch.values() for one in listed if one.cost]
@@ -337,7 +343,7 @@ def combined(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]
                         yield Choice(switches={one.switch: one.value for one in both}, mistakes=both)
 
 
-def _same_way(choices: list[Choice], branch: Branch) -> list[Choice]:
+def _mark_echoes(choices: list[Choice], branch: Branch) -> list[Choice]:
     """The second norm taken in the same wrong way as the first is the same mistake, not another one."""
     before = {mistake.name for mistake in branch.choice.mistakes}
     return [
@@ -349,29 +355,29 @@ def _same_way(choices: list[Choice], branch: Branch) -> list[Choice]:
     ]
 
 
-def _both(one: Choice, other: Choice) -> Choice:
+def _merge_choices(one: Choice, other: Choice) -> Choice:
     return Choice(switches={**one.switches, **other.switches}, mistakes=one.mistakes + other.mistakes)
 
 
-def affordable(recording: Recording) -> int:
+def affordable_tries(recording: Recording) -> int:
     """How many tries a recording of its size gets: work is bounded, whatever somebody sends."""
     numbers = max(sum(node.value.size for node in run.nodes if node.value is not None) for run in recording.runs)
     return int(min(TRIES, max(50, WORK / max(numbers, 1))))
 
 
-def find(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:
+def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:
     """Search with the roles as they are and with queries and keys exchanged; then again for float32 inside."""
     start = time.process_time()
     best: Match | None = None
     for tolerance in (EXACT, SINGLE):
         search = Search(roles, recording, stages, tolerance=tolerance, tries=tries)
-        if best is not None and crowded(search.there[0], tolerance):
+        if best is not None and is_crowded(search.there[0], tolerance):
             break
         if recording.runs[0].raised is not None:
-            return _match(search, search.unfinished(written=False), complete=False, start=start)
-        end = search.best()
+            return _match(search, search.furthest_branch(written=False), complete=False, start=start)
+        end = search.best_branch()
         search.left = tries // 5
-        branch = end if end is not None else search.unfinished(written=True)
+        branch = end if end is not None else search.furthest_branch(written=True)
         one = _match(search, branch, complete=end is not None, start=start)
         if one.complete:
             return one
@@ -393,7 +399,7 @@ def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> M
     )
 
 
-def agrees(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
+def output_difference(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
     """How far the matched reference is from the model on another input (0 where they agree)."""
     if one.output is None:
         return 0.0
@@ -402,10 +408,10 @@ def agrees(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOL
             value = run(match.roles, start_values(one, pad), match.switches, tuple(stages))[STAGES[stages[-1]][0]]
     except (ValueError, IndexError, LookupError):
         return float("inf")
-    return 0.0 if same(value, one.output, match.tolerance) else float(np.nanmax(np.abs(value - one.output)))
+    return 0.0 if is_close(value, one.output, match.tolerance) else float(np.nanmax(np.abs(value - one.output)))
 
 
-def same(value: Array, output: Array | None, tolerance: float) -> bool:
+def is_close(value: Array, output: Array | None, tolerance: float) -> bool:
     """Equal up to rounding; NaN equals NaN."""
     if output is None or value.shape != output.shape:
         return False
@@ -439,7 +445,7 @@ def numbers_in(one: Run) -> Array:
 CROWDED = 0.9  # of the numbers from -1 to 1: some hundred values are looked for, and all would be found by chance
 
 
-def crowded(there: Array, tolerance: float) -> bool:
+def is_crowded(there: Array, tolerance: float) -> bool:
     """Whether a trace holds so many numbers that nearly any value would be found among them, up to the tolerance.
 
     A model that computes a fine grid of numbers beside its work would otherwise seem right in parts it has not.

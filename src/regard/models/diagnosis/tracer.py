@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import Event, Node, Raised, Run
+from regard.models.diagnosis.recording import Event, Failure, Node, Run
 
 MOST_NUMBERS = 30_000_000  # kept in one run: 240 MB
 COPIES = {
@@ -56,16 +56,16 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
-        tensors = [t for t in _flat((*args, *kwargs.values())) if isinstance(t, Tensor)]
+        tensors = [t for t in _flatten((*args, *kwargs.values())) if isinstance(t, Tensor)]
         inputs = tuple(self.node(t, keep=not _is_view(func)) for t in tensors)
-        plain = tuple(p for p in _flat((*args, *kwargs.values())) if isinstance(p, (bool, int, float)))
-        out = _steady(name, func, args, kwargs)
+        plain = tuple(p for p in _flatten((*args, *kwargs.values())) if isinstance(p, (bool, int, float)))
+        out = _run_without_dropout(name, func, args, kwargs)
         kind = "random" if name in DRAWS else "moves" if _is_view(func) or name in COPIES else ""
-        made = [t for t in _flat((out,)) if isinstance(t, Tensor)]
+        made = [t for t in _flatten((out,)) if isinstance(t, Tensor)]
         sources = () if name in SHAPED else inputs  # these look at a shape, not at numbers
-        outputs = tuple(self._made(t, sources, keep=not _is_view(func)) for t in made)
+        outputs = tuple(self._add_result(t, sources, keep=not _is_view(func)) for t in made)
         self._note_writes(func, args, kwargs, outputs)
-        line, method = self.where()
+        line, method = self.current_line()
         self.events.append(
             Event(op=name, inputs=inputs, outputs=outputs, plain=plain, line=line, method=method, kind=kind)
         )
@@ -87,11 +87,11 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.nodes[old] = self._node(tensor, live=self.nodes[old].live, parameters=self.nodes[old].parameters)
             return old
         inputs = (old, *self.written[storage])
-        new = self._made(tensor, inputs, keep=True)
+        new = self._add_result(tensor, inputs, keep=True)
         self.events.append(Event(op="refresh", inputs=inputs, outputs=(new,), kind="moves"))
         return new
 
-    def where(self) -> tuple[int | None, str]:
+    def current_line(self) -> tuple[int | None, str]:
         """The line of the person's file that is being run, and the method it is in."""
         frame = sys._getframe(2)
         while frame is not None:
@@ -100,7 +100,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             frame = frame.f_back  # type: ignore[assignment]
         return None, ""
 
-    def _made(self, tensor: Tensor, inputs: tuple[int, ...], *, keep: bool) -> int:
+    def _add_result(self, tensor: Tensor, inputs: tuple[int, ...], *, keep: bool) -> int:
         nodes = [self.nodes[i] for i in inputs]
         parameters = tuple(sorted({name for node in nodes for name in node.parameters}))
         return self._add(tensor, live=any(node.live for node in nodes), parameters=parameters, keep=keep)
@@ -140,10 +140,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.seen[id(target)] = self.versions[storage]
 
 
-def _flat(values: Any) -> Iterator[Any]:
+def _flatten(values: Any) -> Iterator[Any]:
     for value in values:
         if isinstance(value, (list, tuple)):
-            yield from _flat(value)
+            yield from _flatten(value)
         else:
             yield value
 
@@ -157,7 +157,7 @@ def _is_view(func: Any) -> bool:
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
-def _steady(name: str, func: Any, args: Any, kwargs: Any) -> Any:
+def _run_without_dropout(name: str, func: Any, args: Any, kwargs: Any) -> Any:
     """The operation, or for a draw of dropout one that keeps everything."""
     if name == "native_dropout":
         return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
@@ -176,7 +176,7 @@ def array(tensor: Tensor) -> Array:
 
 
 @contextlib.contextmanager
-def readable() -> Iterator[None]:
+def tracing_settings() -> Iterator[None]:
     """float64 by default, attention in pieces, no gradients: how a model is traced."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -209,13 +209,13 @@ def trace(
     tracer, raised, out = Tracer(parameters, files), None, None
     for tensor in inputs.values():
         tracer.enter(tensor)
-    with readable(), tracer:
+    with tracing_settings(), tracer:
         try:
             out = call()
         except InputError:
             raise
         except Exception as error:
-            raised = raised_from(error, files)
+            raised = failure_from(error, files)
     node = None if out is None else tracer.node(out)
     return Run(
         inputs={name: array(tensor) for name, tensor in inputs.items()},
@@ -227,10 +227,10 @@ def trace(
     )
 
 
-def raised_from(error: BaseException, files: frozenset[str]) -> Raised:
+def failure_from(error: BaseException, files: frozenset[str]) -> Failure:
     """The error's type, first line, and the last line of the person's file that it came through."""
     line, method = None, ""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename in files:
             line, method = frame.lineno, frame.name
-    return Raised(type=type(error).__name__, message=str(error).partition("\n")[0][:200], line=line, method=method)
+    return Failure(type=type(error).__name__, message=str(error).partition("\n")[0][:200], line=line, method=method)

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.array_types import Array
 from regard.errors import InputError
-from regard.models.diagnosis.recording import KINDS, Event, Node, Raised, Recording, Run, Slope
+from regard.models.diagnosis.recording import KINDS, Event, Failure, Node, Recording, Run, Slope
 from regard.strict_json import parse_json
 
 MOST_STEPS = 50_000  # events or nodes of a run; a one-layer model has some hundreds
@@ -23,11 +23,11 @@ LONGEST_AXIS = 10_000_000
 Read = TypeVar("Read")
 
 
-class Malformed(ValueError):  # noqa: N818 - what was sent is, not we
+class MalformedError(ValueError):
     """Not a recording."""
 
 
-def unpacked(data: bytes) -> Recording:
+def read_recording(data: bytes) -> Recording:
     """A recording from its bytes; anything malformed is refused."""
     try:
         length = int.from_bytes(data[:8], "little")
@@ -47,7 +47,7 @@ def _arrays(forms: Any, data: memoryview) -> list[Array]:
     for name, shape in forms:
         dtype = np.dtype(str(name))
         if dtype.kind not in "iufb" or dtype.itemsize > 8 or len(shape) > 12 or not all(map(_is_axis, shape)):
-            raise Malformed("no array of plain numbers")
+            raise MalformedError("no array of plain numbers")
         count = math.prod(shape)
         arrays.append(np.frombuffer(data, dtype, count=count, offset=start).reshape(shape) if count else _empty(shape))
         start += count * dtype.itemsize
@@ -56,7 +56,7 @@ def _arrays(forms: Any, data: memoryview) -> list[Array]:
 
 def _empty(shape: list[int]) -> Array:
     if math.prod(max(n, 1) for n in shape) > LONGEST_AXIS:
-        raise Malformed("an empty array with long axes")
+        raise MalformedError("an empty array with long axes")
     return np.zeros(shape)
 
 
@@ -70,7 +70,7 @@ def _with_arrays(value: Any, arrays: list[Array]) -> Any:
     if not isinstance(value, dict):
         return value
     if "array" in value:
-        return arrays[_whole(value["array"], most=len(arrays) - 1)]
+        return arrays[_whole_number(value["array"], most=len(arrays) - 1)]
     if "float" in value:
         return float(value["float"])
     return {str(key): _with_arrays(item, arrays) for key, item in value["entries"]}
@@ -78,19 +78,19 @@ def _with_arrays(value: Any, arrays: list[Array]) -> Any:
 
 def _recording(plain: dict[str, Any]) -> Recording:
     if plain["kind"] not in KINDS:
-        raise Malformed("no kind")
+        raise MalformedError("no kind")
     pad = plain["pad"]
     return Recording(
         name=_text(plain["name"]),
-        runs=_several(plain["runs"], _run, most=MOST_RUNS, least=1),
-        fresh=_several(plain["fresh"], _run, most=MOST_RUNS),
+        runs=_tuple_of(plain["runs"], _run, most=MOST_RUNS, least=1),
+        fresh=_tuple_of(plain["fresh"], _run, most=MOST_RUNS),
         parameters=_named_arrays(plain["parameters"]),
         buffers=_named_arrays(plain["buffers"]),
-        slopes=_several(plain["slopes"], _slope),
-        unregistered=_several(plain["unregistered"], _text),
+        slopes=_tuple_of(plain["slopes"], _slope),
+        unregistered=_tuple_of(plain["unregistered"], _text),
         unsteady=bool(plain["unsteady"]),
-        sizes={_text(key): _plain(value) for key, value in plain["sizes"].items()},
-        pad=None if pad is None else _whole(pad, least=-(2**31), most=2**31),
+        sizes={_text(key): _plain_value(value) for key, value in plain["sizes"].items()},
+        pad=None if pad is None else _whole_number(pad, least=-(2**31), most=2**31),
         kind=plain["kind"],
         masked=None if plain["masked"] is None else _run(plain["masked"]),
         source=_text(plain["source"]),
@@ -99,16 +99,16 @@ def _recording(plain: dict[str, Any]) -> Recording:
 
 
 def _run(plain: dict[str, Any]) -> Run:
-    nodes = _several(plain["nodes"], _node, most=MOST_STEPS)
+    nodes = _tuple_of(plain["nodes"], _node, most=MOST_STEPS)
     last = len(nodes) - 1
     output, result, raised = plain["output"], plain["result"], plain["raised"]
     return Run(
         inputs=_named_arrays(plain["inputs"]),
         output=None if output is None else _array(output),
-        events=_several(plain["events"], lambda one: _event(one, last), most=MOST_STEPS),
+        events=_tuple_of(plain["events"], lambda one: _event(one, last), most=MOST_STEPS),
         nodes=nodes,
-        result=None if result is None else _whole(result, most=last),
-        raised=None if raised is None else _raised(raised),
+        result=None if result is None else _whole_number(result, most=last),
+        raised=None if raised is None else _failure(raised),
     )
 
 
@@ -116,23 +116,23 @@ def _event(plain: dict[str, Any], last: int) -> Event:
     line = plain["line"]
     return Event(
         op=_text(plain["op"]),
-        inputs=_several(plain["inputs"], lambda node: _whole(node, most=last)),
-        outputs=_several(plain["outputs"], lambda node: _whole(node, most=last)),
-        plain=_several(plain["plain"], _plain),
-        line=None if line is None else _whole(line, most=10**7),
+        inputs=_tuple_of(plain["inputs"], lambda node: _whole_number(node, most=last)),
+        outputs=_tuple_of(plain["outputs"], lambda node: _whole_number(node, most=last)),
+        plain=_tuple_of(plain["plain"], _plain_value),
+        line=None if line is None else _whole_number(line, most=10**7),
         method=_text(plain["method"]),
         kind=plain["kind"] if plain["kind"] in ("moves", "random") else "",
     )
 
 
 def _node(plain: dict[str, Any]) -> Node:
-    shape = _several(plain["shape"], lambda size: _whole(size, most=LONGEST_AXIS))
+    shape = _tuple_of(plain["shape"], lambda size: _whole_number(size, most=LONGEST_AXIS))
     value = None if plain["value"] is None else _array(plain["value"])
     if value is not None and value.shape != shape:
-        raise Malformed("a node whose numbers have another shape")
+        raise MalformedError("a node whose numbers have another shape")
     if value is None and math.prod(max(size, 1) for size in shape) > LONGEST_AXIS:
-        raise Malformed("a node with long axes")
-    return Node(live=bool(plain["live"]), parameters=_several(plain["parameters"], _text), shape=shape, value=value)
+        raise MalformedError("a node with long axes")
+    return Node(live=bool(plain["live"]), parameters=_tuple_of(plain["parameters"], _text), shape=shape, value=value)
 
 
 def _slope(plain: dict[str, Any]) -> Slope:
@@ -145,12 +145,12 @@ def _slope(plain: dict[str, Any]) -> Slope:
     )
 
 
-def _raised(plain: dict[str, Any]) -> Raised:
+def _failure(plain: dict[str, Any]) -> Failure:
     line = plain["line"]
-    return Raised(
+    return Failure(
         type=_text(plain["type"]),
         message=_text(plain["message"]),
-        line=None if line is None else _whole(line, most=10**7),
+        line=None if line is None else _whole_number(line, most=10**7),
         method=_text(plain["method"]),
     )
 
@@ -158,40 +158,42 @@ def _raised(plain: dict[str, Any]) -> Raised:
 # the smallest forms
 
 
-def _several(values: Any, read: Callable[[Any], Read], *, most: int = MOST_ENTRIES, least: int = 0) -> tuple[Read, ...]:
+def _tuple_of(
+    values: Any, read: Callable[[Any], Read], *, most: int = MOST_ENTRIES, least: int = 0
+) -> tuple[Read, ...]:
     if not isinstance(values, list) or not least <= len(values) <= most:
-        raise Malformed("no list of a usual length")
+        raise MalformedError("no list of a usual length")
     return tuple(read(value) for value in values)
 
 
 def _named_arrays(plain: Any) -> dict[str, Array]:
     if not isinstance(plain, dict) or len(plain) > MOST_ENTRIES:
-        raise Malformed("no arrays by name")
+        raise MalformedError("no arrays by name")
     return {_text(name): _array(value) for name, value in plain.items()}
 
 
 def _array(value: Any) -> Array:
     if not isinstance(value, np.ndarray):
-        raise Malformed("no array")
+        raise MalformedError("no array")
     return value
 
 
-def _whole(value: Any, *, most: int, least: int = 0) -> int:
+def _whole_number(value: Any, *, most: int, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= most:
-        raise Malformed("no whole number of its range")
+        raise MalformedError("no whole number of its range")
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     if value is None or isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 2**63):
         return value
-    raise Malformed("no plain value")
+    raise MalformedError("no plain value")
 
 
 def _text(value: Any) -> str:
     """One line that is fit for a terminal."""
     if not isinstance(value, str):
-        raise Malformed("no text")
+        raise MalformedError("no text")
     return "".join(c for c in value[: 4 * MOST_TEXT] if c.isprintable())[:MOST_TEXT]

@@ -56,7 +56,7 @@ class AttentionCall(ABC):
     def weights(self, part: Part) -> Tensor:
         """The weights before dropout."""
 
-    def used(self, part: Part) -> Tensor | None:
+    def weights_after_dropout(self, part: Part) -> Tensor | None:
         """The weights after dropout, None where nothing was dropped."""
         return None
 
@@ -81,7 +81,7 @@ class AttentionCall(ABC):
         """How many columns of an identity the kernel takes at once."""
         return self.keys
 
-    def allowed(self) -> Tensor | None:
+    def allowed_mask(self) -> Tensor | None:
         """True where a query may read a key; broadcasts against the weights. None: everywhere, or not known."""
         return None
 
@@ -143,7 +143,7 @@ def with_first(result: Result, tensor: Tensor) -> Result:
     return type(result)((tensor, *result[1:])) if isinstance(result, (tuple, list)) else tensor
 
 
-def taken(tensor: Tensor, part: Part, heads: list[int]) -> Tensor:
+def select_heads(tensor: Tensor, part: Part, heads: list[int]) -> Tensor:
     """Examples and heads of a tensor that has these axes first: a view where the heads stand together."""
     together = heads == list(range(heads[0], heads[-1] + 1)) if heads else False
     return tensor[part.examples, slice(heads[0], heads[-1] + 1) if together else heads]
@@ -197,14 +197,14 @@ class PaddedCall(AttentionCall):
         self.notes = [*first.notes, "sequences of different lengths: places beyond an end are padding of this record"]
 
     def weights(self, part: Part) -> Tensor:
-        return self._each(part, lambda call, own: call.weights(own), self.keys)
+        return self._stack_parts(part, lambda call, own: call.weights(own), self.keys)
 
     def values(self, part: Part) -> Tensor:
-        rows = [call.values(self._own(call, part)) for call in self.calls[part.examples]]
-        return torch.stack([_grown(r[0], self.keys, r.shape[-1]) for r in rows])
+        rows = [call.values(self._own_part(call, part)) for call in self.calls[part.examples]]
+        return torch.stack([_pad_block(r[0], self.keys, r.shape[-1]) for r in rows])
 
     def output(self, part: Part) -> Tensor:
-        return self._each(part, lambda call, own: call.output(own), None)
+        return self._stack_parts(part, lambda call, own: call.output(own), None)
 
     def put(self, result: Result, output: Tensor) -> Result:
         raise NotImplementedError  # the caller knows how its operator packs the examples
@@ -214,22 +214,24 @@ class PaddedCall(AttentionCall):
         probes = [c.probe(slice(columns.start, min(columns.stop, c.keys))) if columns.start < c.keys else None
                  for c in self.calls]  # fmt: skip
         blank = torch.zeros(self.heads, self.queries, width, dtype=self.work)
-        return torch.stack([blank if f is None else _grown(f[0].to(self.work), self.queries, width) for f in probes])
+        return torch.stack(
+            [blank if f is None else _pad_block(f[0].to(self.work), self.queries, width) for f in probes]
+        )
 
     @property
     def probe_width(self) -> int:
         return min(call.probe_width for call in self.calls)
 
-    def allowed(self) -> Tensor | None:
+    def allowed_mask(self) -> Tensor | None:
         whole = torch.zeros(self.batch, 1, self.queries, self.keys, dtype=torch.bool)
         for place, call in enumerate(self.calls):
-            inner = call.allowed()
+            inner = call.allowed_mask()
             whole[place, :, : call.queries, : call.keys] = True if inner is None else inner[0].all(dim=0)
         return whole
 
     def error(self, weights: Tensor, part: Part) -> float:
         pairs = zip(weights, self.calls[part.examples], strict=True)
-        return max(call.error(w[None, :, : call.queries, : call.keys], self._own(call, part)) for w, call in pairs)
+        return max(call.error(w[None, :, : call.queries, : call.keys], self._own_part(call, part)) for w, call in pairs)
 
     def size(self) -> float:
         return max(call.size() for call in self.calls)
@@ -237,15 +239,15 @@ class PaddedCall(AttentionCall):
     def tolerance(self) -> float:
         return max(call.tolerance() for call in self.calls)
 
-    def _own(self, call: AttentionCall, part: Part) -> Part:
+    def _own_part(self, call: AttentionCall, part: Part) -> Part:
         return Part(slice(0, 1), part.heads, slice(part.rows.start, min(part.rows.stop, call.queries)))
 
-    def _each(self, part: Part, ask: Callable[[AttentionCall, Part], Tensor], last: int | None) -> Tensor:
+    def _stack_parts(self, part: Part, ask: Callable[[AttentionCall, Part], Tensor], last: int | None) -> Tensor:
         rows = part.rows.stop - part.rows.start
-        blocks = [ask(call, self._own(call, part))[0] for call in self.calls[part.examples]]
-        return torch.stack([_grown(block, rows, last or block.shape[-1]) for block in blocks])
+        blocks = [ask(call, self._own_part(call, part))[0] for call in self.calls[part.examples]]
+        return torch.stack([_pad_block(block, rows, last or block.shape[-1]) for block in blocks])
 
 
-def _grown(block: Tensor, rows: int, columns: int) -> Tensor:
+def _pad_block(block: Tensor, rows: int, columns: int) -> Tensor:
     """(heads, fewer, fewer) padded with zeros to (heads, rows, columns)."""
     return torch.nn.functional.pad(block, (0, columns - block.shape[-1], 0, rows - block.shape[-2]))

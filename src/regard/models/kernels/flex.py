@@ -18,8 +18,8 @@ from regard.models.kernels.call import (
     compact,
     first_tensor,
     identity,
+    select_heads,
     shared_heads,
-    taken,
     with_first,
 )
 
@@ -38,23 +38,23 @@ class FlexCall(AttentionCall):
         self.all_weights = self.probe(slice(0, self.keys)).to(self.work)
 
     def weights(self, part: Part) -> Tensor:
-        return taken(self.all_weights, part, part.heads)[:, :, part.rows]
+        return select_heads(self.all_weights, part, part.heads)[:, :, part.rows]
 
     def values(self, part: Part) -> Tensor:
-        return self._shared(self.v, part)
+        return self._select_key_heads(self.v, part)
 
     def queries_of(self, part: Part) -> Tensor:
-        return taken(self.q, part, part.heads)[:, :, part.rows].to(self.work)
+        return select_heads(self.q, part, part.heads)[:, :, part.rows].to(self.work)
 
     def keys_of(self, part: Part) -> Tensor:
-        return self._shared(self.k, part)
+        return self._select_key_heads(self.k, part)
 
-    def _shared(self, tensor: Tensor, part: Part) -> Tensor:
+    def _select_key_heads(self, tensor: Tensor, part: Part) -> Tensor:
         whole = tensor.expand(self.batch, *tensor.shape[1:])
-        return taken(whole, part, shared_heads(part.heads, of=self.heads, kept=tensor.shape[1])).to(self.work)
+        return select_heads(whole, part, shared_heads(part.heads, of=self.heads, kept=tensor.shape[1])).to(self.work)
 
     def output(self, part: Part) -> Tensor:
-        return taken(self.out, part, part.heads)[:, :, part.rows].to(self.work)
+        return select_heads(self.out, part, part.heads)[:, :, part.rows].to(self.work)
 
     def put(self, result: Result, output: Tensor) -> Result:
         return with_first(result, output.to(self.out.dtype))
@@ -64,7 +64,7 @@ class FlexCall(AttentionCall):
         values = identity((*self.v.shape[:3], width), columns, self.v)
         return first_tensor(self.func(*self.args[:2], values, *self.args[3:]))
 
-    def allowed(self) -> Tensor | None:
+    def allowed_mask(self) -> Tensor | None:
         from torch.nn.attention.flex_attention import create_mask
 
         rule, extra = self.args[4][-1], self.args[8] if len(self.args) > 8 else ()

@@ -29,8 +29,8 @@ from regard.models.kernels.call import (
     first_tensor,
     identity,
     masked_softmax,
+    select_heads,
     shared_heads,
-    taken,
     with_first,
 )
 from regard.models.records import CURVE
@@ -51,9 +51,13 @@ class Rule:
     slopes: Tensor | None = None  # ALiBi: -slope |distance| is added
     lengths: tuple[tuple[int, int], ...] | None = None  # real queries and keys of each padded example
 
-    def allowed(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    def allowed_mask(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """True where a query may read a key, with axes batch, heads, queries, keys (1 where it is all the same)."""
-        rules = (self._places(queries, keys, device), self._given(), self._real(queries, keys, device))
+        rules = (
+            self._window_mask(queries, keys, device),
+            self._explicit_mask(),
+            self._real_places(queries, keys, device),
+        )
         parts = [part for part in rules if part is not None]
         if not parts:
             return None
@@ -62,7 +66,7 @@ class Rule:
             whole = whole & part
         return whole
 
-    def _places(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    def _window_mask(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         left, right = self.left, 0 if self.causal else self.right
         if left < 0 and right < 0:
             return None
@@ -80,7 +84,7 @@ class Rule:
             return self.corner
         return torch.tensor([k - q for q, k in self.lengths], device=device)[:, None, None, None]
 
-    def _given(self) -> Tensor | None:
+    def _explicit_mask(self) -> Tensor | None:
         if self.mask is None:
             return None
         mask = self.mask if self.mask.dtype == torch.bool else ~torch.isneginf(self.mask)
@@ -88,7 +92,7 @@ class Rule:
             mask = mask & (self.mask > torch.finfo(self.mask.dtype).min / 2)
         return None if bool(mask.all()) else mask[(None,) * (4 - mask.ndim)]
 
-    def _real(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    def _real_places(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """False for places beyond a packed sequence's end, as query and as key."""
         if self.lengths is None:
             return None
@@ -123,22 +127,22 @@ class FusedCall(AttentionCall):
         scores = (self.queries_of(part) * self.factor) @ self.keys_of(part).transpose(2, 3)
         if self.rule.softcap:
             scores = self.rule.softcap * torch.tanh(scores / self.rule.softcap)
-        return masked_softmax(self._masked(scores, part))
+        return masked_softmax(self._mask_scores(scores, part))
 
-    def _masked(self, scores: Tensor, part: Part) -> Tensor:
+    def _mask_scores(self, scores: Tensor, part: Part) -> Tensor:
         if self.rule.slopes is not None:
             scores = scores + self._alibi(part)
         if self.rule.mask is not None and self.rule.mask.dtype != torch.bool:
             mask = self.rule.mask[(None,) * (4 - self.rule.mask.ndim)]
             scores = scores + _cut(mask, part).to(scores.dtype)
-        allowed = self._may()
+        allowed = self._softmax_mask()
         return scores if allowed is None else scores.masked_fill(~_cut(allowed, part), -math.inf)
 
-    def _may(self) -> Tensor | None:
+    def _softmax_mask(self) -> Tensor | None:
         """What the softmax leaves out; an additive mask has already been added, numbers and all."""
         hard = self.rule.mask is None or self.rule.mask.dtype == torch.bool
         rule = self.rule if hard else Rule(**{**vars(self.rule), "mask": None})
-        return rule.allowed(self.queries, self.keys, self.q.device)
+        return rule.allowed_mask(self.queries, self.keys, self.q.device)
 
     def _alibi(self, part: Part) -> Tensor:
         slopes = self.rule.slopes
@@ -149,20 +153,20 @@ class FusedCall(AttentionCall):
         return -slopes.to(self.work) * _cut(place, part).abs()
 
     def values(self, part: Part) -> Tensor:
-        return self._shared(self.v, part)
+        return self._select_key_heads(self.v, part)
 
     def output(self, part: Part) -> Tensor:
-        return taken(self.out, part, part.heads)[:, :, part.rows].to(self.work)
+        return select_heads(self.out, part, part.heads)[:, :, part.rows].to(self.work)
 
     def queries_of(self, part: Part) -> Tensor:
-        return taken(self.q, part, part.heads)[:, :, part.rows].to(self.work)
+        return select_heads(self.q, part, part.heads)[:, :, part.rows].to(self.work)
 
     def keys_of(self, part: Part) -> Tensor:
-        return self._shared(self.k, part)
+        return self._select_key_heads(self.k, part)
 
-    def _shared(self, tensor: Tensor, part: Part) -> Tensor:
+    def _select_key_heads(self, tensor: Tensor, part: Part) -> Tensor:
         groups = shared_heads(part.heads, of=self.heads, kept=tensor.shape[1])
-        return taken(tensor, part, groups).to(self.work)
+        return select_heads(tensor, part, groups).to(self.work)
 
     def put(self, result: Result, output: Tensor) -> Result:
         return self.insert(result, output.to(self.out.dtype))
@@ -174,8 +178,8 @@ class FusedCall(AttentionCall):
     def probe_width(self) -> int:
         return self.v.shape[-1]
 
-    def allowed(self) -> Tensor | None:
-        return self.rule.allowed(self.queries, self.keys, self.q.device)
+    def allowed_mask(self) -> Tensor | None:
+        return self.rule.allowed_mask(self.queries, self.keys, self.q.device)
 
     def score_error(self) -> float:
         longest = [float(t.to(self.work).norm(dim=-1).max()) if t.numel() else 0.0 for t in (self.q, self.k)]
@@ -201,7 +205,7 @@ def fused_call(func: Any, bound: Bound, result: Result) -> FusedCall | None:
         return _scaled_dot_product(func, bound, result)
     if {"q", "k", "v", "softmax_scale", "causal"} <= bound.keys():
         packed = bound.get("cu_seqlens_q") is not None
-        return _packed(func, bound, result) if packed else _flash(func, bound, result)
+        return _packed_call(func, bound, result) if packed else _flash_call(func, bound, result)
     return None
 
 
@@ -220,7 +224,7 @@ def _scaled_dot_product(func: Any, bound: Bound, result: Result) -> FusedCall | 
     )  # fmt: skip
 
 
-def _flash(func: Any, bound: Bound, result: Result) -> FusedCall:
+def _flash_call(func: Any, bound: Bound, result: Result) -> FusedCall:
     q, k, v, out = (t.transpose(1, 2) for t in (bound["q"], bound["k"], bound["v"], first_tensor(result)))
 
     def run(values: Tensor) -> Tensor:
@@ -237,20 +241,20 @@ def _flash(func: Any, bound: Bound, result: Result) -> FusedCall:
     )  # fmt: skip
 
 
-def _packed(func: Any, bound: Bound, result: Result) -> FusedCall:
+def _packed_call(func: Any, bound: Bound, result: Result) -> FusedCall:
     """Sequences behind one another without padding: laid out as a padded batch, whose real places are known."""
     starts_q, starts_k = (bound[name].tolist() for name in ("cu_seqlens_q", "cu_seqlens_k"))
     out = first_tensor(result)
-    q, out_padded = (_padded(t, starts_q) for t in (bound["q"], out))
-    k, v = (_padded(bound[name], starts_k) for name in ("k", "v"))
+    q, out_padded = (_pad_sequences(t, starts_q) for t in (bound["q"], out))
+    k, v = (_pad_sequences(bound[name], starts_k) for name in ("k", "v"))
     lengths = tuple(zip(_differences(starts_q), _differences(starts_k), strict=True))
 
     def run(values: Tensor) -> Tensor:
-        again = func(**_keywords(func, {**bound, "v": _unpadded(values, starts_k)}))
-        return _padded(first_tensor(again), starts_q)
+        again = func(**_keywords(func, {**bound, "v": _unpad_sequences(values, starts_k)}))
+        return _pad_sequences(first_tensor(again), starts_q)
 
     def insert(result: Result, whole: Tensor) -> Result:
-        return with_first(result, _unpadded(whole, starts_q))
+        return with_first(result, _unpad_sequences(whole, starts_q))
 
     call = FusedCall(
         "flash-attention, packed", (q, k, v, out_padded), _flash_rule(bound, lengths=lengths),
@@ -264,11 +268,11 @@ def _flash_rule(bound: Bound, **more: Any) -> Rule:
     slopes = bound.get("alibi_slopes")
     return Rule(
         causal=bool(bound["causal"]), softcap=float(bound.get("softcap") or 0.0), slopes=slopes,
-        left=int(_or(bound.get("window_size_left"), -1)), right=int(_or(bound.get("window_size_right"), -1)), **more,
+        left=int(_value_or(bound.get("window_size_left"), -1)), right=int(_value_or(bound.get("window_size_right"), -1)), **more,
     )  # fmt: skip
 
 
-def _or(value: Any, otherwise: int) -> Any:
+def _value_or(value: Any, otherwise: int) -> Any:
     return otherwise if value is None else value
 
 
@@ -276,13 +280,13 @@ def _differences(starts: list[int]) -> list[int]:
     return [end - start for start, end in itertools.pairwise(starts)]
 
 
-def _padded(rows: Tensor, starts: list[int]) -> Tensor:
+def _pad_sequences(rows: Tensor, starts: list[int]) -> Tensor:
     """(all rows, heads, width) as (sequences, heads, longest, width), zero beyond each end."""
     pieces = [rows[a:b] for a, b in itertools.pairwise(starts)]
     return torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True).transpose(1, 2)
 
 
-def _unpadded(batch: Tensor, starts: list[int]) -> Tensor:
+def _unpad_sequences(batch: Tensor, starts: list[int]) -> Tensor:
     rows = batch.transpose(1, 2)
     return torch.cat([rows[i, :length] for i, length in enumerate(_differences(starts))]).contiguous()
 

@@ -45,7 +45,7 @@ class Mark:
     pair: tuple[Tensor, Tensor] | None = None  # q (n, queries, width) and k (n, keys, width), where asked for
 
     @property
-    def shaped(self) -> bool:
+    def is_weight_candidate(self) -> bool:
         """Whether these can be weights: plain scores times something are a linear map (linear attention's state)."""
         return self.normal or self.curved or self.masked
 
@@ -80,14 +80,14 @@ class Marks:
     def set(self, tensor: Tensor, mark: Mark) -> None:
         if len(self.table) > 512:
             self.table = {key: entry for key, entry in self.table.items() if not entry[0].expired()}
-        self.table[storage_address(tensor)] = (weakly(tensor), mark)
+        self.table[storage_address(tensor)] = (weak_reference(tensor), mark)
 
     def is_constant(self, tensor: Tensor) -> bool:
         address = storage_address(tensor)
         copy = self.copies.get(address)
         return address in self.constants or (copy is not None and not copy.expired())
 
-    def stacks(self, tensor: Tensor) -> int | None:
+    def stack_count(self, tensor: Tensor) -> int | None:
         """How many equal pieces were put behind one another along the first axis to make this tensor."""
         entry = self.stacked.get(storage_address(tensor))
         return entry[1] if entry is not None and not entry[0].expired() else None
@@ -111,13 +111,13 @@ class Marks:
         elif name in PRODUCTS:
             self._product(name, args, out)
         elif name == "bernoulli_":
-            self.noise[storage_address(out)] = weakly(out)
+            self.noise[storage_address(out)] = weak_reference(out)
         elif name == "cat":
             self._cat(args, kwargs, out)
         elif self.table:
             self._pass_on(name, args, kwargs, out)
         if name in ("_to_copy", "to", "clone") and self.is_constant(args[0]):
-            self.copies[storage_address(out)] = weakly(out)
+            self.copies[storage_address(out)] = weak_reference(out)
 
     def _product(self, name: str, args: tuple[Any, ...], out: Tensor) -> None:
         left, right = args[1:3] if name == "baddbmm" else args[:2]
@@ -136,7 +136,7 @@ class Marks:
         if marks:
             self.set(out, replace(marks[0], shape=_shape(out), clean=None))
         elif axis == 0 and out.dim() == 3 and len({piece.shape for piece in pieces}) == 1:
-            self.stacked[storage_address(out)] = (weakly(out), len(pieces))
+            self.stacked[storage_address(out)] = (weak_reference(out), len(pieces))
 
     def _pass_on(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
         for tensor in _tensors(args):
@@ -144,17 +144,20 @@ class Marks:
             if mark is None:
                 continue
             if storage_address(tensor) == storage_address(out) and not name.endswith("_"):
-                self._viewed(mark, out)
+                self._mark_view(mark, out)
                 return
             if name == "mul" and (terms := _terms(tensor, mark, args, out)) is not None:
-                self.terms[storage_address(out)] = (weakly(out), terms)
+                self.terms[storage_address(out)] = (weak_reference(out), terms)
                 return
             if _same_matrix(tensor, out):
-                change = {"clean": _followed(mark.clean, tensor, out), **self._step(name, tensor, mark, args, out)}
+                change = {
+                    "clean": _carry_clean_weights(mark.clean, tensor, out),
+                    **self._step(name, tensor, mark, args, out),
+                }
                 self.set(out, replace(mark, shape=_shape(out), **change))
                 return
 
-    def _viewed(self, mark: Mark, out: Tensor) -> None:
+    def _mark_view(self, mark: Mark, out: Tensor) -> None:
         """A view has its storage's mark; one that takes axes apart says more about them."""
         apart = not out.is_nested and out.dim() > len(mark.shape) > 0 and out.is_contiguous()
         if apart and out.numel() == math.prod(mark.shape):
@@ -164,15 +167,15 @@ class Marks:
         """What an operation changes in a mark."""
         others = [t for t in args if isinstance(t, Tensor) and t is not tensor]
         if name in ("native_dropout", "dropout") or (name == "mul" and any(map(self._is_noise, others))):
-            return {"clean": _laid_out(tensor, out) if mark.clean is None else mark.clean}
+            return {"clean": _match_layout(tensor, out) if mark.clean is None else mark.clean}
         if name.rstrip("_") in _CURVED:
             return {"curved": True, "scale": mark.scale if name.startswith("tanh") else None}
         if name in ("masked_fill", "masked_fill_", "where", "tril", "tril_", "triu"):
-            return {"masked": True, "allowed": _allowed_by(name, tensor, args, mark.allowed)}
+            return {"masked": True, "allowed": _update_allowed(name, tensor, args, mark.allowed)}
         if name in ("add", "add_") and not mark.normal:
-            return _added(mark, tensor, others)
+            return _addition_changes(mark, tensor, others)
         if name in ("mul", "mul_", "div", "div_") and not mark.normal:
-            return _scaled(name, mark, tensor, args)
+            return _scaling_changes(name, mark, tensor, args)
         return {}
 
     def _is_noise(self, tensor: Tensor) -> bool:
@@ -183,7 +186,7 @@ class Marks:
 def _terms(tensor: Tensor, mark: Mark, args: tuple[Any, ...], out: Tensor) -> Terms | None:
     """Weights (..., queries, keys, 1) times values (..., 1, keys, width)."""
     other = next((a for a in args[:2] if isinstance(a, Tensor) and a is not tensor), None)
-    if other is None or not mark.shaped or out.dim() < 3 or not tensor.dim() == other.dim() == out.dim():
+    if other is None or not mark.is_weight_candidate or out.dim() < 3 or not tensor.dim() == other.dim() == out.dim():
         return None
     if tensor.shape[-1] != 1 or other.shape[-3] != 1 or out.shape[:-1] != tensor.shape[:-1]:
         return None
@@ -191,34 +194,34 @@ def _terms(tensor: Tensor, mark: Mark, args: tuple[Any, ...], out: Tensor) -> Te
     return Terms(tensor[..., 0], other.squeeze(-3).expand(lead), mark)
 
 
-def _laid_out(tensor: Tensor, out: Tensor) -> Tensor:
+def _match_layout(tensor: Tensor, out: Tensor) -> Tensor:
     """The same numbers with the memory layout of ``out``: then a view of ``out`` is also a view of these."""
     if tensor.stride() == out.stride() or tensor.shape != out.shape:
         return tensor
     return torch.empty_strided(out.shape, out.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-def seen_through(clean: Tensor, view: Tensor) -> Tensor:
+def apply_view(clean: Tensor, view: Tensor) -> Tensor:
     """The part of ``clean`` that a view of the dropped weights shows, in the view's shape."""
     return clean.as_strided(view.shape, view.stride(), clean.storage_offset() + view.storage_offset())
 
 
-def _followed(clean: Tensor | None, view: Tensor, out: Tensor) -> Tensor | None:
+def _carry_clean_weights(clean: Tensor | None, view: Tensor, out: Tensor) -> Tensor | None:
     """The weights before dropout after an operation that made ``out`` from a view of those after it."""
-    return None if clean is None or view.shape != out.shape else _laid_out(seen_through(clean, view), out)
+    return None if clean is None or view.shape != out.shape else _match_layout(apply_view(clean, view), out)
 
 
-def _added(mark: Mark, tensor: Tensor, others: list[Tensor]) -> dict[str, Any]:
+def _addition_changes(mark: Mark, tensor: Tensor, others: list[Tensor]) -> dict[str, Any]:
     """A mask of very low numbers forbids; any other tensor is a bias, and the scores stay scores."""
     mask = others[0] if others else None
     if mask is None or mask.is_nested or not mask.is_floating_point() or mask.numel() == 0:
         return {}
     if not bool((mask <= _FORBIDDEN).any()):
         return {}
-    return {"masked": True, "allowed": _both(mark.allowed, mask > _FORBIDDEN)}
+    return {"masked": True, "allowed": _combine_masks(mark.allowed, mask > _FORBIDDEN)}
 
 
-def _scaled(name: str, mark: Mark, tensor: Tensor, args: tuple[Any, ...]) -> dict[str, Any]:
+def _scaling_changes(name: str, mark: Mark, tensor: Tensor, args: tuple[Any, ...]) -> dict[str, Any]:
     other = next((a for a in args[:2] if a is not tensor), None)
     if isinstance(other, Tensor) and other.numel() > 1:
         matrix = other.dim() >= 2 and other.shape[-1] == tensor.shape[-1] and other.shape[-2] == tensor.shape[-2]
@@ -229,18 +232,18 @@ def _scaled(name: str, mark: Mark, tensor: Tensor, args: tuple[Any, ...]) -> dic
     return {"scale": mark.scale * factor if name.startswith("mul") else mark.scale / factor if factor else None}
 
 
-def _allowed_by(name: str, tensor: Tensor, args: tuple[Any, ...], before: Tensor | None) -> Tensor | None:
+def _update_allowed(name: str, tensor: Tensor, args: tuple[Any, ...], before: Tensor | None) -> Tensor | None:
     if name.startswith("masked_fill"):
         value = float(args[2]) if not isinstance(args[2], Tensor) or args[2].numel() == 1 else 0.0
-        return _both(before, ~args[1]) if value <= _FORBIDDEN else before
+        return _combine_masks(before, ~args[1]) if value <= _FORBIDDEN else before
     if name == "where" and args[1] is tensor:
         other = args[2]
         low = float(other) if not isinstance(other, Tensor) else float(other.max()) if other.numel() else 0.0
-        return _both(before, args[0]) if low <= _FORBIDDEN else before
+        return _combine_masks(before, args[0]) if low <= _FORBIDDEN else before
     return before
 
 
-def _both(one: Tensor | None, other: Tensor) -> Tensor:
+def _combine_masks(one: Tensor | None, other: Tensor) -> Tensor:
     return other if one is None else one & other
 
 
@@ -261,7 +264,7 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return () if tensor.is_nested else tuple(tensor.shape)
 
 
-def weakly(tensor: Tensor) -> Weak:
+def weak_reference(tensor: Tensor) -> Weak:
     """A reference to a tensor's storage that does not keep it alive; ``expired()`` says whether it is gone."""
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.models.kernels.call import (
     AttentionCall,
@@ -22,7 +22,7 @@ from regard.models.kernels.call import (
     Result,
     first_tensor,
     identity,
-    taken,
+    select_heads,
     with_first,
 )
 
@@ -51,22 +51,22 @@ class NativeCall(AttentionCall):
         return _ATTENTION(**{**self.bound, **other})
 
     def weights(self, part: Part) -> Tensor:
-        return taken(self.all_weights, part, part.heads)[:, :, part.rows]
+        return select_heads(self.all_weights, part, part.heads)[:, :, part.rows]
 
     def values(self, part: Part) -> Tensor:
-        return taken(self._projected("value", 2), part, part.heads)
+        return select_heads(self._project("value", 2), part, part.heads)
 
     def queries_of(self, part: Part) -> Tensor:
-        return taken(self._projected("query", 0), part, part.heads)[:, :, part.rows]
+        return select_heads(self._project("query", 0), part, part.heads)[:, :, part.rows]
 
     def keys_of(self, part: Part) -> Tensor:
-        return taken(self._projected("key", 1), part, part.heads)
+        return select_heads(self._project("key", 1), part, part.heads)
 
     def output(self, part: Part) -> Tensor:
         """Each head's W V: the operator shows only what came of them together."""
         return self.weights(part) @ self.values(part)
 
-    def _projected(self, name: str, third: int) -> Tensor:
+    def _project(self, name: str, third: int) -> Tensor:
         rows = slice(third * self.bound["embed_dim"], (third + 1) * self.bound["embed_dim"])
         matrix, bias = (self.bound[what][rows].to(self.work) for what in ("qkv_weight", "qkv_bias"))
         whole = F.linear(self.bound[name].to(self.work), matrix, bias)
@@ -80,19 +80,19 @@ class NativeCall(AttentionCall):
     def _split(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*tensor.shape[:2], self.heads, self.width).transpose(1, 2)
 
-    def mixed(self, output: Tensor) -> Tensor:
+    def combine_heads(self, output: Tensor) -> Tensor:
         """What the operator makes of the heads' outputs."""
         side_by_side = output.transpose(1, 2).flatten(2)
         matrix, bias = (self.bound[what].to(self.work) for what in ("proj_weight", "proj_bias"))
         return self.finish(F.linear(side_by_side, matrix, bias))
 
     def put(self, result: Result, output: Tensor) -> Result:
-        return with_first(result, self.mixed(output).to(self.out.dtype))
+        return with_first(result, self.combine_heads(output).to(self.out.dtype))
 
     def error(self, weights: Tensor, part: Part) -> float:
         """The heads can only be compared together, so a part's error is that of the whole."""
         if self.off is None:
-            rebuilt = self.mixed(self.output(self.whole))
+            rebuilt = self.combine_heads(self.output(self.whole))
             self.off = _largest((rebuilt - self.out.to(self.work))[self._real_rows()], otherwise=math.nan)
         return self.off
 
@@ -110,16 +110,16 @@ class NativeCall(AttentionCall):
         """Rounding of the heads' outputs, carried through what follows them, and a little for what follows."""
         heads = self.output(self.whole)
         step = 1e-3 * heads * torch.where(torch.arange(heads.shape[-1], device=heads.device) % 2 == 0, 1.0, -1.0)
-        moved = _largest((self.mixed(heads + step) - self.mixed(heads))[self._real_rows()])
+        moved = _largest((self.combine_heads(heads + step) - self.combine_heads(heads))[self._real_rows()])
         gain = moved / max(float(step.abs().max()), 1e-300)
         spread = float(self.values(self.whole).abs().max()) * max(gain, 1.0)
         return self.rounding(math.sqrt(self.bound["embed_dim"])) * max(1.0, spread / max(self.size(), 1e-300))
 
     def score_error(self) -> float:
-        q, k = (float(self._projected(*which).norm(dim=-1).max()) for which in (("query", 0), ("key", 1)))
+        q, k = (float(self._project(*which).norm(dim=-1).max()) for which in (("query", 0), ("key", 1)))
         return math.sqrt(self.bound["embed_dim"]) * q * k * float(self.scale or 0)
 
-    def allowed(self) -> Tensor | None:
+    def allowed_mask(self) -> Tensor | None:
         mask, kind = self.bound["mask"], self.bound["mask_type"]
         if mask is None:
             return None
@@ -165,9 +165,9 @@ class PaddedNativeCall(PaddedCall):
 def native_call(func: Any, bound: Bound, result: Result) -> AttentionCall | None:
     """The call that one of the two operators made, None for any other operator."""
     if func is _ATTENTION:
-        return _dense_or_nested("native multi-head attention", bound, first_tensor(result), _attention)
+        return _dense_or_nested("native multi-head attention", bound, first_tensor(result), _attention_call)
     if func is _LAYER:
-        return _dense_or_nested("encoder fast path", bound, first_tensor(result), _layer)
+        return _dense_or_nested("encoder fast path", bound, first_tensor(result), _layer_call)
     return None
 
 
@@ -184,18 +184,18 @@ def _dense_or_nested(
     return PaddedNativeCall(calls)
 
 
-def _attention(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
+def _attention_call(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
     return NativeCall(kernel, bound, out, finish=lambda attention: attention)
 
 
-def _layer(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
+def _layer_call(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
     source, wide = bound["src"], (bound["embed_dim"],)
     first, second = ((bound[f"norm_weight_{n}"], bound[f"norm_bias_{n}"]) for n in (1, 2))
 
     def norm(states: Tensor, which: tuple[Tensor, Tensor]) -> Tensor:
         return F.layer_norm(states, wide, *which, bound["eps"])
 
-    def think(states: Tensor) -> Tensor:
+    def feed_forward(states: Tensor) -> Tensor:
         inner = F.linear(states, bound["ffn_weight_1"], bound["ffn_bias_1"])
         inner = F.gelu(inner) if bound["use_gelu"] else F.relu(inner)
         return F.linear(inner, bound["ffn_weight_2"], bound["ffn_bias_2"])
@@ -203,9 +203,9 @@ def _layer(kernel: str, bound: Bound, out: Tensor) -> NativeCall:
     def finish(attention: Tensor) -> Tensor:
         states: Tensor = source + attention.to(source.dtype)
         if bound["norm_first"]:
-            return states + think(norm(states, second))
+            return states + feed_forward(norm(states, second))
         states = norm(states, first)
-        return norm(states + think(states), second)
+        return norm(states + feed_forward(states), second)
 
     words = norm(source, first) if bound["norm_first"] else source
     names = ("embed_dim", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "mask", "mask_type")

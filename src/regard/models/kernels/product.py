@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, compact, taken
-from regard.models.kernels.marks import Mark, Marks, seen_through
+from regard.models.kernels.call import AttentionCall, PaddedCall, Part, Result, compact, select_heads
+from regard.models.kernels.marks import Mark, Marks, apply_view
 from regard.models.records import CURVE
 
 # what modules call their number of heads
@@ -44,33 +44,33 @@ class ProductCall(AttentionCall):
         self.kernel = "softmax" if mark.normal else "by hand"
         operand, values, out = matrices
         self.turned, self.layout, self.mark = turned, layout, mark
-        self.w, self.v, self.out = (layout.split(_three(t)) for t in (operand, values, out))
+        self.w, self.v, self.out = (layout.split(_add_batch_axis(t)) for t in (operand, values, out))
         self.batch, self.heads, self.queries, self.keys = self.w.shape
         self.dtype, self.scale = operand.dtype, mark.scale
-        self.before = self._before(operand)
+        self.before = self._weights_before_dropout(operand)
         if mark.normal and mark.curved:
             self.notes.append(CURVE)
 
-    def _before(self, operand: Tensor) -> Tensor | None:
+    def _weights_before_dropout(self, operand: Tensor) -> Tensor | None:
         """The weights before dropout, in the operand's layout."""
         if self.mark.clean is None:
             return None
-        return self.layout.split(_three(seen_through(self.mark.clean, operand)))
+        return self.layout.split(_add_batch_axis(apply_view(self.mark.clean, operand)))
 
     def weights(self, part: Part) -> Tensor:
-        return self._part(self.w if self.before is None else self.before, part)
+        return self._select_part(self.w if self.before is None else self.before, part)
 
-    def used(self, part: Part) -> Tensor | None:
-        return None if self.before is None else self._part(self.w, part)
+    def weights_after_dropout(self, part: Part) -> Tensor | None:
+        return None if self.before is None else self._select_part(self.w, part)
 
-    def _part(self, tensor: Tensor, part: Part) -> Tensor:
-        return taken(tensor, part, part.heads)[:, :, part.rows].to(self.work)
+    def _select_part(self, tensor: Tensor, part: Part) -> Tensor:
+        return select_heads(tensor, part, part.heads)[:, :, part.rows].to(self.work)
 
     def values(self, part: Part) -> Tensor:
-        return taken(self.v, part, part.heads).to(self.work)
+        return select_heads(self.v, part, part.heads).to(self.work)
 
     def output(self, part: Part) -> Tensor:
-        return self._part(self.out, part)
+        return self._select_part(self.out, part)
 
     def put(self, result: Result, output: Tensor) -> Result:
         whole = self.layout.join(output)
@@ -95,10 +95,10 @@ class ProductCall(AttentionCall):
         tensor = self.mark.pair[which]
         if tensor.dim() != 3 or tensor.shape[0] != self.batch * self.heads:
             return None
-        whole = taken(self.layout.split(tensor), part, part.heads).to(self.work)
+        whole = select_heads(self.layout.split(tensor), part, part.heads).to(self.work)
         return whole if which else whole[:, :, part.rows]
 
-    def allowed(self) -> Tensor | None:
+    def allowed_mask(self) -> Tensor | None:
         """The masks that were seen on the way, where they fit the weights as they stand."""
         mask = self.mark.allowed
         if mask is None or mask.is_nested or mask.dim() > 4:
@@ -119,7 +119,7 @@ class PaddedProduct(PaddedCall):
         return torch.nested.as_nested_tensor(rows)
 
 
-def _three(tensor: Tensor) -> Tensor:
+def _add_batch_axis(tensor: Tensor) -> Tensor:
     return tensor[None] if tensor.dim() == 2 else tensor
 
 
@@ -135,14 +135,14 @@ def product_call(
     turned = marked[0] is None  # (V^T W^T)^T: some write the product the other way round
     mark = marked[1] if turned else marked[0]
     # Times a parameter or a table, weights read no values.
-    if mark is None or not mark.shaped or marks.is_constant(left if turned else right):
+    if mark is None or not mark.is_weight_candidate or marks.is_constant(left if turned else right):
         return None
     operand, values, out = (right.mT, left.mT, result.mT) if turned else (left, right, result)
     if result.is_nested:
-        return _nested(operand, values, out, mark)
+        return _nested_call(operand, values, out, mark)
     if operand.dim() not in (2, 3) or values.dim() != operand.dim():
         return None
-    layout = find_layout(mark, operand, marks.stacks(values), surroundings)
+    layout = find_layout(mark, operand, marks.stack_count(values), surroundings)
     call = ProductCall((operand, values, out), mark, layout, turned=turned)
     if mark.normal or mark.product:
         return call
@@ -162,7 +162,7 @@ def summed_call(args: tuple[Any, ...], result: Result, marks: Marks, surrounding
     return ProductCall((operand, values, out), mark, find_layout(mark, operand, None, surroundings), turned=False)
 
 
-def _nested(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
+def _nested_call(operand: Tensor, values: Tensor, out: Tensor, mark: Mark) -> AttentionCall:
     rows = zip(operand.unbind(), values.unbind(), out.unbind(), strict=True)
     plain = replace(mark, clean=None, allowed=None, pair=None)
     return PaddedProduct([ProductCall(r, plain, Layout(1, r[0].shape[0]), turned=False) for r in rows])
@@ -193,7 +193,7 @@ def find_layout(mark: Mark, operand: Tensor, stacks: int | None, around: Surroun
     the heads behind one another with ``cat``.
     """
     rows = operand.shape[0] if operand.dim() == 3 else 1
-    axes = _leading(mark.shape, rows)
+    axes = _leading_axes(mark.shape, rows)
     # Heads first, against the convention, only where the model and its input both say so.
     if len(axes) == 2 and axes[0] != around.batch == axes[1] and around.head_count(axes[0]) == axes[0]:
         return Layout(axes[1], axes[0], heads_first=True)
@@ -208,7 +208,7 @@ def find_layout(mark: Mark, operand: Tensor, stacks: int | None, around: Surroun
     return Layout(rows, 1)
 
 
-def _leading(shape: tuple[int, ...], rows: int) -> tuple[int, ...]:
+def _leading_axes(shape: tuple[int, ...], rows: int) -> tuple[int, ...]:
     """The leading axes of a tensor that became one axis of ``rows``.
 
     >>> _leading((2, 3, 5, 7), 6), _leading((6, 5, 7), 6), _leading((5, 7), 1)

@@ -12,7 +12,7 @@ from regard.arrays import check_target
 from regard.errors import InputError
 from regard.files import write_file
 from regard.models.looking.layers import Layer, layers_of
-from regard.models.looking.page import MOST, Drawn, Window, draw, html_page
+from regard.models.looking.page import MOST, PageContents, Window, encode_page, html_page
 from regard.models.patterns import read_patterns
 from regard.models.records import Capture
 from regard.progress import Progress
@@ -22,14 +22,14 @@ from regard.written_numbers import at_most
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Look", "look"]
+__all__ = ["AttentionPage", "look"]
 
 VIEWS = ("map", "lines")
 LONGEST = 8192  # tokens: beyond, even the small pictures take minutes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Look(Result):
+class AttentionPage(Result):
     """A page of attention: in a notebook it shows itself, :meth:`to_html` writes it to a file.
 
     ``worst_weight`` is the largest error of a stored weight, ``worst_row`` the largest share of a row's mass that is
@@ -48,7 +48,7 @@ class Look(Result):
     window: tuple[int, int] | None = None
     file: str | None = None
     notes: tuple[str, ...] = ()
-    _drawn: Drawn
+    _drawn: PageContents
     _layers: tuple[Layer, ...]
 
     @property
@@ -57,7 +57,7 @@ class Look(Result):
         return html_page(self._drawn)
 
     @property
-    def drawn(self) -> Drawn:
+    def contents(self) -> PageContents:
         """Facts and streams, for a page that has the scripts already: the lab's."""
         return self._drawn
 
@@ -100,7 +100,7 @@ class Look(Result):
         return "\n".join(lines)
 
 
-def look(  # noqa: PLR0913 - a verb's options, each with a default
+def look(
     given: Any,
     inputs: Any = None,
     *,
@@ -116,7 +116,7 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     example: int = 0,
     name: str = "",
     progress: Progress | None = None,
-) -> Look:
+) -> AttentionPage:
     """Look at attention: a model's, on a text or on inputs, or weights that there are already.
 
     ``given`` is a torch module (with ``inputs``, or with ``text`` and a ``tokenizer``), a capture, or whatever
@@ -133,11 +133,11 @@ def look(  # noqa: PLR0913 - a verb's options, each with a default
     """
     _refuse_inputs(given, inputs, text, target)
     if _is_module(given):
-        from regard.models.looking.running import captured
+        from regard.models.looking.running import capture_module
 
         example = example if text is None else 0
         asked = {"text": text, "target": target, "tokenizer": tokenizer, "layers": layers, "heads": heads}
-        recorded = captured(given, inputs, name=name, **asked)
+        recorded = capture_module(given, inputs, name=name, **asked)
         recorded = read_patterns(recorded, tokens=tokens, target_tokens=target_tokens)
     else:
         recorded = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
@@ -153,7 +153,7 @@ def page_of(
     view: str = "map",
     most: int = MOST,
     progress: Progress | None = None,
-) -> Look:
+) -> AttentionPage:
     """The page of some layers of a capture, with at most so many letters of streams."""
     queries, keys = (
         max(len(words) for words in side) for side in zip(*((c.queries, c.keys) for c in chosen), strict=True)
@@ -169,7 +169,7 @@ def page_of(
         some = any(layer.norms is not None for layer in chosen)
         lacking = "in some layers are" if some else "are"
         notes.append(f"influence needs the values and the output projection, which {lacking} not there")
-    drawn = draw(
+    drawn = encode_page(
         chosen,
         title=recorded.name,
         remarks=notes,
@@ -179,7 +179,7 @@ def page_of(
         progress=progress,
     )
     full = drawn.window is None or drawn.window.stop - drawn.window.start >= max(queries, keys)
-    return Look(
+    return AttentionPage(
         name=recorded.name,
         layers=tuple(layer.label for layer in chosen),
         heads=sum(len(layer.heads) for layer in chosen),

@@ -34,7 +34,7 @@ class Errors:
     entry: float = 0.0
     row: float = 0.0
 
-    def worse(self, other: Errors) -> Errors:
+    def maximum(self, other: Errors) -> Errors:
         """The larger of each."""
         return Errors(entry=max(self.entry, other.entry), row=max(self.row, other.row))
 
@@ -60,7 +60,7 @@ def decode(largest: Single, codes: Codes) -> Single:
     return (largest[:, None] * np.square(codes.astype(np.float32) / _LEVELS)).astype(np.float32)
 
 
-def measured(weights: Single, stored: Single) -> Errors:
+def measure_errors(weights: Single, stored: Single) -> Errors:
     """The worst entry and the worst row."""
     off = np.abs(stored.astype(np.float64) - weights)
     mass = weights.sum(axis=1, dtype=np.float64)
@@ -68,7 +68,7 @@ def measured(weights: Single, stored: Single) -> Errors:
     return Errors(entry=float(off.max(initial=0.0)), row=float(rows.max(initial=0.0)))
 
 
-def pooled(weights: Single, size: int) -> Single:
+def max_pool(weights: Single, size: int) -> Single:
     """The largest weight of every block, in at most ``size`` x ``size`` blocks: nothing bright is lost.
 
     >>> pooled(np.arange(12, dtype=np.float32).reshape(3, 4), 2).tolist()
@@ -88,13 +88,13 @@ def encode_whole(weights: Single, peak: float) -> Codes:
     return codes
 
 
-def packed(*arrays: npt.NDArray[np.generic]) -> str:
+def pack(*arrays: npt.NDArray[np.generic]) -> str:
     """Arrays one after another, deflated, as letters that may stand in a page."""
     deflater = zlib.compressobj(_EFFORT, zlib.DEFLATED, -zlib.MAX_WBITS)
     parts = [deflater.compress(np.ascontiguousarray(array).tobytes()) for array in arrays]
     return base64.b64encode(b"".join([*parts, deflater.flush()])).decode("ascii")
 
 
-def unpacked(letters: str) -> bytes:
+def unpack(letters: str) -> bytes:
     """The bytes of a stream."""
     return zlib.decompress(base64.b64decode(letters), -zlib.MAX_WBITS)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from regard.models.looking.encoding import pooled
+from regard.models.looking.encoding import max_pool
 from regard.models.looking.layers import Layer
 from regard.models.looking.palette import colormap
 from regard.pictures import figure as new_figure
@@ -22,11 +22,11 @@ def sketch(layers: Sequence[Layer], *, title: str) -> Figure:
     """A heat map where there is one head, otherwise layers down and heads across."""
     short = title if len(title) <= 50 else "…" + title[-49:]
     if len(layers) == 1 and len(layers[0].heads) == 1:
-        return _one(layers[0], short)
-    return _many(layers, short)
+        return _head_figure(layers[0], short)
+    return _grid_figure(layers, short)
 
 
-def _one(layer: Layer, title: str) -> Figure:
+def _head_figure(layer: Layer, title: str) -> Figure:
     from matplotlib.colors import PowerNorm
 
     weights = layer.weights(0)
@@ -37,8 +37,8 @@ def _one(layer: Layer, title: str) -> Figure:
     # The root of the weight, as on the page: small weights are seen, and the numbers of the scale say what they are.
     norm = PowerNorm(0.5, vmin=0, vmax=float(weights.max()) or 1.0)
     drawn = axes.imshow(weights, cmap=colormap(), norm=norm, interpolation="none")
-    _label(axes.xaxis, layer.keys, columns, rotation=90)
-    _label(axes.yaxis, layer.queries, rows)
+    _label_axis(axes.xaxis, layer.keys, columns, rotation=90)
+    _label_axis(axes.yaxis, layer.queries, rows)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_color("#b9c1c5")
@@ -49,13 +49,13 @@ def _one(layer: Layer, title: str) -> Figure:
     return made
 
 
-def _label(axis: Any, words: Sequence[str], count: int, **style: Any) -> None:
+def _label_axis(axis: Any, words: Sequence[str], count: int, **style: Any) -> None:
     every = math.ceil(count / MANY)
     places = range(0, count, every)
     axis.set_ticks(list(places), [words[place] for place in places], fontsize=8, parse_math=False, **style)
 
 
-def _many(layers: Sequence[Layer], title: str) -> Figure:
+def _grid_figure(layers: Sequence[Layer], title: str) -> Figure:
     most = max(len(layer.heads) for layer in layers)
     size = max(0.28, min(0.9, 9.0 / most, 12.0 / len(layers)))
     made = new_figure(1.0 + size * most, 0.9 + size * len(layers))
@@ -66,7 +66,7 @@ def _many(layers: Sequence[Layer], title: str) -> Figure:
             if place >= len(layer.heads):
                 axes.set_axis_off()
                 continue
-            small = pooled(layer.weights(place), _SMALL)
+            small = max_pool(layer.weights(place), _SMALL)
             axes.imshow(small**0.5, cmap=colormap(), vmin=0, vmax=float(small.max()) ** 0.5 or 1.0, aspect="auto")
             axes.spines[:].set_color("#b9c1c5")
         label = layer.label if layer.kind == "self" else f"{layer.kind[:5]} {layer.label}"

@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.array_types import Single
 from regard.errors import InputError
-from regard.models.influence import can_be_influence, value_lengths
-from regard.models.records import AttentionRecord, Capture, is_cross, span
+from regard.models.influence import has_influence, value_lengths
+from regard.models.records import AttentionRecord, Capture, format_ranges, is_cross
 
 _SLACK = 1e-6  # rounding may leave a weight this far below zero
 
@@ -72,7 +72,7 @@ def layers_of(
     """The layers of a capture that were asked for."""
     _refuse(recorded, layers, example)
     several = any(_side(record) is not Kind.SELF for record in recorded.records)
-    chosen = [record for record in recorded.records if _wanted(record, layers)]
+    chosen = [record for record in recorded.records if _is_selected(record, layers)]
     return tuple(_layer(recorded, record, heads, example, several) for record in chosen)
 
 
@@ -88,14 +88,14 @@ def _layer(
         example=example,
         places=places,
         kind=_kind(record, several),
-        queries=tuple(map(shown, queries)),
-        keys=tuple(map(shown, keys)),
+        queries=tuple(map(printable_token, queries)),
+        keys=tuple(map(printable_token, keys)),
         norms=_norms(record, places, example),
     )
 
 
 def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Single | None:
-    if not can_be_influence(record) or record.v is None or record.w_o is None:
+    if not has_influence(record) or record.v is None or record.w_o is None:
         return None
     lengths = value_lengths(record.v[example], record.w_o)[list(places)]
     return lengths.astype(np.float32) if np.isfinite(lengths).all() else None
@@ -103,11 +103,11 @@ def _norms(record: AttentionRecord, places: Sequence[int], example: int) -> Sing
 
 def _place(record: AttentionRecord, head: int) -> int:
     if head not in record.heads:
-        raise InputError(f"Layer {record.index} has no head {head}; it has {span(record.heads)}.")
+        raise InputError(f"Layer {record.index} has no head {head}; it has {format_ranges(record.heads)}.")
     return record.heads.index(head)
 
 
-def _wanted(record: AttentionRecord, layers: Sequence[int | str] | None) -> bool:
+def _is_selected(record: AttentionRecord, layers: Sequence[int | str] | None) -> bool:
     if layers is None:
         return True
     return any(record.index == one if isinstance(one, int) else record.module.startswith(one) for one in layers)
@@ -117,8 +117,10 @@ def _refuse(recorded: Capture, layers: Sequence[int | str] | None, example: int)
     if not recorded.records:
         raise InputError(f"{recorded.name} holds no attention: there is nothing to look at.")
     for one in layers or ():
-        if not any(_wanted(record, [one]) for record in recorded.records):
-            raise InputError(f"There is no layer {one!r} in {recorded.name}; it has layers {span(recorded.layers)}.")
+        if not any(_is_selected(record, [one]) for record in recorded.records):
+            raise InputError(
+                f"There is no layer {one!r} in {recorded.name}; it has layers {format_ranges(recorded.layers)}."
+            )
     batch = min(record.shape[0] for record in recorded.records)
     if not 0 <= example < batch:
         raise InputError(f"There is no example {example}; the batch has {batch}, counted from 0.")
@@ -149,7 +151,7 @@ _MARKS = {"Ġ": "·", "▁": "·", "Ċ": "↵", "\n": "↵", "\t": "→", "\r": 
 _LONGEST = 40
 
 
-def shown(word: str) -> str:
+def printable_token(word: str) -> str:
     """A token as it is drawn: blanks and line ends visible, control characters gone, nothing endless.
 
     >>> shown("Ġdog"), shown("a\\x00b"), shown("")

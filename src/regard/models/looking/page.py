@@ -23,7 +23,7 @@ import numpy as np
 
 from regard.array_types import Single
 from regard.errors import InputError
-from regard.models.looking.encoding import Errors, decode, encode, encode_whole, measured, packed, pooled
+from regard.models.looking.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack
 from regard.models.looking.layers import Layer
 from regard.models.looking.palette import DARK, HEADS, LIGHT
 from regard.progress import Progress
@@ -52,7 +52,7 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class PageContents:
     """What goes into a page: facts for its scripts, streams by name, and how far the stored weights are off."""
 
     facts: dict[str, Any]
@@ -65,7 +65,7 @@ class Drawn:
         return sum(map(len, self.streams.values()))
 
 
-def draw(
+def encode_page(
     layers: Sequence[Layer],
     *,
     title: str,
@@ -74,12 +74,12 @@ def draw(
     view: str = "map",
     most: int = MOST,
     progress: Progress | None = None,
-) -> Drawn:
+) -> PageContents:
     """Encode the layers; where they are too much for a page, only a window of each, as large as fits."""
     longest = max(len(words) for layer in layers for words in (layer.queries, layer.keys))
-    chosen = window or _fitting(layers, longest, most)
+    chosen = window or _fitting_window(layers, longest, most)
     while True:
-        drawn = _drawn(layers, title, remarks, chosen, progress)
+        drawn = _encode_window(layers, title, remarks, chosen, progress)
         if drawn.letters <= most:
             return replace(drawn, facts={**drawn.facts, "view": view})
         if window is not None:
@@ -91,7 +91,7 @@ def draw(
         chosen = _window(layers, int(size), longest)
 
 
-def _fitting(layers: Sequence[Layer], longest: int, most: int) -> Window | None:
+def _fitting_window(layers: Sequence[Layer], longest: int, most: int) -> Window | None:
     """None where everything may fit, otherwise a first guess: eight bits deflate to about three quarters."""
     places = sum(len(layer.heads) * len(layer.queries) * len(layer.keys) for layer in layers)
     if places <= most:
@@ -107,13 +107,13 @@ def _window(layers: Sequence[Layer], size: int, longest: int) -> Window:
     return Window(0, min(size, longest))
 
 
-def _drawn(
+def _encode_window(
     layers: Sequence[Layer],
     title: str,
     remarks: Sequence[str],
     window: Window | None,
     progress: Progress | None,
-) -> Drawn:
+) -> PageContents:
     words: dict[tuple[str, ...], int] = {}
     streams: dict[str, str] = {}
     errors = Errors()
@@ -128,9 +128,9 @@ def _drawn(
             "keys": words.setdefault(layer.keys, len(words)),
             "notes": list(layer.record.notes),
         }
-        more, worst = _layer(number, layer, window, streams)
+        more, worst = _encode_layer(number, layer, window, streams)
         listed.append({**about, **more})
-        errors = errors.worse(worst)
+        errors = errors.maximum(worst)
         if progress is not None:
             progress(number + 1, len(layers))
     facts = {
@@ -143,10 +143,12 @@ def _drawn(
         "ramps": {"light": LIGHT, "dark": DARK},
         "colours": HEADS,
     }
-    return Drawn(facts=facts, streams=streams, errors=errors, window=window)
+    return PageContents(facts=facts, streams=streams, errors=errors, window=window)
 
 
-def _layer(number: int, layer: Layer, window: Window | None, streams: dict[str, str]) -> tuple[dict[str, Any], Errors]:
+def _encode_layer(
+    number: int, layer: Layer, window: Window | None, streams: dict[str, str]
+) -> tuple[dict[str, Any], Errors]:
     """The streams of a layer's heads; and what the scripts must know to read them."""
     shape = len(layer.queries), len(layer.keys)
     rows, columns = ((0, n) if window is None else window.of(n) for n in shape)
@@ -156,20 +158,22 @@ def _layer(number: int, layer: Layer, window: Window | None, streams: dict[str, 
         weights = layer.weights(place)
         part = weights[slice(*rows), slice(*columns)]
         largest, codes = encode(part)
-        errors = errors.worse(measured(part, decode(largest, codes)))
-        streams[f"head-{number}-{place}"] = packed(largest.astype("<f4"), codes)
+        errors = errors.maximum(measure_errors(part, decode(largest, codes)))
+        streams[f"head-{number}-{place}"] = pack(largest.astype("<f4"), codes)
         peaks.append(float(weights.max()))
-        small.append(encode_whole(pooled(weights, THUMBNAIL), peaks[-1]))
+        small.append(encode_whole(max_pool(weights, THUMBNAIL), peaks[-1]))
         if not whole:
-            streams[f"wide-{number}-{place}"] = packed(encode_whole(pooled(weights, WIDE), peaks[-1]))
-    lengths, strongest = _influence(number, layer, small, streams)
-    streams[f"small-{number}"] = packed(*small)
+            streams[f"wide-{number}-{place}"] = pack(encode_whole(max_pool(weights, WIDE), peaks[-1]))
+    lengths, strongest = _encode_influence(number, layer, small, streams)
+    streams[f"small-{number}"] = pack(*small)
     sizes = {"small": [min(THUMBNAIL, n) for n in shape], "wide": None if whole else [min(WIDE, n) for n in shape]}
     peak = {"weights": peaks, "influence": strongest}
     return {"rows": list(rows), "columns": list(columns), "peaks": peak, "norms": lengths, **sizes}, errors
 
 
-def _influence(number: int, layer: Layer, small: list[Any], streams: dict[str, str]) -> tuple[bool, list[float] | None]:
+def _encode_influence(
+    number: int, layer: Layer, small: list[Any], streams: dict[str, str]
+) -> tuple[bool, list[float] | None]:
     """Small pictures of the influence behind those of the weights, and the norms that the rest is made from."""
     if layer.norms is None:
         return False, None
@@ -177,15 +181,15 @@ def _influence(number: int, layer: Layer, small: list[Any], streams: dict[str, s
     for place in range(len(layer.heads)):
         influence: Single = layer.weights(place) * layer.norms[place]
         peaks.append(float(influence.max()))
-        small.append(encode_whole(pooled(influence, THUMBNAIL), peaks[-1]))
-    streams[f"norms-{number}"] = packed(layer.norms.astype("<f4"))
+        small.append(encode_whole(max_pool(influence, THUMBNAIL), peaks[-1]))
+    streams[f"norms-{number}"] = pack(layer.norms.astype("<f4"))
     return True, peaks
 
 
 # the file
 
 
-def html_page(drawn: Drawn) -> str:
+def html_page(drawn: PageContents) -> str:
     """All of it as one document."""
     frame = static("page.html")
     streams = "\n".join(

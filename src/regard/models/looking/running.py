@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.capture import Run, capture
-from regard.models.containment import said
-from regard.models.given import Given, give, original
+from regard.models.containment import describe_error
+from regard.models.given import ModelInput, model_input, original
 from regard.models.influence import NEEDS
 from regard.models.records import Capture
 
@@ -23,7 +23,7 @@ LONG = 1024  # tokens from which on weights go to the disk while the model runs:
 WRITTEN = 24  # tokens that a decoder writes where nobody says what it wrote
 
 
-def captured(
+def capture_module(
     module: nn.Module,
     inputs: Any,
     *,
@@ -35,12 +35,12 @@ def captured(
     name: str = "",
 ) -> Capture:
     """The attention of a module on a text or on inputs, in eval mode."""
-    given = give(module, inputs, text=text, tokenizer=tokenizer, name=name or None)
-    return record(given, target=target, layers=layers, heads=heads)
+    given = model_input(module, inputs, text=text, tokenizer=tokenizer, name=name or None)
+    return capture_for_page(given, target=target, layers=layers, heads=heads)
 
 
-def record(
-    given: Given,
+def capture_for_page(
+    given: ModelInput,
     *,
     target: str | None = None,
     layers: Sequence[int | str] | None = None,
@@ -58,7 +58,7 @@ def record(
     return replace(recorded, notes=(*recorded.notes, *notes))
 
 
-def with_target(given: Given, target: str | None) -> tuple[Given, tuple[str, ...]]:
+def with_target(given: ModelInput, target: str | None) -> tuple[ModelInput, tuple[str, ...]]:
     """What the decoder of a Hugging Face model has written: the words given, or else its own; with a note on it."""
     model: Any = original(given.module)
     decodes = "decoder_input_ids" in given.inputs and given.tokenizer is not None and given.tokens is not None
@@ -68,15 +68,15 @@ def with_target(given: Given, target: str | None) -> tuple[Given, tuple[str, ...
         return given, ()
     note: tuple[str, ...] = ()
     if target is not None:
-        ids = _shifted(model, given.tokenizer, target, given.name)
+        ids = _shift_target(model, given.tokenizer, target, given.name)
     else:
-        ids = _own(model, given.inputs, given.name)
+        ids = _generate_target(model, given.inputs, given.name)
         note = ("the decoder reads what the model itself writes for this text; a target gives it other words",)
     words = [list(map(str, given.tokenizer.convert_ids_to_tokens(row))) for row in ids.tolist()]
     return replace(given, inputs={**given.inputs, "decoder_input_ids": ids}, target_tokens=words), note
 
 
-def _shifted(model: Any, tokenizer: Any, target: str, name: str) -> Tensor:
+def _shift_target(model: Any, tokenizer: Any, target: str, name: str) -> Tensor:
     if not target.strip():
         raise InputError("The target is empty; give a few words, or leave it out.")
     ids = tokenizer(target, return_tensors="pt")["input_ids"]
@@ -87,7 +87,7 @@ def _shifted(model: Any, tokenizer: Any, target: str, name: str) -> Tensor:
     return torch.cat([torch.tensor([[start]]), ids[:, :-1]], dim=1).to(device)
 
 
-def _own(model: Any, inputs: dict[str, Any], name: str) -> Tensor:
+def _generate_target(model: Any, inputs: dict[str, Any], name: str) -> Tensor:
     """What the model writes, or what was drawn where it cannot write."""
     drawn: Tensor = inputs["decoder_input_ids"]
     if not hasattr(model, "generate"):
@@ -98,7 +98,7 @@ def _own(model: Any, inputs: dict[str, Any], name: str) -> Tensor:
             written: Tensor = model.generate(**source, max_new_tokens=WRITTEN, do_sample=False, num_beams=1)
     except Exception as error:  # somebody's code: whatever it raises is about their model
         raise InputError(
-            f"{name} cannot write by itself ({said(error)}); give the target that it has written."
+            f"{name} cannot write by itself ({describe_error(error)}); give the target that it has written."
         ) from None
     return written[:, :-1] if written.shape[1] > 2 else written
 
@@ -116,7 +116,7 @@ def in_eval_mode(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def folder_for(given: Given) -> Iterator[Path | None]:
+def folder_for(given: ModelInput) -> Iterator[Path | None]:
     """A folder for the weights of a long input, None for a short one; they are mapped before it goes."""
     lengths = [size for value in given.inputs.values() if isinstance(value, Tensor) for size in value.shape[1:2]]
     if max(lengths, default=0) < LONG:

@@ -71,27 +71,27 @@ def head_ceilings(
     """The verdicts about one head: keys (keys, width), queries (queries, width), allowed (queries, keys)."""
     from regard.design import verify_winnable, winnable
 
-    row = fullest(allowed)
+    row = fullest_row(allowed)
     places = np.flatnonzero(allowed[row])
     keys = np.ascontiguousarray(k[places], dtype=np.float64)
     verdict = winnable(keys, jobs=1, seconds=_SECONDS)
     verified = verify_winnable(keys, verdict.to_dict()).answer
     ceilings: dict[int, float | None] = dict.fromkeys(range(len(keys)), 1.0)
-    ceilings |= {j: _ceiling(keys, j) for j in verdict.never} | dict.fromkeys(verdict.undecided, None)
-    can = [j for j in range(len(keys)) if j not in (*verdict.never, *verdict.undecided)]
+    ceilings |= {j: _ceiling(keys, j) for j in verdict.never} | dict.fromkeys(verdict.undecided_rows, None)
+    can = [j for j in range(len(keys)) if j not in (*verdict.never, *verdict.undecided_rows)]
     needs = _needs(keys, can, eps, scale)
     longest = float(np.linalg.norm(q, axis=1).max())
-    far = [j for j in range(len(keys)) if _beyond(j, ceilings, needs, longest, eps)]
+    far = [j for j in range(len(keys)) if _is_out_of_reach(j, ceilings, needs, longest, eps)]
     return HeadCeilings(
-        layer=layer, head=head, query=row, places=_of(places, range(len(places))),
+        layer=layer, head=head, query=row, places=_pick_places(places, range(len(places))),
         words=tuple(words[p] for p in places.tolist()), ceilings=tuple(ceilings[j] for j in range(len(keys))),
-        never=_of(places, verdict.never), undecided=_of(places, verdict.undecided),
-        needs=tuple(needs.get(j) for j in range(len(keys))), longest=longest, out_of_reach=_of(places, far), eps=eps,
+        never=_pick_places(places, verdict.never), undecided=_pick_places(places, verdict.undecided_rows),
+        needs=tuple(needs.get(j) for j in range(len(keys))), longest=longest, out_of_reach=_pick_places(places, far), eps=eps,
         verified=verified,
     )  # fmt: skip
 
 
-def fullest(allowed: Flags) -> int:
+def fullest_row(allowed: Flags) -> int:
     """The last of the queries that may read most keys: where no mask is, the last; in a causal model too."""
     counts = allowed.sum(axis=1)
     return int(len(counts) - 1 - counts[::-1].argmax())
@@ -116,7 +116,7 @@ def _needs(keys: Float, which: list[int], eps: float, scale: float) -> dict[int,
     return {design.chosen[0]: design.lower_bound for design in designs if design.reachable}
 
 
-def _beyond(
+def _is_out_of_reach(
     j: int, ceilings: dict[int, float | None], needs: dict[int, float | None], longest: float, eps: float
 ) -> bool:
     """Whether it is proved that no query of that length copies key j."""
@@ -124,5 +124,5 @@ def _beyond(
     return (top is not None and top < 1 / (1 + eps)) or (least is not None and least > longest)
 
 
-def _of(places: npt.NDArray[np.intp], which: Sequence[int] | range) -> tuple[int, ...]:
+def _pick_places(places: npt.NDArray[np.intp], which: Sequence[int] | range) -> tuple[int, ...]:
     return tuple(int(places[j]) for j in which)

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 from regard.array_types import Float
 from regard.models.capture import run_model
-from regard.models.given import Given
+from regard.models.given import ModelInput
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.loss import MOVED, Yardstick, logits
 from regard.models.patching import main_tensor
-from regard.models.projections import LinearMaps, read_by
-from regard.models.watching import Watch, begins
+from regard.models.projections import LinearMaps, match_output_map
+from regard.models.watching import Watch, is_inside
 from regard.progress import Progress
 
 # what mixes numbers across a row; norms and sums go on as usual
@@ -45,16 +45,16 @@ class _Products(Watch):
         self.linear.new_run()
         self.number = 0
 
-    def counted(self, name: str) -> int | None:
+    def count_product(self, name: str) -> int | None:
         """The number of a product inside a layer, None for anything else."""
         if name not in _PRODUCTS:
             return None
         self.number += 1
-        inside = self.blocks is None or any(begins(self.stack.name, block) for block in self.blocks)
+        inside = self.blocks is None or any(is_inside(self.stack.name, block) for block in self.blocks)
         return self.number if inside else None
 
 
-class _Keeper(_Products):
+class _ProductRecorder(_Products):
     """The usual run: results of products, and which product reads each layer's heads."""
 
     def __init__(self, model: nn.Module, blocks: tuple[str, ...] | None) -> None:
@@ -63,16 +63,16 @@ class _Keeper(_Products):
         self.read_at: dict[int, int] = {}
         self.modules: dict[int, str] = {}
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         index, _ = self.sites.next(self.stack.name)
         self.modules[index] = self.stack.name
         self.open = (index, call.output(call.whole).clone())
         return result
 
-    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
-        number = self.counted(name)
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        number = self.count_product(name)
         latest = self.linear.take(name, args, kwargs, result)
-        if self.open is not None and latest is not None and read_by(self.open[1], latest) is not None:
+        if self.open is not None and latest is not None and match_output_map(self.open[1], latest) is not None:
             self.read_at[self.open[0]] = self.number
             self.open = None
         if number is not None:
@@ -80,14 +80,16 @@ class _Keeper(_Products):
         return result
 
 
-class _Held(_Products):
+class _FrozenProducts(_Products):
     """The changed run: one head gives nothing, and later products of the layers what they gave before."""
 
-    def __init__(self, kept: _Keeper, model: nn.Module, blocks: tuple[str, ...], *, layer: int, head: int) -> None:
+    def __init__(
+        self, kept: _ProductRecorder, model: nn.Module, blocks: tuple[str, ...], *, layer: int, head: int
+    ) -> None:
         super().__init__(model, blocks)
         self.kept, self.layer, self.head = kept, layer, head
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         index, _ = self.sites.next(self.stack.name)
         if index != self.layer:
             return result
@@ -95,8 +97,8 @@ class _Held(_Products):
         whole[:, self.head] = 0
         return call.put(result, whole)
 
-    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
-        number = self.counted(name)
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        number = self.count_product(name)
         # up to the product that reads the head, nothing is held
         if number is None or number <= self.kept.read_at[self.layer]:
             return result
@@ -118,23 +120,23 @@ def blocks_of(modules: list[str]) -> tuple[str, ...]:
 
 
 def direct_effects(
-    given: Given, chosen: dict[int, list[int]], *, progress: Progress | None = None
+    given: ModelInput, chosen: dict[int, list[int]], *, progress: Progress | None = None
 ) -> tuple[str, dict[tuple[int, int], float], str | None]:
     """What is measured, the effect by layer and head, and why there is none (None where there is)."""
     with torch.no_grad(), no_fast_path():
-        first = _Keeper(given.module, None)
+        first = _ProductRecorder(given.module, None)
         with first:
             usual = run_model(given.module, given.inputs)
         blocks = blocks_of([*first.modules.values()])
         if "" in blocks:  # a block without a name is the whole model: holding its products would hold the answer itself
             return "", {}, "needs layers that can be told from what reads them out; attention lies in the model itself"
-        measure = _added(given, usual)
+        measure = _direct_yardstick(given, usual)
         effects, total, done = {}, sum(map(len, chosen.values())), 0
         for layer, heads in chosen.items():
             for head in heads:
                 done += 1
                 if layer in first.read_at:
-                    held = _Held(first, given.module, blocks, layer=layer, head=head)
+                    held = _FrozenProducts(first, given.module, blocks, layer=layer, head=head)
                     with held:
                         effects[layer, head] = measure.effect(run_model(given.module, given.inputs))
                 if progress is not None:
@@ -143,7 +145,7 @@ def direct_effects(
     return measure.name, effects, why
 
 
-def _added(given: Given, usual: Any) -> Yardstick:
+def _direct_yardstick(given: ModelInput, usual: Any) -> Yardstick:
     scores = logits(given, usual)
     if scores is None:
         before = main_tensor(usual)
@@ -159,7 +161,7 @@ def _added(given: Given, usual: Any) -> Yardstick:
     return Yardstick(LOGIT, lambda out: float((before_lead - lead(out)).mean()))
 
 
-class no_fast_path:  # noqa: N801 - reads as a statement
+class no_fast_path:
     """torch.nn's fast paths do the projections too, in one operator; without them every product can be seen."""
 
     def __enter__(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from regard.array_types import Flags, Float
-from regard.models.measures.spread import moved, normal
+from regard.models.measures.spread import mean_total_variation, normalise_rows
 from regard.results import Result
 
 DRAWS = 4000
@@ -58,12 +58,12 @@ def plain_scores(
     ``rounding``: what the kernel's arithmetic explains of a difference.
     """
     scores = scores_of(q, k, scale)
-    again = masked(scores, allowed)
+    again = masked_softmax(scores, allowed)
     near = min(max(rounding, _NEAR[0]), _NEAR[1])
     return scores if bool(np.abs(again - weights).max() <= near) else None
 
 
-def masked(scores: Float, allowed: Flags) -> Float:
+def masked_softmax(scores: Float, allowed: Flags) -> Float:
     """Softmax over the allowed keys; a row without any is zero."""
     some = allowed.any(axis=-1, keepdims=True)
     low = np.where(some, np.where(allowed, scores, -np.inf), 0.0)
@@ -83,28 +83,30 @@ def swing(k: Float) -> Float:
     return relative
 
 
-def evened(scores: Float, k: Float, allowed: Flags) -> Float:
+def even_length_effect(scores: Float, k: Float, allowed: Flags) -> Float:
     """How far the weights move if every key had the mean length, for every head."""
     lengths = np.linalg.norm(k, axis=2)
     mean = lengths.mean(axis=1, keepdims=True)
     factor = np.divide(mean, lengths, out=np.ones_like(lengths), where=lengths > 0)
-    return moved(masked(scores, allowed), masked(scores * factor[:, None, :], allowed))
+    return mean_total_variation(masked_softmax(scores, allowed), masked_softmax(scores * factor[:, None, :], allowed))
 
 
 def swing_noise(scores: Float, allowed: Flags, amount: float, *, layer: int, head: int, seed: int = 0) -> SwingNoise:
     """The noise of one head's most sharing row: scores and allowed are (queries, keys)."""
     from regard.noise import weight_moments
-    from regard.noise.scores import KeyLaw, grouped
+    from regard.noise.scores import KeyLaw, merge_equal_laws
 
-    row = most_sharing(masked(scores, allowed), allowed)
+    row = most_sharing_row(masked_softmax(scores, allowed), allowed)
     s = scores[row, allowed[row]]
     s = s - s.max()  # a shift changes no weight; but the noise goes with the score itself
     spreads = np.abs(scores[row, allowed[row]]) * amount
-    laws = grouped([KeyLaw(np.ones(1), np.array([[m]]), np.array([[sd**2]])) for m, sd in zip(s, spreads, strict=True)])
+    laws = merge_equal_laws(
+        [KeyLaw(np.ones(1), np.array([[m]]), np.array([[sd**2]])) for m, sd in zip(s, spreads, strict=True)]
+    )
     top = int(s.argmax())
     moments = weight_moments(laws)
     variance = max(float(moments.covariance[top, top]), 0.0)
-    each = _drawn(s, spreads, seed)[:, top]
+    each = _draw_weights(s, spreads, seed)[:, top]
     return SwingNoise(
         layer=layer, head=head, query=row, swing=amount, largest=float(_softmax(s)[top]), sd=variance**0.5,
         sd_accuracy=float(3 * moments.accuracy / max(variance**0.5, moments.accuracy**0.5)),
@@ -113,15 +115,15 @@ def swing_noise(scores: Float, allowed: Flags, amount: float, *, layer: int, hea
     )  # fmt: skip
 
 
-def most_sharing(weights: Float, allowed: Flags) -> int:
+def most_sharing_row(weights: Float, allowed: Flags) -> int:
     """The row of (queries, keys) whose second largest weight is largest."""
     if weights.shape[1] < 2:
         return 0
-    second = np.sort(normal(weights), axis=1)[:, -2]
+    second = np.sort(normalise_rows(weights), axis=1)[:, -2]
     return int(np.where(allowed.sum(axis=1) > 1, second, -1.0).argmax())
 
 
-def _drawn(s: Float, spreads: Float, seed: int) -> Float:
+def _draw_weights(s: Float, spreads: Float, seed: int) -> Float:
     """Weights for drawn lengths, in the arithmetic of the head: float32."""
     random = np.random.default_rng(seed)
     noisy = (s + spreads * random.standard_normal((DRAWS, len(s)))).astype(np.float32)

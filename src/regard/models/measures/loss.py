@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
-from regard.models.given import Given
+from regard.models.given import ModelInput
 from regard.models.patching import main_tensor
 
 MOVED = "|changed - usual| / |usual| of the output"
@@ -25,7 +25,7 @@ class Yardstick:
     loss: float | None = None  # of the usual run, in nats per token, where there is one
 
 
-def yardstick(given: Given, usual: Any) -> Yardstick:
+def yardstick(given: ModelInput, usual: Any) -> Yardstick:
     """The model's own loss if the example has labels; the next token's for a model that writes; else the movement."""
     loss = loss_of(given, usual)
     if loss is not None:
@@ -35,18 +35,18 @@ def yardstick(given: Given, usual: Any) -> Yardstick:
     return Yardstick(MOVED, lambda out: float((main_tensor(out) - before).norm()) / size)
 
 
-def loss_of(given: Given, output: Any) -> float | None:
+def loss_of(given: ModelInput, output: Any) -> float | None:
     """The loss that the output carries, or the next token's cross-entropy; None where there is neither."""
     own = getattr(output, "loss", None)
     if isinstance(own, Tensor) and own.numel() == 1:
         return float(own)
-    scores, ids = logits(given, output), written(given)
+    scores, ids = logits(given, output), written_ids(given)
     if scores is None or ids is None or ids.shape[1] < 2:
         return None
     return float(F.cross_entropy(scores[:, :-1].flatten(0, 1), ids[:, 1:].flatten().to(scores.device)))
 
 
-def logits(given: Given, output: Any) -> Tensor | None:
+def logits(given: ModelInput, output: Any) -> Tensor | None:
     """The output, if it is one number for every place and token (batch, places, vocabulary)."""
     if not given.streams:
         return None
@@ -58,7 +58,7 @@ def logits(given: Given, output: Any) -> Tensor | None:
     return scores if fits and given.batch_first else None
 
 
-def written(given: Given) -> Tensor | None:
+def written_ids(given: ModelInput) -> Tensor | None:
     """The ids that a causal model writes, None for one that does not write."""
     last = given.streams[-1] if given.streams else None
     tokens = None if last is None else given.inputs.get(last.name)

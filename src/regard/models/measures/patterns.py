@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.array_types import Flags, Float
-from regard.models.measures.spread import normal
+from regard.models.measures.spread import normalise_rows
 
 PATTERNS = ("previous", "same", "next", "first", "separator", "duplicate", "induction")
 CLEAR = 0.3  # of the way from chance to 1, from which on a head is called after a pattern
@@ -60,12 +60,12 @@ def pattern_scores(
     >>> made.scores["previous"].tolist(), made.scores["induction"].tolist(), round(made.chance["previous"], 3)
     ([1.0], [1.0], 0.333)
     """
-    p = normal(weights)
+    p = normalise_rows(weights)
     queries, keys = p.shape[1:]
     named = {} if cross else places(queries, keys)
     named["first"] = _first(queries, keys, cross)
     if key_words is not None:
-        named["separator"] = np.broadcast_to([place > 0 and _separates(w) for place, w in enumerate(key_words)],
+        named["separator"] = np.broadcast_to([place > 0 and _is_separator(w) for place, w in enumerate(key_words)],
                                              (queries, keys))  # fmt: skip
     if words is not None and key_words is not None and not cross:
         named |= repeats(words)
@@ -104,7 +104,7 @@ def _first(queries: int, keys: int, cross: bool) -> Flags:
     return named
 
 
-def _separates(word: str) -> bool:
+def _is_separator(word: str) -> bool:
     """
     >>> [_separates(word) for word in ("[SEP]", "</s>", "Ġ,", "<", "dog")]
     [True, True, True, False, False]

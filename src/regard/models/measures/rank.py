@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from regard.array_types import Float
 from regard.lowrank import Spectrum, product_spectrum
 from regard.models.capture import run_model
-from regard.models.given import Given
+from regard.models.given import ModelInput
 from regard.models.kernels.call import AttentionCall, Result
 from regard.models.measures.direct import no_fast_path
 from regard.models.measures.loss import Yardstick, yardstick
 from regard.models.projections import HeadMap, LinearMap, LinearMaps
-from regard.models.recording import Recorder, Wanted
+from regard.models.recording import Recorder, RecordingOptions
 from regard.models.watching import Watch
 from regard.progress import Progress
 from regard.results import Result as Answer
@@ -54,11 +54,11 @@ class HeadRank(Answer):
 
 
 def head_ranks(
-    given: Given, chosen: dict[int, list[int]], *, rank: int | None = None, progress: Progress | None = None
+    given: ModelInput, chosen: dict[int, list[int]], *, rank: int | None = None, progress: Progress | None = None
 ) -> tuple[str, list[HeadRank]]:
     """What is measured, and the ranks of the heads, given by layer; ``rank`` None is what keeps 90 % of the energy."""
     with torch.no_grad(), no_fast_path():
-        recorder = Recorder(given.module, Wanted(keep=MAPS), None)
+        recorder = Recorder(given.module, RecordingOptions(keep=MAPS), None)
         with recorder:
             usual = run_model(given.module, given.inputs)
         measure = yardstick(given, usual)
@@ -70,22 +70,22 @@ def head_ranks(
         ]
         ranks = []
         for done, (layer, head, maps) in enumerate(todo, start=1):
-            ranks.append(_of_head(given, layer, head, maps, measure, rank))
+            ranks.append(_head_rank(given, layer, head, maps, measure, rank))
             if progress is not None:
                 progress(done, len(todo))
     return measure.name, ranks
 
 
-def _of_head(
-    given: Given, layer: int, head: int, maps: dict[str, HeadMap], measure: Yardstick, rank: int | None
+def _head_rank(
+    given: ModelInput, layer: int, head: int, maps: dict[str, HeadMap], measure: Yardstick, rank: int | None
 ) -> HeadRank:
     qk, ov = (_spectrum(maps, pair, head) for pair in (("w_q", "w_k"), ("w_v", "w_o")))
-    qk_rank, ov_rank = (_cut_at(each, rank) for each in (qk, ov))
+    qk_rank, ov_rank = (_cut_rank(each, rank) for each in (qk, ov))
 
     def effect(change: Change | None) -> float | None:
         if change is None:
             return None
-        with Replaced(given.module, change):
+        with MapReplacement(given.module, change):
             return measure.effect(run_model(given.module, given.inputs))
 
     return HeadRank(
@@ -106,7 +106,7 @@ def _spectrum(maps: dict[str, HeadMap], pair: tuple[str, str], head: int) -> Spe
     return product_spectrum(left, right.T if pair[1] == "w_o" else right, name=" ".join(pair))
 
 
-def _cut_at(spectrum: Spectrum | None, rank: int | None) -> int | None:
+def _cut_rank(spectrum: Spectrum | None, rank: int | None) -> int | None:
     if spectrum is None:
         return None
     if rank is not None:
@@ -126,7 +126,7 @@ class Change:
     added: Callable[[LinearMap], Tensor]
 
 
-class Replaced(Watch):
+class MapReplacement(Watch):
     """While it lasts, one linear map gives something else."""
 
     def __init__(self, model: nn.Module, change: Change) -> None:
@@ -137,10 +137,10 @@ class Replaced(Watch):
         super().new_run()
         self.linear.new_run()
 
-    def seen(self, call: AttentionCall, result: Result) -> Result:
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
         return result
 
-    def passed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
         latest = self.linear.take(name, args, kwargs, result)
         if latest is None or latest.use != self.change.use:
             return result
@@ -161,13 +161,13 @@ def _cut_scores(maps: dict[str, HeadMap], head: int, spectrum: Spectrum | None, 
     turn = torch.from_numpy(inner_cut(left, right, spectrum, rank) - np.eye(left.shape[1]))
     columns = maps["w_q"].columns[head]
 
-    def added(one: LinearMap) -> Tensor:
+    def correction(one: LinearMap) -> Tensor:
         here = columns.to(one.y.device)
         more = torch.zeros_like(one.y, dtype=torch.float64)
         more[:, here] = one.x.double() @ one.weight[:, here].double() @ turn.to(one.y.device)
         return more
 
-    return Change(use, added)
+    return Change(use, correction)
 
 
 def _cut_output(maps: dict[str, HeadMap], head: int, spectrum: Spectrum | None, rank: int | None) -> Change | None:
@@ -179,9 +179,9 @@ def _cut_output(maps: dict[str, HeadMap], head: int, spectrum: Spectrum | None, 
     columns, factor, bias = maps["w_o"].columns[head], maps["w_o"].factor, maps["w_v"].bias
     offset = 0.0 if bias is None else bias[head]
 
-    def added(one: LinearMap) -> Tensor:
+    def correction(one: LinearMap) -> Tensor:
         here = columns.to(one.x.device)
         outputs = one.x[:, here].double() * factor - offset
         return outputs @ turn.to(one.x.device) @ (one.weight[here].double() / factor)
 
-    return Change(use, added)
+    return Change(use, correction)

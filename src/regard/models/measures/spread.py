@@ -45,7 +45,7 @@ def spread(weights: npt.ArrayLike, allowed: Flags, *, eps: float = EPS) -> Sprea
     >>> measured.effective.tolist(), measured.copying.tolist(), measured.sharing.tolist()
     ([1.5], [0.5], [0.5])
     """
-    p = normal(weights)
+    p = normalise_rows(weights)
     there = p.sum(axis=2) > 0
     logs = np.log(p, out=np.zeros_like(p), where=p > 0)
     entropy = -(p * logs).sum(axis=2)
@@ -65,7 +65,7 @@ def spread(weights: npt.ArrayLike, allowed: Flags, *, eps: float = EPS) -> Sprea
     )
 
 
-def normal(weights: npt.ArrayLike) -> Float:
+def normalise_rows(weights: npt.ArrayLike) -> Float:
     """Rows scaled to sum to 1; a row of nothing stays nothing, and negative weights count by their size."""
     w = np.abs(np.asarray(weights, dtype=np.float64))
     sums = w.sum(axis=-1, keepdims=True)
@@ -79,7 +79,7 @@ def overlap(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     >>> overlap([[0.5, 0.5]], [[1.0, 0.0]])
     0.5
     """
-    p, r = normal(one), normal(other)
+    p, r = normalise_rows(one), normalise_rows(other)
     there = (p.sum(axis=1) > 0) & (r.sum(axis=1) > 0)
     return float(np.minimum(p, r).sum(axis=1)[there].mean()) if there.any() else math.nan
 
@@ -87,7 +87,9 @@ def overlap(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 def agreement(heads: npt.ArrayLike) -> Float:
     """The overlap of every pair of heads (heads, queries, keys), on at most 64 evenly spaced rows."""
     given = np.asarray(heads)
-    p = normal(given[:, some_rows(given.shape[1])]).astype(np.float32)  # half the traffic, and six digits are plenty
+    p = normalise_rows(given[:, sample_rows(given.shape[1])]).astype(
+        np.float32
+    )  # half the traffic, and six digits are plenty
     there = p.sum(axis=2) > 0
     overlaps = np.eye(len(p))
     for a in range(len(p)):
@@ -97,7 +99,7 @@ def agreement(heads: npt.ArrayLike) -> Float:
     return overlaps
 
 
-def some_rows(count: int) -> npt.NDArray[np.intp]:
+def sample_rows(count: int) -> npt.NDArray[np.intp]:
     """All rows, or 64 evenly spaced ones.
 
     >>> some_rows(3).tolist(), len(some_rows(500))
@@ -106,9 +108,9 @@ def some_rows(count: int) -> npt.NDArray[np.intp]:
     return np.unique(np.linspace(0, count - 1, min(count, _ROWS)).astype(np.intp))
 
 
-def moved(one: npt.ArrayLike, other: npt.ArrayLike) -> Float:
+def mean_total_variation(one: npt.ArrayLike, other: npt.ArrayLike) -> Float:
     """Mean total variation between the rows of two (heads, queries, keys): 0 the same picture, 1 another one."""
-    p, r = normal(one), normal(other)
+    p, r = normalise_rows(one), normalise_rows(other)
     there = (p.sum(axis=2) > 0) & (r.sum(axis=2) > 0)
     return _mean(np.abs(p - r).sum(axis=2) / 2, there)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 Rewrite = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Make = Callable[[], Rewrite]  # a rule that remembers something between calls is made anew for every run
@@ -49,7 +49,7 @@ class Memory:
             self._kept[id(x)] = (x, about)
         return x
 
-    def about(self, x: Any) -> Any:
+    def recall(self, x: Any) -> Any:
         return self._kept.get(id(x), (None, None))[1]
 
 
@@ -73,7 +73,7 @@ class Products:
         return self.widths.get(tuple(x.shape)) if isinstance(x, Tensor) else None
 
 
-def named(names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def arguments_by_name(names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by their names."""
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
@@ -83,12 +83,12 @@ def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list, torch.Size)) else tuple(args)
 
 
-def whole(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+def full_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Sizes of a view with the one that is left open (-1) filled in."""
     known = math.prod(n for n in shape if n != -1)
     return tuple(n if n != -1 else x.numel() // max(known, 1) for n in shape)
 
 
-def two_tensors(args: tuple[Any, ...]) -> bool:
+def are_same_shape(args: tuple[Any, ...]) -> bool:
     """Whether a call is given two tensors of one shape, as a sum of a part and its input is."""
     return len(args) == 2 and all(isinstance(a, Tensor) for a in args) and args[0].shape == args[1].shape

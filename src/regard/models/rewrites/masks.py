@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.models.rewrites.calls import (
     FILLS,
@@ -21,20 +21,20 @@ from regard.models.rewrites.calls import (
     Memory,
     Products,
     Rewrite,
-    named,
+    arguments_by_name,
 )
 
 _HIDES = -1e3  # a number from which on a filled score hides a key
 
 
-def inverted() -> Rewrite:
+def invert_mask() -> Rewrite:
     """What a mask hides and what it keeps, exchanged."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in FILLS and len(args) == 3 and _hides(args[2]) and args[1].dtype is torch.bool:
             return func(args[0], ~args[1], args[2])
         if func in SDPA:
-            given = named(SDPA_NAMES, args, kwargs)
+            given = arguments_by_name(SDPA_NAMES, args, kwargs)
             if isinstance(given.get("attn_mask"), Tensor) and given["attn_mask"].dtype is torch.bool:
                 return F.scaled_dot_product_attention(**{**given, "attn_mask": ~given["attn_mask"]})
         if func is torch.where and len(args) == 3:
@@ -44,21 +44,21 @@ def inverted() -> Rewrite:
     return rewrite
 
 
-def hidden_by_infinity() -> Rewrite:
+def hide_by_infinity() -> Rewrite:
     """Minus infinity where a large negative number was filled in or added."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in FILLS and len(args) == 3 and _hides(args[2]):
             return func(args[0], args[1], -torch.inf)
         if func is torch.where and len(args) == 3:
-            first, second = (_infinite(a) if _hides(a) else a for a in args[1:])
+            first, second = (_minus_infinity(a) if _hides(a) else a for a in args[1:])
             return torch.where(args[0], first, second)
         return NotImplemented
 
     return rewrite
 
 
-def filled_with_minus_infinity() -> Rewrite:
+def fill_with_minus_infinity() -> Rewrite:
     """Minus infinity where scores were filled with a number that hides nothing (0, 1e-9) or shows only that (+1e9)."""
     products = Products()
 
@@ -72,14 +72,14 @@ def filled_with_minus_infinity() -> Rewrite:
     return rewrite
 
 
-def on_the_keys() -> Rewrite:
+def move_mask_to_keys() -> Rewrite:
     """A mask of (..., queries, 1) turned to (..., 1, keys)."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in FILLS and len(args) == 3 and _stands_on_queries(args[1]):
             return func(args[0], args[1].transpose(-1, -2), args[2])
-        if func in SDPA and _stands_on_queries(named(SDPA_NAMES, args, kwargs).get("attn_mask")):
-            given = named(SDPA_NAMES, args, kwargs)
+        if func in SDPA and _stands_on_queries(arguments_by_name(SDPA_NAMES, args, kwargs).get("attn_mask")):
+            given = arguments_by_name(SDPA_NAMES, args, kwargs)
             return F.scaled_dot_product_attention(**{**given, "attn_mask": given["attn_mask"].transpose(-1, -2)})
         return NotImplemented
 
@@ -90,10 +90,10 @@ def _stands_on_queries(mask: Any) -> bool:
     return isinstance(mask, Tensor) and mask.ndim >= 3 and mask.shape[-1] == 1 and mask.shape[-2] > 1
 
 
-def hidden_not_added(*, real: int) -> Make:
+def mask_instead_of_adding(*, real: int) -> Make:
     """A mask of 0 and 1 that was added to scores hides the keys that it has another number at than ``real``."""
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         products = Products()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,10 +105,10 @@ def hidden_not_added(*, real: int) -> Make:
 
         return rewrite
 
-    return made
+    return make_rule
 
 
-def before_the_softmax() -> Rewrite:
+def mask_before_softmax() -> Rewrite:
     """Weights that were hidden after the softmax are divided by what is left of them: as if hidden before."""
     weights = Memory()
 
@@ -116,7 +116,7 @@ def before_the_softmax() -> Rewrite:
         if func in SOFTMAX:
             return weights.keep(func(*args, **kwargs))
         fills = func in FILLS or (func in TIMES and len(args) == 2 and _is_of_0_and_1(args[1]))
-        if not fills or not weights.about(args[0]):
+        if not fills or not weights.recall(args[0]):
             return NotImplemented
         left = func(*args, **kwargs)
         return left / left.sum(-1, keepdim=True)
@@ -128,13 +128,13 @@ def _is_of_0_and_1(mask: Any) -> bool:
     return isinstance(mask, Tensor) and bool(((mask == 0) | (mask == 1)).all())
 
 
-def diagonal(shift: int) -> Make:
+def shift_diagonal(shift: int) -> Make:
     """A triangle that begins one further up (1) or down (-1)."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in TRIANGLES:
             return NotImplemented
-        given = named(("input", "diagonal"), args, kwargs)
+        given = arguments_by_name(("input", "diagonal"), args, kwargs)
         return func(given["input"], given.get("diagonal", 0) + shift)
 
     return lambda: rewrite
@@ -145,5 +145,5 @@ def _hides(value: Any) -> bool:
     return isinstance(number, (int, float)) and number <= _HIDES
 
 
-def _infinite(value: Any) -> Any:
+def _minus_infinity(value: Any) -> Any:
     return torch.full_like(value, -torch.inf) if isinstance(value, Tensor) else -torch.inf

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.models.rewrites.calls import (
     MEANS,
@@ -18,12 +18,12 @@ from regard.models.rewrites.calls import (
     Make,
     Memory,
     Rewrite,
-    named,
-    two_tensors,
+    are_same_shape,
+    arguments_by_name,
 )
 
 
-def activation(wanted: Callable[[Tensor], Tensor], *instead: Any) -> Make:
+def replace_activation(wanted: Callable[[Tensor], Tensor], *instead: Any) -> Make:
     """Another function between the two layers of a feed-forward part."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -32,24 +32,24 @@ def activation(wanted: Callable[[Tensor], Tensor], *instead: Any) -> Make:
     return lambda: rewrite
 
 
-def activation_put_in(wanted: Callable[[Tensor], Tensor]) -> Make:
+def insert_activation(wanted: Callable[[Tensor], Tensor]) -> Make:
     """An activation where a linear layer reads what another one gave."""
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         given = Memory()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if func is not F.linear:
                 return NotImplemented
-            x = wanted(args[0]) if given.about(args[0]) else args[0]
+            x = wanted(args[0]) if given.recall(args[0]) else args[0]
             return given.keep(func(x, *args[1:], **kwargs))
 
         return rewrite
 
-    return made
+    return make_rule
 
 
-def activation_between_only() -> Rewrite:
+def remove_outer_activation() -> Rewrite:
     """No ReLU on what goes into a sum: numbers of the width that the norms have."""
     width = 0
 
@@ -64,7 +64,7 @@ def activation_between_only() -> Rewrite:
     return rewrite
 
 
-def sign_kept() -> Rewrite:
+def remove_minus_sign() -> Rewrite:
     """No minus sign before the activation."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -73,7 +73,7 @@ def sign_kept() -> Rewrite:
     return rewrite
 
 
-def gelu(approximate: str) -> Make:
+def set_gelu(approximate: str) -> Make:
     """GELU exactly, or by its tanh."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,19 +87,19 @@ def gelu(approximate: str) -> Make:
 # norms
 
 
-def eps(size: float) -> Make:
+def set_eps(size: float) -> Make:
     """Another eps in every norm."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in NORM_NAMES:
             return NotImplemented
-        given = named(NORM_NAMES[func], args, kwargs)
+        given = arguments_by_name(NORM_NAMES[func], args, kwargs)
         return func(**{**given, "eps": size})
 
     return lambda: rewrite
 
 
-def divided_by_n() -> Rewrite:
+def divide_by_n() -> Rewrite:
     """The variance of a norm written by hand divides by n; torch's std and var divide by n - 1 unless told."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -111,7 +111,7 @@ def divided_by_n() -> Rewrite:
     return rewrite
 
 
-def torch_layer_norm(size: float) -> Make:
+def use_torch_layer_norm(size: float) -> Make:
     """A deviation to whose (n - 1) root eps is added: sqrt(variance + eps), the variance by n, as layer_norm has it.
 
     What is added outside is taken off here, so that it must be the same eps.
@@ -125,7 +125,7 @@ def torch_layer_norm(size: float) -> Make:
     return lambda: rewrite
 
 
-def over_the_width() -> Rewrite:
+def norm_over_width() -> Rewrite:
     """Mean and variance over the last axis, whichever they were taken over."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -139,14 +139,14 @@ def over_the_width() -> Rewrite:
     return rewrite
 
 
-def layer_norm_for_batch_norm() -> Rewrite:
+def replace_batch_norm() -> Rewrite:
     """The norm of (batch, width, length) over the width instead of the batch."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is not F.batch_norm:
             return NotImplemented
         names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-        given = named(names, args, kwargs)
+        given = arguments_by_name(names, args, kwargs)
         x = given["input"].movedim(1, -1)
         made = F.layer_norm(x, x.shape[-1:], given.get("weight"), given.get("bias"), given.get("eps", 1e-5))
         return made.movedim(-1, 1)
@@ -154,13 +154,13 @@ def layer_norm_for_batch_norm() -> Rewrite:
     return rewrite
 
 
-def mean_subtracted(*, subtract: bool) -> Make:
+def set_mean_subtraction(*, subtract: bool) -> Make:
     """Layer norm where RMS norm was, or the other way round, with the same gain."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is not (F.rms_norm if subtract else F.layer_norm):
             return NotImplemented
-        given = named(NORM_NAMES[func], args, kwargs)
+        given = arguments_by_name(NORM_NAMES[func], args, kwargs)
         x, shape, size = given["input"], given["normalized_shape"], given.get("eps")
         if subtract:
             return F.layer_norm(x, shape, given.get("weight"), None, 1e-5 if size is None else size)
@@ -173,11 +173,11 @@ def mean_subtracted(*, subtract: bool) -> Make:
 # sums
 
 
-def added_up(*instead: Any) -> Make:
+def add_instead(*instead: Any) -> Make:
     """A sum of two tensors of one shape where something else was made of them."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return args[0] + args[1] if func in instead and two_tensors(args) and args[0].ndim == 3 else NotImplemented
+        return args[0] + args[1] if func in instead and are_same_shape(args) and args[0].ndim == 3 else NotImplemented
 
     return lambda: rewrite
 
@@ -189,63 +189,63 @@ def norm_once() -> Rewrite:
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in NORM_NAMES:
             return NotImplemented
-        gain = named(NORM_NAMES[func], args, kwargs).get("weight")
+        gain = arguments_by_name(NORM_NAMES[func], args, kwargs).get("weight")
         owner = None if gain is None else gain.data_ptr()
-        if owner is not None and made.about(args[0]) == owner:
+        if owner is not None and made.recall(args[0]) == owner:
             return args[0]
         return made.keep(func(*args, **kwargs), owner)
 
     return rewrite
 
 
-def input_added_once() -> Rewrite:
+def add_input_once() -> Rewrite:
     """What is in a sum already is not added to it again, before its norm or after it."""
     parts = Memory()
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in NORM_NAMES:
-            return parts.keep(func(*args, **kwargs), parts.about(args[0]))
-        if func not in SUMS or not two_tensors(args):
+            return parts.keep(func(*args, **kwargs), parts.recall(args[0]))
+        if func not in SUMS or not are_same_shape(args):
             return NotImplemented
         for one, other in (args, args[::-1]):
-            if id(other) in (parts.about(one) or ()):
+            if id(other) in (parts.recall(one) or ()):
                 return one
-        parts.keep(args[0], parts.about(args[0])), parts.keep(args[1], parts.about(args[1]))
+        parts.keep(args[0], parts.recall(args[0])), parts.keep(args[1], parts.recall(args[1]))
         return parts.keep(func(*args, **kwargs), (id(args[0]), id(args[1])))
 
     return rewrite
 
 
-def norm_of_the_sum(*, norms_first: bool) -> Make:
+def norm_of_sum(*, norms_first: bool) -> Make:
     """Each norm waits for the next sum that what it was given goes into: norm(x + part), not x + norm(part).
 
     A norm of a sum with what a layer gave is right, and does not wait, unless all norms stand first.
     """
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         waiting: dict[int, tuple[Tensor, Callable[[Tensor], Any]]] = {}
         layers, right = Memory(), Memory()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if func is F.linear:
                 return layers.keep(func(*args, **kwargs))
-            if func in NORM_NAMES and (norms_first or not right.about(args[0])):
+            if func in NORM_NAMES and (norms_first or not right.recall(args[0])):
                 waiting[id(args[0])] = (args[0], lambda x: func(x, *args[1:], **kwargs))
                 return args[0]
-            if func in SUMS and two_tensors(args):
+            if func in SUMS and are_same_shape(args):
                 out = func(*args, **kwargs)
                 for one in args:
                     if id(one) in waiting:
                         return waiting.pop(id(one))[1](out)
-                return right.keep(out) if any(layers.about(one) for one in args) else out
+                return right.keep(out) if any(layers.recall(one) for one in args) else out
             return NotImplemented
 
         return rewrite
 
-    return made
+    return make_rule
 
 
-def input_added() -> Rewrite:
+def add_input() -> Rewrite:
     """norm(input + part) where the input was forgotten: the vectors of the tokens, then what the last norm gave."""
     stream, sums = Memory(), Memory()
     last: list[Tensor] = []
@@ -256,11 +256,11 @@ def input_added() -> Rewrite:
             return last[0]
         if func in SUMS:
             out = sums.keep(func(*args, **kwargs))
-            if any(stream.about(a) for a in args) and not sums.about(args[0]):
+            if any(stream.recall(a) for a in args) and not sums.recall(args[0]):
                 last[:] = [stream.keep(out)] if len(last) == 1 else last
             return out
         if func in NORM_NAMES and last and args[0].shape == last[0].shape:
-            x = args[0] if sums.about(args[0]) else args[0] + last[0]
+            x = args[0] if sums.recall(args[0]) else args[0] + last[0]
             last[:] = [func(x, *args[1:], **kwargs)]
             return last[0]
         return NotImplemented
@@ -268,15 +268,15 @@ def input_added() -> Rewrite:
     return rewrite
 
 
-def stream_added() -> Rewrite:
+def add_stream() -> Rewrite:
     """x + part(norm(x)) where norm(x) + part(norm(x)) was taken: the sum is made with what the norm was given."""
     normed = Memory()
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in NORM_NAMES:
             return normed.keep(func(*args, **kwargs), args[0])
-        if func in SUMS and two_tensors(args):
-            first, second = (a if normed.about(a) is None else normed.about(a) for a in args)
+        if func in SUMS and are_same_shape(args):
+            first, second = (a if normed.recall(a) is None else normed.recall(a) for a in args)
             return first + second
         return NotImplemented
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
-from regard.models.rewrites.calls import QUOTIENTS, SUMS, TIMES, Make, Memory, Rewrite, two_tensors
+from regard.models.rewrites.calls import QUOTIENTS, SUMS, TIMES, Make, Memory, Rewrite, are_same_shape
 
 
-def counted_from(first: int) -> Make:
+def count_from(first: int) -> Make:
     """Rows of a table of positions, counted from another number."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is not F.embedding or not _counts(args[0]) or int(args[0].flatten()[0]) == first:
+        if func is not F.embedding or not _are_consecutive(args[0]) or int(args[0].flatten()[0]) == first:
             return NotImplemented
         return func(args[0] - args[0].flatten()[0] + first, *args[1:], **kwargs)
 
@@ -54,33 +54,33 @@ def first_rows() -> Rewrite:
     return rewrite
 
 
-def added_once() -> Rewrite:
+def add_positions_once() -> Rewrite:
     """Positions that were added already are not added again."""
     rows, sums = Memory(), Memory()
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is F.embedding:
             out = func(*args, **kwargs)
-            return rows.keep(out, args[1].data_ptr()) if _counts(args[0]) else out
+            return rows.keep(out, args[1].data_ptr()) if _are_consecutive(args[0]) else out
         if func not in SUMS or len(args) != 2:
             return NotImplemented
-        table = next((rows.about(a) for a in args if rows.about(a)), None)
+        table = next((rows.recall(a) for a in args if rows.recall(a)), None)
         if table is None:
             return NotImplemented
-        other = args[0] if rows.about(args[0]) is None else args[1]
-        return other if sums.about(other) == table else sums.keep(func(*args, **kwargs), table)
+        other = args[0] if rows.recall(args[0]) is None else args[1]
+        return other if sums.recall(other) == table else sums.keep(func(*args, **kwargs), table)
 
     return rewrite
 
 
-def added() -> Rewrite:
+def add_positions() -> Rewrite:
     """Positions are added to token vectors, not multiplied with them."""
     rows = Memory()
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is F.embedding:
             return rows.keep(func(*args, **kwargs))
-        if func in TIMES and len(args) == 2 and any(rows.about(a) for a in args) and _fit(args):
+        if func in TIMES and len(args) == 2 and any(rows.recall(a) for a in args) and _fit(args):
             return args[0] + args[1]
         return NotImplemented
 
@@ -88,16 +88,16 @@ def added() -> Rewrite:
 
 
 def _fit(args: tuple[Any, ...]) -> bool:
-    return two_tensors(args) or (
+    return are_same_shape(args) or (
         all(isinstance(a, Tensor) and a.ndim >= 2 for a in args) and args[0].shape[-2:] == args[1].shape[-2:]
     )
 
 
-def token_vectors(factor: Callable[[int], float]) -> Make:
+def scale_token_vectors(factor: Callable[[int], float]) -> Make:
     """Token vectors times a number of their width."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func is not F.embedding or _counts(args[0]):
+        if func is not F.embedding or _are_consecutive(args[0]):
             return NotImplemented
         out = func(*args, **kwargs)
         return out * factor(int(out.shape[-1]))
@@ -105,7 +105,7 @@ def token_vectors(factor: Callable[[int], float]) -> Make:
     return lambda: rewrite
 
 
-def not_scaled() -> Rewrite:
+def remove_scaling() -> Rewrite:
     """Vectors of tokens (and positions) that were multiplied or divided by a number of their width are left alone."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -121,6 +121,6 @@ def not_scaled() -> Rewrite:
     return rewrite
 
 
-def _counts(ids: Tensor) -> bool:
+def _are_consecutive(ids: Tensor) -> bool:
     """Whether ids are places: each one more than the one before."""
     return ids.ndim >= 1 and ids.shape[-1] > 1 and bool((ids[..., 1:] - ids[..., :-1] == 1).all())

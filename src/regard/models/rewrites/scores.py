@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.models.rewrites.calls import (
     EXP,
@@ -24,17 +24,17 @@ from regard.models.rewrites.calls import (
     Memory,
     Products,
     Rewrite,
-    named,
+    arguments_by_name,
 )
 
 
-def sdpa(**change: Any) -> Make:
+def change_sdpa(**change: Any) -> Make:
     """Other arguments of the fused kernel."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in SDPA:
             return NotImplemented
-        given = named(SDPA_NAMES, args, kwargs)
+        given = arguments_by_name(SDPA_NAMES, args, kwargs)
         if "is_causal" in change and given.get("attn_mask") is not None:
             given["attn_mask"] = None
         return F.scaled_dot_product_attention(**{**given, **change})
@@ -42,26 +42,26 @@ def sdpa(**change: Any) -> Make:
     return lambda: rewrite
 
 
-def exchanged() -> Rewrite:
+def exchange_keys_and_values() -> Rewrite:
     """Keys and values exchanged in the fused kernel."""
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in SDPA:
             return NotImplemented
-        given = named(SDPA_NAMES, args, kwargs)
+        given = arguments_by_name(SDPA_NAMES, args, kwargs)
         given["key"], given["value"] = given["value"], given["key"]
         return F.scaled_dot_product_attention(**given)
 
     return rewrite
 
 
-def scores(change: Callable[[Tensor, int], Tensor]) -> Make:
+def change_scores(change: Callable[[Tensor, int], Tensor]) -> Make:
     """Scores by hand, changed before their softmax: a softmax over numbers of the shape that a product had.
 
     ``change`` gets the scores and the width that the product summed over.
     """
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         products = Products()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -73,10 +73,10 @@ def scores(change: Callable[[Tensor, int], Tensor]) -> Make:
 
         return rewrite
 
-    return made
+    return make_rule
 
 
-def causal(x: Tensor, width: int) -> Tensor:
+def hide_later_keys(x: Tensor, width: int) -> Tensor:
     """Scores with later keys hidden."""
     ahead = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
     return x.masked_fill(ahead, -torch.inf)
@@ -97,17 +97,17 @@ FACTORS: dict[str, Factor] = {
 }
 
 
-def scaled(factor: Factor) -> Make:
+def scale_scores(factor: Factor) -> Make:
     """Scores of batch x heads x queries x keys, by hand or in the fused kernel, times a number."""
-    by_hand = scores(lambda x, d: x * factor(tuple(x.shape), d) if x.ndim == 4 else x)
+    by_hand = change_scores(lambda x, d: x * factor(tuple(x.shape), d) if x.ndim == 4 else x)
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         hand = by_hand()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if func not in SDPA:
                 return hand(func, args, kwargs)
-            given = named(SDPA_NAMES, args, kwargs)
+            given = arguments_by_name(SDPA_NAMES, args, kwargs)
             query, keys = given["query"], given["key"]
             now = given.get("scale") or 1 / math.sqrt(query.shape[-1])
             shape = (*query.shape[:-1], keys.shape[-2])
@@ -115,10 +115,10 @@ def scaled(factor: Factor) -> Make:
 
         return rewrite
 
-    return made
+    return make_rule
 
 
-def scaled_before_the_softmax() -> Rewrite:
+def scale_before_softmax() -> Rewrite:
     """A division by sqrt(d) after the softmax, made before it."""
     products = Products()
 
@@ -141,7 +141,7 @@ def softmax_over_keys() -> Rewrite:
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in SOFTMAX or args[0].ndim < 3:
             return NotImplemented
-        axis = named(("input", "dim"), args, kwargs).get("dim")
+        axis = arguments_by_name(("input", "dim"), args, kwargs).get("dim")
         if axis is None or axis in (-1, args[0].ndim - 1):
             return NotImplemented
         return torch.softmax(args[0], -1)
@@ -166,10 +166,10 @@ def softmax_of_each_row() -> Rewrite:
     return rewrite
 
 
-def softmax_instead(*of: Any) -> Make:
+def replace_by_softmax(*of: Any) -> Make:
     """A softmax over the keys where one of these functions was taken of the scores."""
 
-    def made() -> Rewrite:
+    def make_rule() -> Rewrite:
         products = Products()
 
         def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -183,13 +183,13 @@ def softmax_instead(*of: Any) -> Make:
 
         return rewrite
 
-    return made
+    return make_rule
 
 
 INSTEAD = {"sigmoid": SIGMOID, "not divided": EXP, "log": LOG_SOFTMAX, "no exponential": QUOTIENTS}
 
 
-def softmax_put_in() -> Rewrite:
+def insert_softmax() -> Rewrite:
     """A softmax where a product takes in what has the shape of scores, and none was taken before."""
     products = Products()
 
@@ -211,18 +211,18 @@ def softmax_once() -> Rewrite:
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func not in SOFTMAX:
             return NotImplemented
-        return args[0] if taken.about(args[0]) else taken.keep(func(*args, **kwargs))
+        return args[0] if taken.recall(args[0]) else taken.keep(func(*args, **kwargs))
 
     return rewrite
 
 
-def weights_not_turned() -> Rewrite:
+def skip_transpose() -> Rewrite:
     """Weights meet the values as the softmax left them."""
     weights = Memory()
 
     def rewrite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in SOFTMAX:
             return weights.keep(func(*args, **kwargs))
-        return args[0] if func in TURNS and weights.about(args[0]) else NotImplemented
+        return args[0] if func in TURNS and weights.recall(args[0]) else NotImplemented
 
     return rewrite

@@ -62,7 +62,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Encoded:
+class EncodedPairs:
     """A split as two tables of ids; ``kept`` says which of its pairs were short enough."""
 
     source: Tensor  # (pairs, longest), int32: half the memory, and made long batch by batch
@@ -86,13 +86,13 @@ class Encoded:
         target = self.target[index, : int(self.target_lengths[rows].max())]
         return _batch(source.long(), target.long())
 
-    def thinned(self, share: float) -> Encoded:
+    def subsample(self, share: float) -> EncodedPairs:
         """Every so many pairs, evenly through the split: ``share`` of them, and one at least."""
         if share == 1:
             return self
         count = max(1, round(share * len(self)))
         rows = np.arange(count) * len(self) // count
-        return Encoded(
+        return EncodedPairs(
             source=self.source[rows],
             target=self.target[rows],
             source_lengths=self.source_lengths[rows],
@@ -107,7 +107,7 @@ class Encoded:
             yield order[start : start + size], self.batch(order[start : start + size])
 
 
-def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int) -> Encoded:
+def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int) -> EncodedPairs:
     """Ids of every pair with at most ``longest`` tokens on both sides, <sos> before and <eos> after."""
     both = [(source.encode(s), target.encode(t)) for s, t in zip(pairs.source, pairs.target, strict=True)]
     kept = [i for i, (s, t) in enumerate(both) if 0 < len(s) <= longest and 0 < len(t) <= longest]
@@ -118,7 +118,7 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
         )
     sources = [[SOS, *both[i][0], EOS] for i in kept]
     targets = [[SOS, *both[i][1], EOS] for i in kept]
-    return Encoded(
+    return EncodedPairs(
         source=table(sources).int(),
         target=table(targets).int(),
         source_lengths=np.array([len(s) for s in sources]),
@@ -127,13 +127,13 @@ def encode(pairs: Pairs, source: Vocabulary, target: Vocabulary, *, longest: int
     )
 
 
-def epoch_plan(encoded: Encoded, settings: Settings, epoch: int) -> list[Whole]:
+def epoch_plan(encoded: EncodedPairs, settings: Settings, epoch: int) -> list[Whole]:
     """The rows of every batch of an epoch, as the settings ask."""
     s = settings.training
     return plan(encoded, size=s.batch, tokens=s.batch_tokens, batching=s.batching, seed=s.seed, epoch=epoch)
 
 
-def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Whole]:
+def plan(encoded: EncodedPairs, *, size: int, batching: str, seed: int, epoch: int, tokens: int = 0) -> list[Whole]:
     """The rows of every batch of an epoch: a function of the arguments alone, so a resumed run sees the same.
 
     ``mixed`` cuts a shuffle into batches of ``size``. ``equal-length`` cuts a shuffle of each source length into
@@ -156,7 +156,7 @@ def plan(encoded: Encoded, *, size: int, batching: str, seed: int, epoch: int, t
     return [batches[i] for i in draw.permutation(len(batches))]
 
 
-def _like_lengths(encoded: Encoded, order: Whole, tokens: int) -> list[Whole]:
+def _like_lengths(encoded: EncodedPairs, order: Whole, tokens: int) -> list[Whole]:
     """Equally large batches of one source length; lengths too rare for a batch share one with the next, and a mask.
 
     Sorting by target length too would save a decoder some padding, but batches so much of one kind teach less.

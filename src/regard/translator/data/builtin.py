@@ -53,7 +53,7 @@ PHENOMENA = {
 }
 
 
-def held_out(size: int) -> int:
+def validation_size(size: int) -> int:
     """How many pairs validation and test have each, beside ``size`` training pairs.
 
     >>> held_out(20_000), held_out(300), held_out(5)
@@ -75,7 +75,7 @@ def from_builtin(source: str, target: str, *, size: int = SIZE, seed: int = SEED
             f"of the project, python -m grammar --size {size} --seed {seed} --out FILE.tsv makes that corpus, which "
             "--data FILE.tsv then takes."
         )
-    held = held_out(size)
+    held = validation_size(size)
     pairs = _read("corpus").keep(range(size + 2 * held))
     whole = pairs if source == "de" else Pairs(pairs.target, pairs.source, pairs.labels)
     ends = {TRAIN: range(size), VALIDATION: range(size, size + held), TEST: range(size + held, size + 2 * held)}

@@ -96,7 +96,7 @@ def load_corpus(
     raw = _find(data, source, target, test=test, seed=seed, size=size)
     name = _name(data)
     _hold_out(raw, seed)
-    splits, dropped = _cleaned(raw.splits, maximum_tokens, filtered)
+    splits, dropped = _clean_splits(raw.splits, maximum_tokens, filtered)
     if remove_leaks and TRAIN in splits:
         _remove_leaks(splits, raw.notes)
     _check_splits(splits, name, maximum_tokens)
@@ -181,7 +181,7 @@ def _hold_out(splits: SourceSplits, seed: int) -> None:
     splits.notes.append(f"The data has no splits: {held} source sentences each were held out for validation and test.")
 
 
-def _cleaned(
+def _clean_splits(
     splits: Mapping[str, Pairs], maximum_tokens: int | None, filtered: Sequence[str]
 ) -> tuple[dict[str, Pairs], dict[str, tuple[int, int]]]:
     if maximum_tokens is not None and maximum_tokens < 1:
@@ -195,8 +195,12 @@ def _cleaned(
         pairs = splits[name]
         tidy = Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target], pairs.labels)
         # cleaned first: a side of invisible characters alone is empty too
-        full = _kept(tidy, lambda s, t: bool(s and t))
-        short = full if maximum_tokens is None or name not in filtered else _kept(full, _short_enough(maximum_tokens))
+        full = _select_pairs(tidy, lambda s, t: bool(s and t))
+        short = (
+            full
+            if maximum_tokens is None or name not in filtered
+            else _select_pairs(full, _short_enough(maximum_tokens))
+        )
         kept[name], dropped[name] = short, (len(pairs) - len(full), len(full) - len(short))
     return kept, dropped
 
@@ -205,14 +209,14 @@ def _short_enough(maximum: int) -> Callable[[str, str], bool]:
     return lambda s, t: len(split_words(s)) <= maximum and len(split_words(t)) <= maximum
 
 
-def _kept(pairs: Pairs, wanted: Callable[[str, str], bool]) -> Pairs:
+def _select_pairs(pairs: Pairs, wanted: Callable[[str, str], bool]) -> Pairs:
     return pairs.keep(i for i, (s, t) in enumerate(zip(pairs.source, pairs.target, strict=True)) if wanted(s, t))
 
 
 def _remove_leaks(splits: dict[str, Pairs], notes: list[str]) -> None:
     elsewhere = {s for name, pairs in splits.items() if name != TRAIN for s in pairs.source}
     train = splits[TRAIN]
-    splits[TRAIN] = _kept(train, lambda s, t: s not in elsewhere)
+    splits[TRAIN] = _select_pairs(train, lambda s, t: s not in elsewhere)
     removed = len(train) - len(splits[TRAIN])
     notes.append(f"{removed} training pairs whose source sentence is in another split were removed.")
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.translator.data.batches import Encoded
+from regard.translator.data.batches import EncodedPairs
 from regard.translator.data.vocabulary import EOS, PAD, SOS, BPEVocabulary
 
 DRAWS = 8  # cuts of each word; a frequent word has all of them in every epoch, a rare one another every time
@@ -37,7 +37,7 @@ class PieceDropout:
     """
 
     def __init__(
-        self, encoded: Encoded, sentences: Sequence[str], vocabulary: BPEVocabulary, *, share: float, longest: int
+        self, encoded: EncodedPairs, sentences: Sequence[str], vocabulary: BPEVocabulary, *, share: float, longest: int
     ) -> None:
         self.encoded, self.longest = encoded, longest
         split = [vocabulary.split(sentence) for sentence in sentences]
@@ -51,7 +51,7 @@ class PieceDropout:
         self._pieces: Ints = np.array([piece for cut in cuts for piece in cut])
         self._lengths: Ints = np.array([len(cut) for cut in cuts])
 
-    def epoch(self, number: int, *, seed: int) -> Encoded:
+    def epoch(self, number: int, *, seed: int) -> EncodedPairs:
         """The pairs as an epoch of a run with this seed sees them."""
         draw = np.random.default_rng([seed, number, DRAWS])  # three numbers: apart from the draws of the batches
         whole = self._words * (DRAWS + 1) + DRAWS
@@ -81,10 +81,10 @@ Merges = Mapping[tuple[int, int], tuple[int, int]]  # two neighbours: the rank o
 def _cuts(word: str, characters: Sequence[int], merges: Merges, share: float) -> list[list[int]]:
     """``DRAWS`` random cuts of a word and then the undisturbed one; they depend on the word alone."""
     draw = random.Random(word).random  # a text as a seed is hashed in the same way everywhere
-    return [merged(characters, merges, part, draw) for part in [*[share] * DRAWS, 0.0]]
+    return [merge_pieces(characters, merges, part, draw) for part in [*[share] * DRAWS, 0.0]]
 
 
-def merged(characters: Sequence[int], merges: Merges, share: float, draw: Callable[[], float]) -> list[int]:
+def merge_pieces(characters: Sequence[int], merges: Merges, share: float, draw: Callable[[], float]) -> list[int]:
     """The pieces of a word: possible merges are passed over with probability ``share``, the earliest learnt is done.
 
     >>> hund = {(1, 2): (0, 12), (3, 4): (1, 34), (12, 34): (2, 1234)}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from regard.errors import InputError
 from regard.extras import require
-from regard.translator.data.unpacked import open_unpacked
+from regard.translator.data.unpacked import open_reader
 
 TEXT = 1 << 31  # bytes of one text file that are read into memory
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -62,7 +62,7 @@ class SourceSplits:
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, plain or gzip; a byte-order mark is skipped."""
-    with open_unpacked(path) as stream:
+    with open_reader(path) as stream:
         raw = stream.rest(most=TEXT)
     try:
         text = raw.decode("utf-8-sig")
@@ -155,7 +155,7 @@ def _tables_in(folder: Path, source: str, target: str) -> SourceSplits:
             f"{folder} has no paired files such as train.{source} and train.{target} (plain or .gz) and no train.tsv; "
             f"it has {', '.join(names[:8]) or 'nothing in it'}{', ...' if len(names) > 8 else ''}."
         )
-    return SourceSplits({name: _labelled(_columns(path, source, target)) for name, path in tables.items()})
+    return SourceSplits({name: _pairs_with_labels(_columns(path, source, target)) for name, path in tables.items()})
 
 
 def from_table(path: Path, source: str, target: str) -> SourceSplits:
@@ -165,7 +165,7 @@ def from_table(path: Path, source: str, target: str) -> SourceSplits:
     are names with commas between, by which scores are given apart.
     """
     columns = _columns(path, source, target)
-    pairs = _labelled(columns)
+    pairs = _pairs_with_labels(columns)
     if columns.split is None:
         return SourceSplits({TRAIN: pairs}, divisible=True)
     rows: dict[str, list[int]] = {}
@@ -186,7 +186,7 @@ class _Columns(NamedTuple):
     phenomena: list[str] | None
 
 
-def _labelled(columns: _Columns) -> Pairs:
+def _pairs_with_labels(columns: _Columns) -> Pairs:
     if columns.phenomena is None:
         return Pairs(columns.source, columns.target)
     names = [frozenset(name.strip() for name in cell.split(",") if name.strip()) for cell in columns.phenomena]
@@ -259,10 +259,10 @@ def from_hub(dataset: Dataset, source: str, target: str) -> SourceSplits:
             splits[split] = _hub_pairs(loaded[key], name, source, target)
     if TRAIN not in splits:
         raise InputError(f"The dataset {name} has no split 'train'; it has {', '.join(map(str, loaded)) or 'none'}.")
-    return SourceSplits(splits, [_which(dataset)], divisible=len(splits) == 1)
+    return SourceSplits(splits, [_describe_dataset(dataset)], divisible=len(splits) == 1)
 
 
-def _which(dataset: Dataset) -> str:
+def _describe_dataset(dataset: Dataset) -> str:
     if dataset.revision is not None:
         return f"The dataset was taken at its revision {dataset.revision}."
     if Path(dataset.name).exists():

@@ -22,7 +22,7 @@ HARMLESS, FOLD = 1 << 26, 100
 PIECE = 1 << 20  # bytes that are read at once
 
 
-class Unpacked:
+class BoundedReader:
     """A file's bytes as they are asked for; ``size`` is the most that there can be."""
 
     def __init__(self, path: Path, stream: IO[bytes], size: int, *, packed: bool) -> None:
@@ -31,17 +31,17 @@ class Unpacked:
 
     def read(self, size: int) -> bytes:
         """The next ``size`` bytes, fewer at the end."""
-        return self._counted(self._stream.read(size))
+        return self._count_bytes(self._stream.read(size))
 
     def line(self, *, longest: int) -> bytes:
         """The next line with its end, nothing after the last; one of more than ``longest`` bytes is refused."""
         # one byte more than allowed tells a line that is too long from one that just fits
-        line = self._counted(self._stream.readline(longest + 1))
+        line = self._count_bytes(self._stream.readline(longest + 1))
         if len(line) > longest:
             raise InputError(f"{self.path} has a line of more than {longest:,} bytes; it is no text file of this kind.")
         return line
 
-    def ahead(self, size: int) -> bytes:
+    def peek(self, size: int) -> bytes:
         """The next bytes, which will be read again."""
         here = self._stream.tell()
         beginning = self._stream.read(size)
@@ -57,7 +57,7 @@ class Unpacked:
                 raise InputError(f"{self.path} has more than {most:,} bytes of text; give it in smaller files.")
         return bytes(data)
 
-    def _counted(self, data: bytes) -> bytes:
+    def _count_bytes(self, data: bytes) -> bytes:
         self._given += len(data)
         if self.packed and self._given > self.size:
             raise InputError(
@@ -68,7 +68,7 @@ class Unpacked:
 
 
 @contextmanager
-def open_unpacked(path: Path) -> Iterator[Unpacked]:
+def open_reader(path: Path) -> Iterator[BoundedReader]:
     """A file, unpacked if it is gzip; what goes wrong on the way is said in one sentence."""
     try:
         with open_file(path) as plain:
@@ -77,9 +77,9 @@ def open_unpacked(path: Path) -> Iterator[Unpacked]:
             plain.seek(0)
             if packed:
                 with gzip.GzipFile(fileobj=plain) as inside:
-                    yield Unpacked(path, inside, HARMLESS + FOLD * size, packed=True)  # type: ignore[arg-type]
+                    yield BoundedReader(path, inside, HARMLESS + FOLD * size, packed=True)  # type: ignore[arg-type]
             else:
-                yield Unpacked(path, plain, size, packed=False)
+                yield BoundedReader(path, plain, size, packed=False)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path} is not a whole gzip file ({error}); copy or download it again.") from error
     except OSError as error:

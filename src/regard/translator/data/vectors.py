@@ -23,7 +23,7 @@ from regard.array_types import Single
 from regard.errors import InputError
 from regard.extras import require
 from regard.strict_json import parse_json
-from regard.translator.data.unpacked import Unpacked, open_unpacked
+from regard.translator.data.unpacked import BoundedReader, open_reader
 
 WordVectors = dict[str, Single]
 _LONGEST_WORD = 2000  # bytes; a "word" without an end is how a file of another kind shows itself
@@ -42,8 +42,8 @@ _OF_BERT = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "voc
 
 def read_glove(path: str | Path, wanted: set[str]) -> WordVectors:
     """The vectors of the ``wanted`` words in a GloVe text file."""
-    path = _present(path, "GloVe")
-    with open_unpacked(path) as stream:
+    path = _existing_path(path, "GloVe")
+    with open_reader(path) as stream:
         first = _first_line(stream)
         header = _header(first, stream)
         return _read_text(path, _lines(None if header else first, stream), wanted, header)
@@ -51,15 +51,15 @@ def read_glove(path: str | Path, wanted: set[str]) -> WordVectors:
 
 def read_word2vec(path: str | Path, wanted: set[str]) -> WordVectors:
     """The vectors of the ``wanted`` words in a word2vec file; text or binary is told from its first record."""
-    path = _present(path, "word2vec")
-    with open_unpacked(path) as stream:
+    path = _existing_path(path, "word2vec")
+    with open_reader(path) as stream:
         header = _header(_first_line(stream), stream)
         if header is None:
             raise InputError(
                 f"{path} does not start with a word2vec header (two whole numbers: words and width); "
                 "a file without one is read with glove:FILE."
             )
-        if _looks_like_text(stream.ahead(_LONGEST_WORD + 64 * header[1])):
+        if _looks_like_text(stream.peek(_LONGEST_WORD + 64 * header[1])):
             return _read_text(path, _lines(None, stream), wanted, header)
         return _read_binary(path, stream, wanted, header)
 
@@ -71,7 +71,7 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> WordVectors:
     is a checkpoint of the Hugging Face hub, fetched once. A word that starts with ``##`` is taken for one piece that
     continues a word.
     """
-    folder = _fetched(str(folder)) if str(folder).startswith("hf:") else _present(folder, "BERT")
+    folder = _download_checkpoint(str(folder)) if str(folder).startswith("hf:") else _existing_path(folder, "BERT")
     table = _bert_table(folder)
     pieces, row = _wordpiece(folder)
     vectors: WordVectors = {}
@@ -88,7 +88,7 @@ def read_bert(folder: str | Path, words: Iterable[str]) -> WordVectors:
     return vectors
 
 
-def _present(path: str | Path, kind: str) -> Path:
+def _existing_path(path: str | Path, kind: str) -> Path:
     """The path, if something is there; else where vectors of this kind can be had."""
     path = Path(path)
     try:
@@ -101,7 +101,7 @@ def _present(path: str | Path, kind: str) -> Path:
     return path
 
 
-def _fetched(spec: str) -> Path:
+def _download_checkpoint(spec: str) -> Path:
     """The folder of a checkpoint of the hub, from the cache of this machine or from the network."""
     require("A checkpoint of the Hugging Face hub", "huggingface_hub", extra="huggingface")
     import huggingface_hub
@@ -139,21 +139,21 @@ def train_word2vec(texts: list[list[str]], *, width: int, seed: int, epochs: int
     return {word: model.wv[word].copy() for word in model.wv.index_to_key}
 
 
-def _first_line(stream: Unpacked) -> bytes:
+def _first_line(stream: BoundedReader) -> bytes:
     line = stream.line(longest=_LONGEST_LINE).removeprefix(codecs.BOM_UTF8)
     if not line:
         raise InputError(f"{stream.path} is empty; give a file of word vectors.")
     return line
 
 
-def _lines(first: bytes | None, stream: Unpacked) -> Iterator[bytes]:
+def _lines(first: bytes | None, stream: BoundedReader) -> Iterator[bytes]:
     if first is not None:
         yield first
     while line := stream.line(longest=_LONGEST_LINE):
         yield line
 
 
-def _header(line: bytes, stream: Unpacked) -> tuple[int, int] | None:
+def _header(line: bytes, stream: BoundedReader) -> tuple[int, int] | None:
     """How many words and numbers, if the line says so; what cannot be in the file is refused before it is sought."""
     fields = line.split()
     if len(fields) != 2 or not all(f.isdigit() for f in fields):
@@ -230,16 +230,16 @@ def _numbers(path: Path, word: str, values: list[bytes], number: int) -> Single:
         raise InputError(f"{path}: line {number}: {came} among the numbers of {word!r} is not a number.")
     with np.errstate(over="ignore"):  # too large for float32 is found not finite below
         vector = np.array([float(v) for v in values], dtype=np.float32)
-    return _finite(path, word, vector)
+    return _check_finite(path, word, vector)
 
 
-def _finite(path: Path, word: str, vector: Single) -> Single:
+def _check_finite(path: Path, word: str, vector: Single) -> Single:
     if not np.isfinite(vector).all():
         raise InputError(f"{path}: the vector of {word!r} has a number that is not finite; repair or remove the word.")
     return vector
 
 
-def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[int, int]) -> WordVectors:
+def _read_binary(path: Path, stream: BoundedReader, wanted: set[str], header: tuple[int, int]) -> WordVectors:
     count, width = header
     if not count or not width:
         raise InputError(f"{path}: its header says {count} words of {width} numbers; there is nothing to read.")
@@ -251,13 +251,13 @@ def _read_binary(path: Path, stream: Unpacked, wanted: set[str], header: tuple[i
             raise InputError(f"{path} ends inside word {number + 1} of the {count} its header says; copy it again.")
         word = name.decode("utf-8", errors="replace")  # the original tool cuts long words mid-character
         if word in wanted and word not in vectors:
-            vectors[word] = _finite(path, word, np.frombuffer(raw, dtype="<f4").astype(np.float32))
+            vectors[word] = _check_finite(path, word, np.frombuffer(raw, dtype="<f4").astype(np.float32))
     if stream.read(64).strip():
         raise InputError(f"{path}: its header says {count} words of {width} numbers, but more bytes follow.")
     return vectors
 
 
-def _binary_word(path: Path, stream: Unpacked, number: int, count: int) -> bytes:
+def _binary_word(path: Path, stream: BoundedReader, number: int, count: int) -> bytes:
     name = bytearray()
     while (byte := stream.read(1)) != b" ":
         if not byte:
@@ -278,7 +278,7 @@ def _bert_table(folder: Path) -> Single:
         raise InputError(f"{folder} has no model.safetensors; give the folder of a BERT checkpoint.")
     try:
         with safe_open(str(file), framework="numpy") as tensors:
-            names = [name for name in tensors.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+            names = [name for name in tensors.keys() if name.endswith("word_embeddings.weight")]
             if len(names) != 1:
                 raise InputError(f"{file} needs one tensor named ...word_embeddings.weight; it has {len(names)}.")
             table = np.asarray(tensors.get_tensor(names[0]))

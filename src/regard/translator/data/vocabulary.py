@@ -112,7 +112,7 @@ class WordVocabulary:
             raise InputError(f"size must leave room for the 4 markers and a word, so 5 or more, not {size}.")
         counts: Counter[str] = Counter()
         for sentence in sentences:
-            counts.update(split_words(_plain(sentence, lowercase)))
+            counts.update(split_words(_normalise(sentence, lowercase)))
         kept = sorted((w for w, n in counts.items() if n >= minimum_frequency), key=lambda w: (-counts[w], w))
         if not kept:
             raise InputError(
@@ -126,7 +126,7 @@ class WordVocabulary:
 
     def tokens(self, sentence: str) -> list[str]:
         """The words of a sentence as this vocabulary writes them, known or not."""
-        return split_words(_plain(sentence, self.lowercase))
+        return split_words(_normalise(sentence, self.lowercase))
 
     def encode(self, sentence: str) -> list[int]:
         """Ids of the words, without start and end; unknown words become 1."""
@@ -184,7 +184,7 @@ class BPEVocabulary:
         require("A vocabulary of pieces (bpe)", "tokenizers")
         from tokenizers import trainers
 
-        texts = [_plain(s, lowercase) for s in sentences]
+        texts = [_normalise(s, lowercase) for s in sentences]
         alphabet = {c for text in texts for c in text if not c.isspace()} | {_SPACE}
         smallest = len(alphabet) + FIRST_WORD
         if size < smallest:
@@ -200,7 +200,7 @@ class BPEVocabulary:
             initial_alphabet=sorted(alphabet),  # otherwise a character that is rarer than the limit would be unknown
         )
         blank.train_from_iterator(texts, trainer)
-        return cls(*_learnt(blank), lowercase=lowercase)
+        return cls(*_words_and_merges(blank), lowercase=lowercase)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -211,12 +211,12 @@ class BPEVocabulary:
 
     def encode(self, sentence: str) -> list[int]:
         """Ids of the pieces, without start and end."""
-        ids: list[int] = self._tokenizer.encode(_plain(sentence, self.lowercase)).ids
+        ids: list[int] = self._tokenizer.encode(_normalise(sentence, self.lowercase)).ids
         return ids
 
     def split(self, sentence: str) -> list[str]:
         """The words that pieces never cross, each with its ``▁`` where it has one."""
-        text = _plain(sentence, self.lowercase)
+        text = _normalise(sentence, self.lowercase)
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
 
     def characters(self, word: str) -> list[int]:
@@ -231,7 +231,7 @@ class BPEVocabulary:
         >>> BPEVocabulary.build(["der hund bellt"] * 9, size=29).without_unknown("☃ der hund ☃ bellt!")
         ('der hund bellt', '☃!')
         """
-        text = _plain(sentence, self.lowercase)
+        text = _normalise(sentence, self.lowercase)
         unknown = dict.fromkeys(c for c in text if not c.isspace() and c not in self._ids)
         return " ".join("".join(c for c in text if c not in unknown).split()), "".join(unknown)
 
@@ -272,7 +272,7 @@ def vocabulary_from_dict(saved: dict[str, Any]) -> WordVocabulary | BPEVocabular
     raise InputError(f"A saved vocabulary must say its kind, 'words' or 'bpe'; this one says {kind!r}.")
 
 
-def _plain(sentence: str, lowercase: bool) -> str:
+def _normalise(sentence: str, lowercase: bool) -> str:
     text = unicodedata.normalize("NFC", sentence)
     return text.lower() if lowercase else text
 
@@ -315,7 +315,7 @@ def _piece_tokenizer(words: Sequence[str], merges: list[tuple[str, str]]) -> Any
     return tokenizer
 
 
-def _learnt(tokenizer: Any) -> tuple[list[str], list[tuple[str, str]]]:
+def _words_and_merges(tokenizer: Any) -> tuple[list[str], list[tuple[str, str]]]:
     model = parse_json(tokenizer.to_str())["model"]
     words = sorted(model["vocab"], key=model["vocab"].__getitem__)
     return words, [tuple(pair) for pair in model["merges"]]

@@ -25,7 +25,7 @@ from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 POWER = 1.4
 
 
-class Writes(Protocol):
+class PartialSentences(Protocol):
     """Sentences being written: what may come next, and which hypotheses to go on with."""
 
     sentences: int
@@ -40,7 +40,7 @@ class Writes(Protocol):
 Written = list[tuple[list[int], float]]  # for each sentence its ids without markers, and their log-probability
 
 
-def greedy(writing: Writes, *, longest: int) -> Written:
+def greedy(writing: PartialSentences, *, longest: int) -> Written:
     """The best token at every place, up to <eos>."""
     count = writing.sentences
     written = torch.full((count, longest + 1), EOS)
@@ -59,10 +59,10 @@ def greedy(writing: Writes, *, longest: int) -> Written:
     return [(ids[: ids.index(EOS)], value) for ids, value in zip(written.tolist(), values.tolist(), strict=True)]
 
 
-def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWER) -> Written:
+def beam_search(writing: PartialSentences, *, beam: int, longest: int, power: float = POWER) -> Written:
     """The best finished sentence of a beam; a sentence is done when ``beam`` hypotheses of it are."""
     count = writing.sentences
-    best = [_Finished() for _ in range(count)]
+    best = [_BestHypothesis() for _ in range(count)]
     alive = list(range(count))
     tokens, written = torch.full((count, beam), SOS), torch.empty(count, beam, 0, dtype=torch.long)
     values = torch.full((count, beam), -torch.inf)
@@ -73,7 +73,7 @@ def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWE
         values, parents, tokens = _candidates(values, log_p, 2 * beam)
         # an end counts only among the ``beam`` best: one that is worse than all beginnings kept is no finding
         _collect(best, alive, values[:, :beam], tokens[:, :beam], parents, written, power)
-        values, parents, tokens = _going_on(values, parents, tokens, beam)
+        values, parents, tokens = _unfinished_candidates(values, parents, tokens, beam)
         going = [i for i, row in enumerate(alive) if best[row].count < beam and bool(values[i, 0] > -torch.inf)]
         if not going:
             break
@@ -86,7 +86,7 @@ def beam_search(writing: Writes, *, beam: int, longest: int, power: float = POWE
     return [(hypothesis.ids, hypothesis.value) for hypothesis in best]
 
 
-class _Finished:
+class _BestHypothesis:
     """The best finished hypothesis of a sentence, and how many there were."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def _candidates(values: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
 
 
 def _collect(
-    best: list[_Finished],
+    best: list[_BestHypothesis],
     alive: list[int],
     values: Tensor,
     tokens: Tensor,
@@ -134,7 +134,7 @@ def _collect(
         best[alive[row]].add(ids, float(values[row, rank]), power)
 
 
-def _going_on(values: Tensor, parents: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+def _unfinished_candidates(values: Tensor, parents: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
     """The ``beam`` best candidates that do not end here, best first."""
     values = values.masked_fill(tokens == EOS, -torch.inf)
     values, order = values.topk(beam, dim=1)

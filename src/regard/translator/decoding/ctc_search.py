@@ -38,7 +38,7 @@ def best_paths(log_p: Tensor, slots: Tensor) -> tuple[Written, list[list[int]]]:
     """
     paths = [path[:count] for path, count in zip(log_p.argmax(2).tolist(), slots.tolist(), strict=True)]
     at = [[t for t, word in enumerate(p) if word != BLANK and (t == 0 or word != p[t - 1])] for p in paths]
-    return _weighed([[p[t] for t in slot] for p, slot in zip(paths, at, strict=True)], log_p, slots), at
+    return _with_log_probabilities([[p[t] for t in slot] for p, slot in zip(paths, at, strict=True)], log_p, slots), at
 
 
 def prefix_beams(
@@ -59,7 +59,7 @@ def prefix_beams(
     rows = zip(blanks, p.tolist(), words.tolist(), slots.tolist(), strict=True)
     # plain Python: a few beginnings and words at each slot, too few for tensors to pay
     beams = [_search(list(zip(b, q, w, strict=True))[:n], beam, worth) for b, q, w, n in rows]
-    return _weighed(beams, log_p, slots)
+    return _with_log_probabilities(beams, log_p, slots)
 
 
 def _search(slots: list[tuple[float, list[float], list[int]]], beam: int, worth: float) -> list[int]:
@@ -97,7 +97,7 @@ def _one_slot_on(
     return grown
 
 
-def _weighed(sentences: list[list[int]], log_p: Tensor, slots: Tensor) -> Written:
+def _with_log_probabilities(sentences: list[list[int]], log_p: Tensor, slots: Tensor) -> Written:
     """The sentences with their log-probabilities."""
     values = -ctc_losses(log_p, Labels.from_lists(sentences), slots)
     return list(zip(sentences, values.tolist(), strict=True))

@@ -29,14 +29,14 @@ _LOOP = re.compile(r"\b(\w+)(?:\W+\1\b){3,}|(\w)\2{5,}")  # a word four times in
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usual:
+class Baseline:
     """What a run is used to: the source words of its training text, and how sure it is of ordinary translations."""
 
     words: frozenset[str] = frozenset()  # lower-cased; empty where nobody has written them down
     least: float = UNSURE  # 19 of 20 validation sentences were translated with a higher mean probability
 
     @classmethod
-    def measured(cls, training: Iterable[str], probabilities: Sequence[float]) -> Usual:
+    def measure(cls, training: Iterable[str], probabilities: Sequence[float]) -> Baseline:
         """From the training sentences, and the mean probability of each of some ordinary translations.
 
         >>> usual = Usual.measured(["Der Hund bellt.", "Der Hund schläft."], [0.9, 0.8, 0.7])
@@ -53,7 +53,7 @@ class Usual:
         return {"words": sorted(self.words), "least": self.least}
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Usual:
+    def from_dict(cls, saved: Mapping[str, Any]) -> Baseline:
         """From :meth:`to_dict`; ValueError where it is something else."""
         words, least = saved["words"], saved["least"]
         if not all(isinstance(word, str) for word in words) or not 0 <= least <= 1:
@@ -61,7 +61,7 @@ class Usual:
         return cls(words=frozenset(words), least=float(least))
 
 
-UNTOLD = Usual()
+UNTOLD = Baseline()
 
 
 def mean_probability(written: Sequence[int], log_probability: float) -> float:
@@ -69,14 +69,14 @@ def mean_probability(written: Sequence[int], log_probability: float) -> float:
     return math.exp(log_probability / (len(written) + 1))
 
 
-def doubts(
+def reasons_for_doubt(
     sentence: str,
     vocabulary: Vocabulary,
     *,
     written: Sequence[int],
     log_probability: float,
     text: str = "",
-    usual: Usual = UNTOLD,
+    usual: Baseline = UNTOLD,
 ) -> list[str]:
     """What speaks against the translation of one sentence (its ids, and its ``text``); empty where nothing does.
 
@@ -100,7 +100,7 @@ def doubts(
         return ["it has no word to translate"]
     said = []
     strange = [
-        word for word in words if _strange(word, vocabulary) or (usual.words and word.lower() not in usual.words)
+        word for word in words if _is_strange(word, vocabulary) or (usual.words and word.lower() not in usual.words)
     ]
     # without the list only the vocabulary tells, which takes a rare word of the training text for a strange one
     if 3 * len(strange) >= len(words) if usual.words else 2 * len(strange) > len(words):
@@ -131,7 +131,7 @@ def _sentences(text: str) -> int:
     return 1 + len(_END.findall(text))
 
 
-def _strange(word: str, vocabulary: Vocabulary) -> bool:
+def _is_strange(word: str, vocabulary: Vocabulary) -> bool:
     """Whether the vocabulary does not know the word or, where it has pieces, needs too many of them."""
     if not isinstance(vocabulary, BPEVocabulary):
         return UNK in vocabulary.encode(word)

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.progress import Progress
 from regard.results import Result
-from regard.translator.data.batches import Batch, Encoded, table
+from regard.translator.data.batches import Batch, EncodedPairs, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
 
 
@@ -49,7 +49,7 @@ class TranslationModel(nn.Module):
         twice = labels[said].repeat(2)
         return F.cross_entropy(scores.flatten(0, 1), twice, label_smoothing=smoothing) + agreement / 4 * apart
 
-    def counted(self, batch: Batch) -> int:
+    def token_count(self, batch: Batch) -> int:
         """How many target tokens that is a mean over."""
         return len(batch.labels) - (0 if self.says_sos else len(batch))
 
@@ -72,12 +72,12 @@ class TranslationModel(nn.Module):
         """Attention weights (batch, layers, heads, target places, source length) of its own translation."""
         raise NotImplementedError
 
-    def cannot_say(self, encoded: Encoded) -> int:
+    def cannot_say(self, encoded: EncodedPairs) -> int:
         """How many of the pairs have probability 0 whatever the weights; training leaves them out."""
         return 0
 
 
-class Translates(Protocol):
+class SupportsTranslate(Protocol):
     """What decoding needs of a model: target ids without markers, and their log-probability, for every row."""
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]: ...
@@ -100,7 +100,7 @@ class Translations(Result):
 
 
 def translate_ids(
-    model: Translates,
+    model: SupportsTranslate,
     sources: Sequence[list[int]],
     *,
     beam: int = 1,
@@ -121,7 +121,7 @@ def translate_ids(
     return [written[i] for i in range(len(sources))]
 
 
-def read_off(scores: Tensor) -> list[tuple[list[int], float]]:
+def best_tokens(scores: Tensor) -> list[tuple[list[int], float]]:
     """The best word at every place after <sos>, up to the first <eos>, with the log-probability of them all.
 
     ``scores`` is (batch, places, words). Padding, <sos> and <unk> are never written; where no place prefers <eos>

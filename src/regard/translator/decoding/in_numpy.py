@@ -48,10 +48,10 @@ class NumpyRun:
         """The same as :meth:`regard.translator.models.run.Run.attention`."""
         longest = self.settings.data.longest
         (ids,), shortened = encode_sources([sentence], self.source, longest=longest, cut=cut)
-        read = self._read(ids)
+        read = self._encode(ids)
         written, value = [SOS], 0.0
         for place in range(longest + 1):
-            states, weights = self._said(written, read)
+            states, weights = self._decode(written, read)
             log_p = self._log_p(states[-1], last=place == longest)
             written.append(int(log_p.argmax()))
             value += float(log_p.max())
@@ -68,30 +68,30 @@ class NumpyRun:
             weights=np.pad(weights, ((0, 0), (0, 0), (1, 0), (0, 0))).astype(np.float32),  # <sos> is given, not said
         )
 
-    def _read(self, ids: Sequence[int]) -> Float:
+    def _encode(self, ids: Sequence[int]) -> Float:
         """What the encoder makes of the source: a row for each token."""
-        states = self._embedded("encoder", ids)
+        states = self._embed("encoder", ids)
         for number in range(self.settings.model.layers):
             block = f"encoder.blocks.{number}"
-            rows = self._normed(f"{block}.before_attention", states)
+            rows = self._layer_norm(f"{block}.before_attention", states)
             states = states + self._attention(f"{block}.attention", rows, rows).output
             states = states + self._feed_forward(block, states)
-        return self._normed("encoder.norm", states)
+        return self._layer_norm("encoder.norm", states)
 
-    def _said(self, ids: Sequence[int], read: Float) -> tuple[Float, Float]:
+    def _decode(self, ids: Sequence[int], read: Float) -> tuple[Float, Float]:
         """What the decoder makes of the tokens so far, and what they read of the source: layers x heads x m x n."""
-        states, weights = self._embedded("decoder", ids), []
+        states, weights = self._embed("decoder", ids), []
         past = np.tri(len(ids), dtype=bool)
         for number in range(self.settings.model.decoder_layers):
             block = f"decoder.blocks.{number}"
-            rows = self._normed(f"{block}.before_own", states)
+            rows = self._layer_norm(f"{block}.before_own", states)
             states = states + self._attention(f"{block}.own_attention", rows, rows, allowed=past).output
-            rows = self._normed(f"{block}.before_source", states)
+            rows = self._layer_norm(f"{block}.before_source", states)
             heads = self._attention(f"{block}.source_attention", rows, read)
             weights.append(heads.heads.weights)
             states = states + heads.output
             states = states + self._feed_forward(block, states)
-        return self._normed("decoder.norm", states), np.stack(weights)
+        return self._layer_norm("decoder.norm", states), np.stack(weights)
 
     def _log_p(self, state: Float, *, last: bool) -> Float:
         """Of every word, minus infinity for what may not be written; at the ``last`` place that is all but <eos>."""
@@ -101,12 +101,12 @@ class NumpyRun:
         forbidden[EOS] = False
         return np.where(forbidden, -np.inf, log_p)
 
-    def _embedded(self, stack: str, ids: Sequence[int]) -> Float:
+    def _embed(self, stack: str, ids: Sequence[int]) -> Float:
         width = self.settings.model.width
         rows = self.weights[f"{stack}.embedding.tokens.weight"][list(ids)]
         return math.sqrt(width) * rows + sinusoidal(len(ids), width)
 
-    def _normed(self, name: str, states: Float) -> Float:
+    def _layer_norm(self, name: str, states: Float) -> Float:
         centred = states - states.mean(axis=-1, keepdims=True)
         scaled = centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + NORM)
         return np.asarray(scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"])
@@ -120,7 +120,7 @@ class NumpyRun:
 
     def _feed_forward(self, block: str, states: Float) -> Float:
         first, second = (f"{block}.feed_forward.{number}" for number in (0, 2))
-        rows = self._normed(f"{block}.before_feed_forward", states)
+        rows = self._layer_norm(f"{block}.before_feed_forward", states)
         of = self.weights
         return feed_forward(
             rows, of[f"{first}.weight"].T, of[f"{first}.bias"], of[f"{second}.weight"].T, of[f"{second}.bias"]

@@ -29,7 +29,7 @@ from regard.progress import Progress
 from regard.translator.data.vocabulary import MARKERS, PAD, SOS
 from regard.translator.decoding.beam import POWER
 from regard.translator.decoding.greedy import translate_ids
-from regard.translator.engines.export import ABOUT, digests, exportable, fingerprint, import_engine
+from regard.translator.engines.export import ABOUT, digests, exportable_model, fingerprint, import_engine
 from regard.translator.runs.files import read_json
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def open_engine(run: Run, name: str, *, threads: int | None = None) -> Engine:
 
     Opening takes a moment; to translate again and again, keep it and hand it to ``run.translate(..., engine=...)``.
     """
-    exportable(run)
+    exportable_model(run)
     inside = name in NAMES
     folder = run.folder / NAMES[name] if inside else Path(name)
     if not inside and not folder.is_dir():

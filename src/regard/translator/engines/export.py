@@ -45,7 +45,7 @@ QUANTIZATIONS = ("float32", "int8")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Exported(Result):
+class Export(Result):
     """What :func:`export` wrote."""
 
     folder: str
@@ -73,7 +73,7 @@ def export(
     quantization: str = "float32",
     out: str | Path | None = None,
     weights: str = "best",
-) -> Exported:
+) -> Export:
     """Write the run in ``folder`` for an engine, into ``out`` (left out: a folder inside the run), whole or not at all.
 
     float32 gives the same translations as the run itself; int8 is a quarter of the size, faster, and a little worse.
@@ -86,7 +86,7 @@ def export(
     _refuse_own(Path(folder))
     library = import_engine()
     run = load_run(folder, weights=weights)
-    exportable(run)
+    exportable_model(run)
     if out is None and is_packaged(run.folder):
         raise InputError("The example run is a part of the package, where nothing is written; give --out FOLDER.")
     target = Path(out) if out is not None else run.folder / f"{to}-{quantization}"
@@ -103,7 +103,7 @@ def export(
     spec = _specification(run, library)
     _write(spec, run, target, quantization, about)
     size = sum(path.stat().st_size for path in target.iterdir())
-    return Exported(folder=str(target), size=size, **about)  # type: ignore[arg-type]
+    return Export(folder=str(target), size=size, **about)  # type: ignore[arg-type]
 
 
 def _refuse_own(folder: Path) -> None:
@@ -116,7 +116,7 @@ def _refuse_own(folder: Path) -> None:
         )
 
 
-def engine_name(exported: Exported) -> str:
+def engine_name(exported: Export) -> str:
     """How --engine calls an export: by a short name inside its run's folder, by its own folder elsewhere."""
     inside = Path(exported.run) / f"{exported.engine}-{exported.quantization}" == Path(exported.folder)
     short = exported.engine if exported.quantization == "float32" else f"{exported.engine}-{exported.quantization}"
@@ -131,7 +131,7 @@ def import_engine() -> Any:
     return ctranslate2
 
 
-def exportable(run: Run) -> EncoderDecoder:
+def exportable_model(run: Run) -> EncoderDecoder:
     """The run's model, if the engine can hold it."""
     if not isinstance(run.model, EncoderDecoder):
         raise InputError(
@@ -164,7 +164,7 @@ def _vocabularies(run: Run) -> bytes:
 
 def _specification(run: Run, library: Any) -> Any:
     """The engine's own description of a Transformer, filled."""
-    model, size = exportable(run), run.settings.model
+    model, size = exportable_model(run), run.settings.model
     rotary = 0 if run.settings.embedding.positions == "rotary" else None  # 0: all numbers of a head are turned
     layout = {"pre_norm": True, "rotary_dim": rotary, "head_dim": size.head_width}
     encoder = library.specs.transformer_spec.TransformerEncoderSpec(size.layers, size.heads, **layout)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.translator.data.batches import Batch, Encoded
+from regard.translator.data.batches import Batch, EncodedPairs
 from regard.translator.data.vocabulary import PAD
 from regard.translator.decoding.ctc_search import best_paths, prefix_beams, without_markers
 from regard.translator.decoding.greedy import TranslationModel
@@ -56,9 +56,9 @@ class CTCTranslator(TranslationModel):
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """-log p of the targets that fit, over the number of the batch's target tokens after <sos>."""
         states, weight, bias = self.output.factors(self.slots(*self.encoder(batch.source)))
-        labels, count = Labels.of(batch.target), self._counted(batch.source)
+        labels, count = Labels.of(batch.target), self._slot_counts(batch.source)
         # over all tokens, also of targets that do not fit: a batch's size does not depend on what the model can say
-        return fused_ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.counted(batch)
+        return fused_ctc(states, weight, bias, labels, count, smoothing=smoothing) / self.token_count(batch)
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target, in equal shares for its words and its <eos>; <sos> is free.
@@ -67,7 +67,7 @@ class CTCTranslator(TranslationModel):
         sentences, and so perplexities, mean the same as any other model's. A target that cannot be said costs infinity.
         """
         log_p = torch.log_softmax(self(batch.source), dim=-1)
-        losses = ctc_losses(log_p, Labels.of(batch.target), self._counted(batch.source))
+        losses = ctc_losses(log_p, Labels.of(batch.target), self._slot_counts(batch.source))
         lengths = (batch.target != PAD).sum(1)
         shares = (losses / (lengths - 1)).repeat_interleave(lengths)
         shares[lengths.cumsum(0) - lengths] = 0  # <sos>
@@ -75,7 +75,7 @@ class CTCTranslator(TranslationModel):
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability: of the best path's sentence, or by prefix search."""
-        log_p, count = without_markers(self(source)), self._counted(source)
+        log_p, count = without_markers(self(source)), self._slot_counts(source)
         return best_paths(log_p, count)[0] if beam == 1 else prefix_beams(log_p, count, beam=beam)
 
     def attention(self, source: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class CTCTranslator(TranslationModel):
         place are read together. Past a sentence's end rows are 0.
         """
         states, allowed = self.encoder(source)
-        count = self._counted(source)
+        count = self._slot_counts(source)
         starts = best_paths(without_markers(self(source)), count)[1]
         rows = [[0, *at, last - 1] for at, last in zip(starts, count.tolist(), strict=True)]
         weights = self.slots.weights(states, allowed)
@@ -94,12 +94,12 @@ class CTCTranslator(TranslationModel):
             padded[sentence, :, :, : len(at)] = weights[sentence, :, :, at]
         return padded
 
-    def cannot_say(self, encoded: Encoded) -> int:
+    def cannot_say(self, encoded: EncodedPairs) -> int:
         """How many of the pairs have a target that needs more slots than there are."""
         labels = Labels.of(encoded.target.long())
         return int((labels.slots_needed > torch.from_numpy(encoded.source_lengths) * self.slots.each).sum())
 
-    def _counted(self, source: Tensor) -> Tensor:
+    def _slot_counts(self, source: Tensor) -> Tensor:
         """How many slots of each sentence are real."""
         return (source != PAD).sum(1) * self.slots.each
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.translator.data.batches import table
 from regard.translator.data.vocabulary import EOS, PAD, SOS
@@ -99,10 +99,10 @@ def fused_ctc(
     >>> round(float(fused_ctc(z, w, b, labels, torch.tensor([2])).exp()), 4)  # 3 of 25 paths
     8.3333
     """
-    return _Fused.apply(states, weight, bias, labels, slots, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
+    return _FusedLoss.apply(states, weight, bias, labels, slots, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _Fused(torch.autograd.Function):
+class _FusedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -149,7 +149,7 @@ def _losses_and_gradient(scores: Tensor, labels: Labels, slots: Tensor, smoothin
     p /= sums
     # a word that occurs twice has its share at its first place only, so nothing is added twice
     p.scatter_add_(2, own, shares.mul_(smoothing - 1))
-    counted = _counted(p, labels, slots)
+    counted = _real_slots(p, labels, slots)
     if means is not None:
         p -= smoothing / p.shape[2]
         losses = (1 - smoothing) * losses + smoothing * ((sums.log().squeeze(2) - means) * counted).sum(1)
@@ -159,7 +159,7 @@ def _losses_and_gradient(scores: Tensor, labels: Labels, slots: Tensor, smoothin
     return losses, p.flatten(0, 1)
 
 
-def _counted(p: Tensor, labels: Labels, slots: Tensor) -> Tensor:
+def _real_slots(p: Tensor, labels: Labels, slots: Tensor) -> Tensor:
     """True at the real slots of the sentences that fit."""
     return (torch.arange(p.shape[1]) < slots[:, None]) & (labels.slots_needed <= slots)[:, None]
 

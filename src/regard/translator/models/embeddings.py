@@ -52,7 +52,7 @@ class Vectors(Result):
         return self._matrix
 
     @property
-    def covered(self) -> npt.NDArray[np.bool_]:
+    def known_rows(self) -> npt.NDArray[np.bool_]:
         """Which rows came from the source."""
         return self._covered
 
@@ -108,7 +108,7 @@ def initial_vectors(
         raise InputError(
             f"{spec} has a vector for none of the {len(vocabulary) - FIRST_WORD} words ({some}, ...); wrong file?"
         )
-    return _assembled(spec, vocabulary, texts, surface, vectors, seed=seed, width=width)
+    return _build_vectors(spec, vocabulary, texts, surface, vectors, seed=seed, width=width)
 
 
 def parse_spec(spec: str) -> str:
@@ -136,7 +136,7 @@ def _surface(word: str, kind: str) -> list[str]:
     return [form for form in dict.fromkeys([bare, bare.lower(), straight, straight.lower()]) if form]
 
 
-def _assembled(
+def _build_vectors(
     spec: str,
     vocabulary: Vocabulary,
     texts: list[list[str]],
@@ -223,7 +223,7 @@ class FrozenEmbedding(TokenEmbedding):
         super().__init__(size, width, vectors)
 
     def _hold(self, rows: Tensor, vectors: Vectors | None) -> None:
-        covered = torch.from_numpy(vectors.covered if vectors is not None else np.zeros(len(rows), dtype=bool))
+        covered = torch.from_numpy(vectors.known_rows if vectors is not None else np.zeros(len(rows), dtype=bool))
         free = torch.nonzero(~covered).flatten()
         # fixed rows look up trained row 0 as well, which is_free then multiplies by 0: no branch for every token
         place = torch.zeros(len(rows), dtype=torch.long)

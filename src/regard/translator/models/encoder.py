@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import PAD
-from regard.translator.decoding.greedy import TranslationModel, read_off
+from regard.translator.decoding.greedy import TranslationModel, best_tokens
 from regard.translator.models.embeddings import (
     Embedding,
     FrozenEmbedding,
@@ -79,7 +79,7 @@ class EncoderTranslator(TranslationModel):
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability, for every row; nothing to search, so no beam."""
-        return read_off(self(source))
+        return best_tokens(self(source))
 
     def attention(self, source: Tensor, places: int | None = None) -> Tensor:
         """Attention weights (batch, layers, heads, places, source length), for pictures and for reports."""
@@ -91,7 +91,7 @@ class EncoderTranslator(TranslationModel):
         """What asks (a vector for each target place), what is read (one for each source place), who may read what."""
         length = source.shape[1]
         # once for both: a slot and the word it stands on share their vector, and what dropout left of it
-        vectors = self.layer.dropout(self.embedding(padded(source, max(length, places))))
+        vectors = self.layer.dropout(self.embedding(pad_to_length(source, max(length, places))))
         real = source != PAD
         allowed = None if bool(real.all()) else real[:, None, None, :]  # equal lengths need no mask
         return vectors[:, :places], vectors[:, :length], allowed
@@ -104,7 +104,7 @@ class PaddingReader(EncoderTranslator):
     """
 
     def _slots_and_words(self, source: Tensor, places: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        vectors = self.layer.dropout(self.embedding(padded(source, self.places)))
+        vectors = self.layer.dropout(self.embedding(pad_to_length(source, self.places)))
         return vectors[:, :places], vectors, None
 
 
@@ -181,14 +181,14 @@ class RotaryAttention(Attention):
     """Queries and keys are turned by their place first, so that scores know how far apart two places are."""
 
     def ask(self, slots: Tensor, *, first: int = 0) -> Tensor:
-        return _turned(super().ask(slots), first)
+        return _rotate(super().ask(slots), first)
 
     def remember(self, words: Tensor, *, first: int = 0) -> Memory:
         keys, values = super().remember(words)
-        return Memory(_turned(keys, first), values)
+        return Memory(_rotate(keys, first), values)
 
 
-def _turned(states: Tensor, first: int) -> Tensor:
+def _rotate(states: Tensor, first: int) -> Tensor:
     return rotate_places(states, first)
 
 
@@ -254,16 +254,16 @@ class Dropout(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         if not self.training or not self.share:
             return states
-        return states * (self._kept(states).to(states.dtype) * (1 / (1 - self.share)))
+        return states * (self._keep_mask(states).to(states.dtype) * (1 / (1 - self.share)))
 
-    def _kept(self, states: Tensor) -> Tensor:
+    def _keep_mask(self, states: Tensor) -> Tensor:
         """True where a state stays: where its byte is not below the share of 256."""
         # eight bytes from each 64-bit number: drawing is what dropout costs
         eight = torch.empty(-(-states.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=self.noise)
         return eight.view(torch.uint8)[: states.numel()].view(states.shape) >= round(self.share * 256)
 
 
-def padded(source: Tensor, length: int) -> Tensor:
+def pad_to_length(source: Tensor, length: int) -> Tensor:
     """``source`` with <pad> up to ``length`` places."""
     return F.pad(source, (0, length - source.shape[1]), value=PAD)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.translator.data.batches import Batch, table
 from regard.translator.data.vocabulary import EOS, PAD, SOS
@@ -59,15 +59,15 @@ class EncoderDecoder(TranslationModel):
     def states(self, batch: Batch) -> Tensor:
         """The decoder's output where a real token is to be said, one row each, sentence after sentence."""
         # the decoder gets the target without its last place and says it without its first
-        wanted = _said(batch).flatten().nonzero().flatten()
+        wanted = _target_mask(batch).flatten().nonzero().flatten()
         return self.decoder(batch.target[:, :-1], *self.encoder(batch.source), wanted=wanted)  # type: ignore[no-any-return]
 
     def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the batch's target tokens after <sos>."""
-        return self.output.loss(self.states(batch), batch.target[:, 1:][_said(batch)], smoothing=smoothing)
+        return self.output.loss(self.states(batch), batch.target[:, 1:][_target_mask(batch)], smoothing=smoothing)
 
     def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
-        states, labels = torch.stack(self.states(batch.twice()).chunk(2)), batch.target[:, 1:][_said(batch)]
+        states, labels = torch.stack(self.states(batch.twice()).chunk(2)), batch.target[:, 1:][_target_mask(batch)]
         return self.output.agreeing_loss(states, labels, agreement=agreement, smoothing=smoothing)
 
     def scores(self, batch: Batch) -> Tensor:
@@ -75,7 +75,7 @@ class EncoderDecoder(TranslationModel):
 
     def token_losses(self, batch: Batch) -> Tensor:
         """-log p of each target token of the batch, sentence after sentence; 0 for <sos>; never smoothed."""
-        said = _said(batch)
+        said = _target_mask(batch)
         scores = self.output(self.states(batch))
         losses = scores.new_zeros(batch.target.shape)
         losses[:, 1:][said] = F.cross_entropy(scores, batch.target[:, 1:][said], reduction="none")
@@ -83,7 +83,7 @@ class EncoderDecoder(TranslationModel):
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """Target ids without markers, and their log-probability with <eos>, for every row of ``source``."""
-        writing = Writing(self, source)
+        writing = PartialTranslations(self, source)
         if beam == 1:
             return greedy(writing, longest=self.places - 2)
         return beam_search(writing, beam=beam, longest=self.places - 2)
@@ -100,7 +100,7 @@ class EncoderDecoder(TranslationModel):
         return F.pad(read, (0, 0, 1, 0))
 
 
-class Writing:
+class PartialTranslations:
     """Translations of a batch being written: one row for each sentence, several hypotheses in it, all equally long."""
 
     def __init__(self, model: EncoderDecoder, source: Tensor) -> None:
@@ -118,8 +118,8 @@ class Writing:
         """Go on with these sentences (None: all) and these hypotheses, counted through all sentences."""
         self.memory = [
             BlockMemory(
-                past=None if past is None else _chosen(past, hypotheses),
-                source=source if sentences is None else _chosen(source, sentences),
+                past=None if past is None else _select_rows(past, hypotheses),
+                source=source if sentences is None else _select_rows(source, sentences),
             )
             for past, source in self.memory
         ]
@@ -140,10 +140,10 @@ def build_encoder_decoder(settings: Settings, source: Words, target: Words) -> E
     return EncoderDecoder(encoder, decoder, output, places=settings.data.longest + 2)
 
 
-def _said(batch: Batch) -> Tensor:
+def _target_mask(batch: Batch) -> Tensor:
     """True where a token is to be said (batch, places - 1): every real one but <sos>."""
     return batch.target[:, 1:] != PAD
 
 
-def _chosen(memory: Memory, rows: Tensor) -> Memory:
+def _select_rows(memory: Memory, rows: Tensor) -> Memory:
     return Memory(*(part.index_select(0, rows) for part in memory))

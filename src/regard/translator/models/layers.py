@@ -53,7 +53,7 @@ class Encoder(nn.Module):
 
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
         """States (batch, length, width) of source ids (batch, length), and which of them may be read."""
-        allowed = readable(source)
+        allowed = source_mask(source)
         states = self.dropout(self.embedding(source))
         for block in self.blocks:
             states = block(states, allowed)
@@ -106,7 +106,7 @@ class DecoderBlock(nn.Module):
         """
         # hypotheses differ in their past, so each is a row of its own there; the source they share
         own, words = self.own_attention, self.before_own(states).flatten(0, 1)[:, None]
-        past = _joined(memory.past, own.remember(words, first=place))
+        past = _append_memory(memory.past, own.remember(words, first=place))
         states = states + own.mix(own.read(own.ask(words, first=place), past)).view_as(states)
         queries = self.source_attention.ask(self.before_source(states))
         states = states + self.source_attention.mix(self.source_attention.read(queries, memory.source, allowed))
@@ -171,11 +171,11 @@ class Decoder(nn.Module):
         return torch.stack(weights, dim=1)
 
 
-def _joined(past: Memory | None, present: Memory) -> Memory:
+def _append_memory(past: Memory | None, present: Memory) -> Memory:
     return present if past is None else Memory(*(torch.cat(both, dim=2) for both in zip(past, present, strict=True)))
 
 
-def readable(source: Tensor) -> Tensor | None:
+def source_mask(source: Tensor) -> Tensor | None:
     """True where a source id may be read (batch, 1, 1, length); None where nothing is padding: no mask is faster.
 
     >>> readable(torch.tensor([[2, 7, 3], [2, 3, 0]])).tolist()

@@ -37,10 +37,10 @@ def fused_cross_entropy(
     >>> round(float(fused_cross_entropy(z, w, b, torch.tensor([1, 3]))), 6)  # ln 4
     1.386294
     """
-    return _Fused.apply(states, weight, bias, labels, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
+    return _FusedCrossEntropy.apply(states, weight, bias, labels, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _Fused(torch.autograd.Function):
+class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float, piece: int
@@ -56,7 +56,7 @@ class _Fused(torch.autograd.Function):
             scores = torch.addmm(bias, states[part], weight.T)
             losses, gradient = _losses_and_gradient(scores, labels[part], smoothing, count)
             total += losses.double().sum()
-            _pass_on(gradient, states[part], weight, grads, part)
+            _add_gradients(gradient, states[part], weight, grads, part)
         ctx.save_for_backward(*(g for g in grads if g is not None))
         ctx.wanted = wanted
         return (total / count).to(states.dtype)
@@ -87,10 +87,10 @@ def fused_agreement(
     >>> round(float(apart - fused_agreement(z, w, b, torch.tensor([1]), agreement=0.0)), 6)
     1.098612
     """
-    return _FusedTwice.apply(states, weight, bias, labels, agreement, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
+    return _FusedAgreement.apply(states, weight, bias, labels, agreement, smoothing, piece)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class _FusedTwice(torch.autograd.Function):
+class _FusedAgreement(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -114,7 +114,7 @@ class _FusedTwice(torch.autograd.Function):
             total += losses.double().sum()
             for one in range(2):
                 to_states = None if grads[0] is None else grads[0][one]
-                _pass_on(gradient[one], states[one, part], weight, [to_states, *grads[1:]], part)
+                _add_gradients(gradient[one], states[one, part], weight, [to_states, *grads[1:]], part)
         ctx.save_for_backward(*(g for g in grads if g is not None))
         ctx.wanted, ctx.count = wanted, 2 * len(labels)
         return (total / (2 * len(labels))).to(states.dtype)
@@ -174,7 +174,7 @@ def _losses_and_gradient(scores: Tensor, labels: Tensor, smoothing: float, count
     return losses, p
 
 
-def _pass_on(gradient: Tensor, states: Tensor, weight: Tensor, grads: list[Tensor | None], part: slice) -> None:
+def _add_gradients(gradient: Tensor, states: Tensor, weight: Tensor, grads: list[Tensor | None], part: slice) -> None:
     """From the scores of a piece to states, weight and bias, where they are wanted."""
     to_states, to_weight, to_bias = grads
     if to_states is not None:

@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from regard.errors import InputError
 from regard.translator.data.batches import Batch
 from regard.translator.data.vocabulary import FIRST_WORD, PAD
-from regard.translator.decoding.greedy import TranslationModel, read_off
-from regard.translator.models.encoder import padded
+from regard.translator.decoding.greedy import TranslationModel, best_tokens
+from regard.translator.models.encoder import pad_to_length
 from regard.translator.runs.settings import Settings
 
 KIND = "own"  # model.kind of a run whose model is somebody's own
@@ -57,15 +57,17 @@ class OwnTranslator(TranslationModel):
 
     def forward(self, source: Tensor) -> Tensor:
         """Scores at every place of ``source``, which is padded to the model's places first."""
-        ids = padded(source, self.places)
+        ids = pad_to_length(source, self.places)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the answer
                 answer = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
         except (Exception, SystemExit) as error:
             given = f"ids of shape {tuple(ids.shape)} from 0 to {int(ids.max())}"
             fix = "give it as many places and words" if isinstance(error, IndexError) else "fix it first"
-            raise InputError(f"{self.code.name} raised {told(error, self.code.path)} for {given}; {fix}.") from None
-        return self._checked(answer, ids)
+            raise InputError(
+                f"{self.code.name} raised {describe_error(error, self.code.path)} for {given}; {fix}."
+            ) from None
+        return self._check_answer(answer, ids)
 
     def scores(self, batch: Batch) -> Tensor:
         return self(batch.source)[:, : batch.target.shape[1]]  # type: ignore[no-any-return]
@@ -90,13 +92,13 @@ class OwnTranslator(TranslationModel):
 
     def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
         """The best word at every place, and the log-probability; the places are independent, so there is no beam."""
-        return read_off(self(source))
+        return best_tokens(self(source))
 
     def attention(self, source: Tensor) -> Tensor:
         """Not known from outside; ``regard model capture`` records what a module computes inside."""
         raise InputError(f"{self.code.name} does not say its attention weights; see regard model capture --help.")
 
-    def _checked(self, answer: Any, ids: Tensor) -> Tensor:
+    def _check_answer(self, answer: Any, ids: Tensor) -> Tensor:
         name, wanted = self.code.name, (*ids.shape, self.words)
         if isinstance(answer, tuple) and answer and isinstance(answer[0], Tensor):
             answer = answer[0]  # scores, and something beside them
@@ -120,7 +122,7 @@ def build_own(
     One ``to_train`` must also have all its weights where an optimiser and a checkpoint find them.
     """
     sizes = own_sizes(settings, source_words, target_words)
-    model = _made(code, sizes, settings)
+    model = _build_translator(code, sizes, settings)
     ids = _some_ids(model.places, source_words)
     model.eval()
     with torch.no_grad():
@@ -137,7 +139,7 @@ def build_own(
                 f"{code.name} gives a sentence other scores in another batch; let no sentence read another one."
             )
         if code.fresh and to_train:
-            _check_registered(model, _made(code, sizes, settings, other=True), ids, first)
+            _check_registered(model, _build_translator(code, sizes, settings, other=True), ids, first)
     return model.train()
 
 
@@ -161,7 +163,9 @@ def own_sizes(settings: Settings, source_words: int, target_words: int) -> dict[
     }
 
 
-def _made(code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other: bool = False) -> OwnTranslator:
+def _build_translator(
+    code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other: bool = False
+) -> OwnTranslator:
     with torch.random.fork_rng(devices=[]):
         # other weights, so that what a state_dict does not carry over shows
         torch.manual_seed(settings.training.seed + other)
@@ -210,7 +214,7 @@ def _check_registered(model: OwnTranslator, other: OwnTranslator, ids: Tensor, f
         )
 
 
-def told(error: BaseException, path: str) -> str:
+def describe_error(error: BaseException, path: str) -> str:
     """An exception in a few words, with the last line of the file ``path`` that it came through."""
     message = str(error).strip().partition("\n")[0].rstrip(".")[:200]
     where = os.path.abspath(path)  # as Python calls the file it runs

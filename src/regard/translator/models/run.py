@@ -18,21 +18,31 @@ from regard.errors import InputError
 from regard.progress import Progress
 from regard.translator.data.sentences import encode_sources, read_vocabularies, without_unknown
 from regard.translator.data.vocabulary import Vocabulary
-from regard.translator.decoding.doubts import UNTOLD, Usual, doubts, mean_probability
+from regard.translator.decoding.doubts import UNTOLD, Baseline, mean_probability, reasons_for_doubt
 from regard.translator.decoding.greedy import TranslationModel, Translations, translate_ids
 from regard.translator.decoding.sentence_attention import SentenceAttention, sentence_attention
 from regard.translator.models.embeddings import Vectors
 from regard.translator.models.encoder import build_model
 from regard.translator.models.own import KIND, OwnCode, OwnTranslator, build_own
 from regard.translator.models.size import check_size
-from regard.translator.runs.checkpoint_files import unchecked
+from regard.translator.runs.checkpoint_files import missing_digest_note
 from regard.translator.runs.example import run_folder
-from regard.translator.runs.files import BEST, LAST, RUN, SETTINGS, USUAL, VOCABULARY, json_file, read_json, understood
+from regard.translator.runs.files import (
+    BEST,
+    LAST,
+    RUN,
+    SETTINGS,
+    USUAL,
+    VOCABULARY,
+    explain_errors,
+    json_file,
+    read_json,
+)
 from regard.translator.runs.records import check_name, is_finished, read_about
 from regard.translator.runs.settings import Settings, load_settings
-from regard.translator.training.averaging import averaged
+from regard.translator.training.averaging import use_averages
 from regard.translator.training.checkpoints import put_weights, read_weights
-from regard.translator.training.preparation import Prepared
+from regard.translator.training.preparation import PreparedData
 
 ORDINARY = 200  # validation sentences that are translated to see how sure a run is
 
@@ -52,7 +62,7 @@ class Run:
     facts: dict[str, Any]
     about: dict[str, Any]
     notes: tuple[str, ...] = ()  # worth knowing about its files
-    usual: Usual = UNTOLD
+    usual: Baseline = UNTOLD
 
     @property
     def epoch(self) -> int:
@@ -82,7 +92,7 @@ class Run:
         if engine == "eager":
             written = translate_ids(self.model, ids, beam=beam, batch=batch, progress=progress)
         else:
-            written = self._opened(engine).translate(ids, beam=beam, batch=batch, progress=progress)
+            written = self._open_engine(engine).translate(ids, beam=beam, batch=batch, progress=progress)
         target = [self.target.decode(words) for words, _ in written]
         return Translations(
             source=list(sentences),
@@ -90,15 +100,15 @@ class Run:
             log_probability=[value for _, value in written],
             cut=shortened,
             left_out=left_out,
-            doubts=self._doubts(sentences, written, target),
+            doubts=self._confidence_warnings(sentences, written, target),
         )
 
-    def _doubts(
+    def _confidence_warnings(
         self, sentences: Sequence[str], written: Sequence[tuple[list[int], float]], target: Sequence[str]
     ) -> list[str]:
         said = []
         for number, (sentence, (ids, value), text) in enumerate(zip(sentences, written, target, strict=True), 1):
-            if reasons := doubts(
+            if reasons := reasons_for_doubt(
                 sentence, self.source, written=ids, log_probability=value, text=text, usual=self.usual
             ):
                 said.append(f"Do not trust the translation of sentence {number}: {', and '.join(reasons)}.")
@@ -114,13 +124,13 @@ class Run:
         words = self.source, self.target
         return sentence_attention(self.model, ids, sentence=sentence, words=words, cut=bool(shortened))
 
-    def _opened(self, engine: str | Engine) -> Engine:
+    def _open_engine(self, engine: str | Engine) -> Engine:
         from regard.translator.engines.ctranslate2 import open_engine
 
         return open_engine(self, engine) if isinstance(engine, str) else engine
 
 
-def searches(settings: Settings) -> bool:
+def uses_search(settings: Settings) -> bool:
     """Whether the model of the settings looks for its translations; the others say every place at once."""
     return settings.model.kind not in ("encoder", "reads-padding", KIND)
 
@@ -129,7 +139,7 @@ def checked_beam(settings: Settings, beam: int) -> int:
     """The beam, if the model of the settings can be searched with it."""
     if beam < 1:
         raise InputError(f"beam must be 1 (greedy) or more, not {beam}.")
-    if beam > 1 and not searches(settings):
+    if beam > 1 and not uses_search(settings):
         raise InputError(
             f"A beam of {beam} is for models that search, encoder-decoder and ctc; this {settings.model.kind} says all "
             "places at once, each word the best there: leave --beam out."
@@ -156,8 +166,8 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
     path = folder / (BEST if weights == "best" else LAST)
     tensors, header = read_weights(path)
     # people translate with the averaged weights; only training goes on from the others
-    tensors = averaged(tensors)
-    notes += [] if header.digest else [unchecked(path)]
+    tensors = use_averages(tensors)
+    notes += [] if header.digest else [missing_digest_note(path)]
     model: TranslationModel
     if settings.model.kind == KIND:
         code = _code_of(folder, about, own, notes)
@@ -179,24 +189,24 @@ def load_run(folder: str | Path, *, weights: str = "best", own: OwnCode | None =
         facts=header.facts,
         about=about,
         notes=tuple(notes),
-        usual=_usual(folder),
+        usual=_read_baseline(folder),
     )
 
 
-def _usual(folder: Path) -> Usual:
+def _read_baseline(folder: Path) -> Baseline:
     if not (folder / USUAL).exists():  # of an earlier version, or not finished
         return UNTOLD
-    with understood(folder, "run"):
-        return Usual.from_dict(read_json(folder / USUAL))
+    with explain_errors(folder, "run"):
+        return Baseline.from_dict(read_json(folder / USUAL))
 
 
-def usual_file(run: Run, training: Sequence[str], validation: Sequence[str]) -> bytes:
+def baseline_file(run: Run, training: Sequence[str], validation: Sequence[str]) -> bytes:
     """What ``usual.json`` says about a run: the training's words, and how sure it is of some validation sentences."""
     some = validation[:: max(1, len(validation) // ORDINARY)]
     read, _ = without_unknown(some, run.source)
     ids, _ = encode_sources(read, run.source, longest=run.settings.data.longest, cut=True)
     sure = [mean_probability(words, value) for words, value in translate_ids(run.model, ids)]
-    return json_file(Usual.measured(training, sure).to_dict())
+    return json_file(Baseline.measure(training, sure).to_dict())
 
 
 def _model_like(tensors: Mapping[str, Tensor], settings: Settings, source: int, target: int) -> TranslationModel:
@@ -227,7 +237,7 @@ def _code_of(folder: Path, about: Mapping[str, Any], own: OwnCode | None, notes:
     return own
 
 
-def holds_unfinished(
+def has_unfinished_run(
     settings: Settings, folder: Path, fingerprint: str | None, *, processes: int = 1, own: OwnCode | None = None
 ) -> bool:
     """Whether ``folder`` has this very run, unfinished; raises if it has anything else.
@@ -265,7 +275,7 @@ def holds_unfinished(
 
 
 def first_files(
-    settings: Settings, data: Prepared, model: TranslationModel, command: str, *, processes: int = 1
+    settings: Settings, data: PreparedData, model: TranslationModel, command: str, *, processes: int = 1
 ) -> dict[str, bytes]:
     """The files a new run folder starts with: settings, vocabularies, and what the run depends on."""
     vectors = {"source": data.source_vectors, "target": data.target_vectors}
@@ -279,7 +289,7 @@ def first_files(
         "cannot_say": {"train": model.cannot_say(data.train), "validation": model.cannot_say(data.validation)},
         "target_tokens": data.train.target_tokens,
         "words": {"source": len(data.source), "target": len(data.target)},
-        "parameters": parameters(model),
+        "parameters": count_parameters(model),
         "vectors": {
             side: None if v is None else v.to_dict() | {"sha256": hashlib.sha256(v.matrix.tobytes()).hexdigest()}
             for side, v in vectors.items()
@@ -296,7 +306,7 @@ def first_files(
     }
 
 
-def parameters(model: nn.Module) -> int:
+def count_parameters(model: nn.Module) -> int:
     """Trained weights."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 

@@ -27,14 +27,14 @@ def fewest_weights(settings: Settings, source_words: int, target_words: int) -> 
 def check_size(settings: Settings, source_words: int, target_words: int, *, copies: int = 1) -> None:
     """Raise InputError where so many ``copies`` of the weights, in float32, do not fit into this machine's memory."""
     weights = fewest_weights(settings, source_words, target_words)
-    if (needed := 4 * copies * weights) > (there := memory()):
+    if (needed := 4 * copies * weights) > (there := machine_memory()):
         raise InputError(
             f"The model of these settings has {weights:,} weights or more, which take {needed / 1e9:,.0f} GB here, and "
             f"this machine has {there / 1e9:,.0f} GB; make model.width, model.feed_forward or the layers smaller."
         )
 
 
-def memory() -> int:
+def machine_memory() -> int:
     """The bytes of memory of this machine; where the system does not say, as many as no machine has."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

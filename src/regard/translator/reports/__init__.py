@@ -18,22 +18,22 @@ from regard import __version__
 from regard.errors import InputError
 from regard.files import write_file
 from regard.pictures import NEEDED
-from regard.progress import Say, unheard
+from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.corpus import Corpus
 from regard.translator.models.own import OwnCode
 from regard.translator.models.run import load_run
 from regard.translator.reports import tables
 from regard.translator.reports.about_comparisons import comparison_section
-from regard.translator.reports.about_runs import Scored, run_section
+from regard.translator.reports.about_runs import ScoredRun, run_section
 from regard.translator.reports.about_studies import study_section
-from regard.translator.reports.in_words import comparison_in_words, run_in_short, study_in_short
+from regard.translator.reports.in_words import comparison_paragraph, run_sentence, study_sentence
 from regard.translator.runs.example import run_folder
 from regard.translator.runs.files import RUN
 from regard.translator.runs.records import Record, check_comparable, read_record
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.scores import score
-from regard.translator.studies.comparison import bootstrap_of, check_same_data, group_by_seed, held_out
+from regard.translator.studies.comparison import bootstrap_of, check_same_data, evaluation_pairs, group_by_seed
 from regard.translator.studies.comparison_record import PLAN, comparison_results, read_comparison
 from regard.translator.studies.search_record import STUDY, read_study
 from regard.translator.studies.summary import summarise
@@ -66,7 +66,7 @@ def report(
     out: str | Path,
     *,
     replace: bool = False,
-    say: Say | None = None,
+    say: Notify | None = None,
     command: str = "",
     own: OwnCode | None = None,
     format: str | None = None,
@@ -86,8 +86,8 @@ def report(
         raise InputError(f"{out} is there already; give another --out, or --replace to write over it.")
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"{out} cannot be written: give a file in a folder that exists.")
-    kinds = _sorted(folders)
-    page = _Page(say or unheard, command, own, title=title, author=author)
+    kinds = _folders_by_kind(folders)
+    page = _Page(say or ignore, command, own, title=title, author=author)
     for folder in kinds["study"]:
         page.study(folder)
     for folder in kinds["comparison"]:
@@ -130,7 +130,7 @@ def _pdf(page: _Page) -> bytes:
 class _Page:
     """The sections so far, and the corpora they needed."""
 
-    def __init__(self, say: Say, command: str, own: OwnCode | None = None, *, title: str, author: str) -> None:
+    def __init__(self, say: Notify, command: str, own: OwnCode | None = None, *, title: str, author: str) -> None:
         self.say, self.command, self.own = say, command, own
         self.title, self.author = title, author
         self.sections: list[str] = []
@@ -143,8 +143,8 @@ class _Page:
         self.say(f"reading the study {folder}")
         study = read_study(folder)
         anchor = self._add(f"Search {folder}")
-        self.conclusions.append(study_in_short(study))
-        self.sections.append(study_section(study, anchor=anchor, first=self._first()))
+        self.conclusions.append(study_sentence(study))
+        self.sections.append(study_section(study, anchor=anchor, first=self._is_first()))
         if study.confirmation is not None:
             self.comparison(folder / "confirm", title=f"Default beside best of {folder}, in detail", numbers=False)
 
@@ -155,26 +155,26 @@ class _Page:
         pairs, why_not = None, ""
         try:
             record = next(iter(results.values()))[0][0]
-            pairs = held_out(self._corpus(record))[0]
+            pairs = evaluation_pairs(self._corpus(record))[0]
         except InputError as error:
             why_not = str(error)
             self.notes.append(f"{folder}: no translations shown. {error}")
         anchor = self._add(title)
-        self.conclusions += [said] if (said := comparison_in_words(comparison)) else []
+        self.conclusions += [said] if (said := comparison_paragraph(comparison)) else []
         self.sections.append(
             comparison_section(
-                comparison, results, pairs, why_not, title=title, anchor=anchor, first=self._first(), numbers=numbers
+                comparison, results, pairs, why_not, title=title, anchor=anchor, first=self._is_first(), numbers=numbers
             )
         )
 
     def runs(self, records: Sequence[Record]) -> None:
-        scored = [self._scored(record) for record in records]
+        scored = [self._score_run(record) for record in records]
         if len(records) > 1:
-            self._together(scored)
-        self.conclusions += map(run_in_short, scored[:_IN_FULL])
+            self._compare_runs(scored)
+        self.conclusions += map(run_sentence, scored[:_IN_FULL])
         for run in scored[:_IN_FULL]:
             anchor = self._add(f"Run {run.record.folder}")
-            self.sections.append(run_section(run, anchor, first=self._first()))
+            self.sections.append(run_section(run, anchor, first=self._is_first()))
         if len(scored) > _IN_FULL:
             self.notes.append(
                 f"{len(scored) - _IN_FULL} of {len(scored)} runs are in the table only; give fewer for more."
@@ -198,7 +198,7 @@ class _Page:
             f"<footer>{made}</footer></body></html>\n"
         )
 
-    def _together(self, scored: Sequence[Scored]) -> None:
+    def _compare_runs(self, scored: Sequence[ScoredRun]) -> None:
         """A comparison of plain runs, where one is possible; a table and the reason where it is not."""
         records = [s.record for s in scored]
         anchor = self._add("All runs")
@@ -215,24 +215,26 @@ class _Page:
             if pairs is not None:
                 self.say("drawing test sentences anew")
                 comparison = replace(comparison, bootstrap=bootstrap_of(results, pairs, lowercase=lowercase))
-            self.conclusions += [said] if (said := comparison_in_words(comparison)) else []
+            self.conclusions += [said] if (said := comparison_paragraph(comparison)) else []
             self.sections.append(
-                comparison_section(comparison, results, pairs, "", title="All runs", anchor=anchor, first=self._first())
+                comparison_section(
+                    comparison, results, pairs, "", title="All runs", anchor=anchor, first=self._is_first()
+                )
             )
         except InputError as error:
-            self.sections.append(_listing(scored, str(error), anchor, first=self._first()))
+            self.sections.append(_listing(scored, str(error), anchor, first=self._is_first()))
 
-    def _scored(self, record: Record) -> Scored:
+    def _score_run(self, record: Record) -> ScoredRun:
         _ = record.best  # a run without an epoch has nothing to show
         self.say(f"scoring {record.folder}")
         run = load_run(record.folder, own=self.own)  # a damaged run is refused; data that has moved is only noted
         try:
-            pairs, scored_on = held_out(self._corpus(record))
+            pairs, scored_on = evaluation_pairs(self._corpus(record))
         except InputError as error:
             self.notes.append(f"{record.folder}: not scored. {error}")
-            return Scored(record=record, scores=None, pairs=None, scored_on="", why_not=str(error))
+            return ScoredRun(record=record, scores=None, pairs=None, scored_on="", why_not=str(error))
         scores = score(run, pairs).to_dict()
-        return Scored(record=record, scores=scores, pairs=pairs, scored_on=scored_on)
+        return ScoredRun(record=record, scores=scores, pairs=pairs, scored_on=scored_on)
 
     def _corpus(self, record: Record) -> Corpus:
         settings = Settings(data=record.settings.data)
@@ -246,11 +248,11 @@ class _Page:
         self.contents.append((anchor, name))
         return anchor
 
-    def _first(self) -> bool:
+    def _is_first(self) -> bool:
         return not self.sections
 
 
-def _sorted(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
+def _folders_by_kind(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
     """The folders by what they are."""
     if not folders:
         raise InputError("There is nothing to report on; give folders that train, compare or tune wrote.")
@@ -267,7 +269,7 @@ def _sorted(folders: Sequence[str | Path]) -> dict[str, list[Path]]:
     return kinds
 
 
-def _listing(scored: Sequence[Scored], reason: str, anchor: str, *, first: bool) -> str:
+def _listing(scored: Sequence[ScoredRun], reason: str, anchor: str, *, first: bool) -> str:
     rows = [
         [html.escape(str(s.record.folder)), f"{s.record.best.perplexity:.2f}",
          "-" if s.scores is None else f"{s.scores['all']['bleu']:.1f}", f"{s.record.about.get('parameters', 0):,}"]

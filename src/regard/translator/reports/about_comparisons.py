@@ -10,7 +10,7 @@ from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.reports import figures, tables
 from regard.translator.reports.about_runs import attention_maps
-from regard.translator.reports.in_words import comparison_in_words
+from regard.translator.reports.in_words import comparison_paragraph
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import Bootstrap
 from regard.translator.studies.summary import DIGITS, NLL, Comparison, GroupRow, Results
@@ -51,7 +51,7 @@ def comparison_tables(comparison: Comparison) -> str:
         for e in comparison.entries
     ]  # fmt: skip
     several = "Mean and 95 % t-interval over the seeds" if len(comparison.seeds) > 1 else "Seed"
-    said = comparison_in_words(comparison)
+    said = comparison_paragraph(comparison)
     parts = [
         *([tables.paragraph(said)] if said else []),
         tables.paragraph(

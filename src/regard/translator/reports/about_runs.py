@@ -10,16 +10,16 @@ from typing import Any
 from regard.progress import duration
 from regard.translator.data.corpus import Pairs
 from regard.translator.models.own import KIND
-from regard.translator.models.run import load_run, searches
+from regard.translator.models.run import load_run, uses_search
 from regard.translator.reports import figures, tables
-from regard.translator.reports.in_words import run_in_words
+from regard.translator.reports.in_words import run_paragraph
 from regard.translator.runs.records import Record
 
 _GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scored:
+class ScoredRun:
     """A run with its scores, and the pairs they are of; ``why_not`` says why there are none."""
 
     record: Record
@@ -29,13 +29,13 @@ class Scored:
     why_not: str = ""
 
 
-def run_section(run: Scored, anchor: str, *, first: bool) -> str:
+def run_section(run: ScoredRun, anchor: str, *, first: bool) -> str:
     """One run, whole."""
     r = run.record
     parts = [
         tables.heading(2, f"Run {r.name}", anchor, "first" if first else ""),
         _state(r),
-        tables.paragraph(run_in_words(run)),
+        tables.paragraph(run_paragraph(run)),
         _headline(run),
         tables.heading(3, "Learning curve"),
         _curve(r),
@@ -119,7 +119,7 @@ def _state(r: Record) -> str:
     return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
 
 
-def _headline(run: Scored) -> str:
+def _headline(run: ScoredRun) -> str:
     r, best = run.record, run.record.best
     boxes = [
         (f"{best.perplexity:.2f}", "best validation perplexity, counting <sos>"),
@@ -137,7 +137,7 @@ def _headline(run: Scored) -> str:
 
 
 def _curve(r: Record) -> str:
-    counting = not searches(r.settings)  # the others are given <sos>, and their loss is without it
+    counting = not uses_search(r.settings)  # the others are given <sos>, and their loss is without it
     lines = [
         figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
         # a run that went wrong may have a loss whose exponential is no float (above e^709)

@@ -56,7 +56,9 @@ def _headline(study: Tuning) -> str:
 def _history(study: Tuning) -> str:
     judged = [t for t in study.trials if t.perplexity is not None]
     points = [
-        figures.Point(x=t.number, y=t.expected or 1.0, kind=_KINDS[t.state], title=f"trial {t.number}: {_tried(t)}")
+        figures.Point(
+            x=t.number, y=t.expected or 1.0, kind=_KINDS[t.state], title=f"trial {t.number}: {_trial_title(t)}"
+        )
         for t in judged
     ]
     steps, lowest = [], math.inf
@@ -105,10 +107,10 @@ def _effect(trials: Sequence[Trial], name: str) -> str:
     logarithmic = not few and min(values) > 0 and max(values) / min(values) > 20
     place = (lambda v: float(values.index(v))) if few else math.log10 if logarithmic else float
     points = [
-        figures.Point(x=place(t.changes[name]), y=t.expected or 1.0, kind=_KINDS[t.state], title=_tried(t))
+        figures.Point(x=place(t.changes[name]), y=t.expected or 1.0, kind=_KINDS[t.state], title=_trial_title(t))
         for t in judged
     ]
-    ticks = [(place(v), _shown(v)) for v in values] if few else None
+    ticks = [(place(v), _format_value(v)) for v in values] if few else None
     if logarithmic:
         ticks = [(math.log10(v), f"{v:g}") for v in figures.log_ticks(min(values), max(values), most=5)]
     return figures.cloud(
@@ -127,8 +129,8 @@ def _confirmation(study: Tuning) -> list[str]:
 def _settings(best: Trial, default: Trial | None) -> str:
     before = default.changes if default is not None else {}
     rows = [
-        [html.escape(k), html.escape(_shown(before.get(k, "-"))),
-         f"<b>{html.escape(_shown(v))}</b>" if before.get(k) != v else html.escape(_shown(v))]
+        [html.escape(k), html.escape(_format_value(before.get(k, "-"))),
+         f"<b>{html.escape(_format_value(v))}</b>" if before.get(k) != v else html.escape(_format_value(v))]
         for k, v in best.changes.items()
     ]  # fmt: skip
     return tables.table(["setting", "default", f"best (trial {best.number})"], rows)
@@ -140,20 +142,26 @@ def _trials(study: Tuning) -> str:
     rows = [
         [str(t.number), t.state + (f": {html.escape(t.reason)}" if t.reason else ""),
          "-" if t.perplexity is None else f"{t.perplexity:.2f}", str(len(t.curve)),
-         *(html.escape(_shown(t.changes.get(k, "-"))) for k in keys)]
+         *(html.escape(_format_value(t.changes.get(k, "-"))) for k in keys)]
         for t in order
     ]  # fmt: skip
-    head = ["trial", "state", "perplexity", "epochs", *(k.rpartition(".")[2] if _alone(k, keys) else k for k in keys)]
+    head = [
+        "trial",
+        "state",
+        "perplexity",
+        "epochs",
+        *(k.rpartition(".")[2] if _is_unique(k, keys) else k for k in keys),
+    ]
     return tables.table(head, rows, numbers=2, chosen=0)
 
 
-def _alone(key: str, keys: Sequence[str]) -> bool:
+def _is_unique(key: str, keys: Sequence[str]) -> bool:
     return sum(k.rpartition(".")[2] == key.rpartition(".")[2] for k in keys) == 1
 
 
-def _tried(trial: Trial) -> str:
-    return f"{trial.perplexity:.2f}; " + ", ".join(f"{k} {_shown(v)}" for k, v in trial.changes.items())
+def _trial_title(trial: Trial) -> str:
+    return f"{trial.perplexity:.2f}; " + ", ".join(f"{k} {_format_value(v)}" for k, v in trial.changes.items())
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -77,12 +77,12 @@ def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> 
     """Curves over 1, 2, 3, ..., on a logarithmic height; the name of each at its end."""
     every = [v for line in lines for ys in (line.y, *line.members) for v in ys if math.isfinite(v) and v > 0]
     longest = max(len(line.y) for line in lines)
-    label, size = _room([line.name for line in lines], 0.66)
+    label, size = _label_size([line.name for line in lines], 0.66)
     frame = _Frame(width=720, height=300, left=52, right=720 - label, top=14, bottom=256)
     _log_height(frame, min(every), max(every), y_label)
     span = max(longest - 1, 1)
     frame.x = lambda v: frame.left + (frame.right - frame.left) * (v - 1) / span
-    for epoch in _few(longest):
+    for epoch in _tick_numbers(longest):
         frame.text(frame.x(epoch), frame.bottom + 17, str(epoch), "middle", _TICK)
     frame.text((frame.left + frame.right) / 2, frame.bottom + 36, x_label, "middle")
     ends = []
@@ -92,7 +92,7 @@ def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> 
         _path(frame, line.y, COLOURS[i % 7], DASHES[i % 7], 2.2, 1)
         last = next((v for v in reversed(line.y) if math.isfinite(v) and v > 0), min(every))
         ends.append((frame.y(last), i))
-    for y, i in _apart(ends):
+    for y, i in _spread_labels(ends):
         look = f'font-size="{size:.1f}" style="fill:{COLOURS[i % 7]};font-weight:600"'
         frame.text(frame.right + 8, y + 4, lines[i].name, "start", look)
     return frame.svg(title)
@@ -114,7 +114,7 @@ def dots(
     """
     several = max(len(row) for _, row in rows)
     pitch = max(22, 11 * several + 8)
-    label, size = _room([name for name, _ in rows], 0.6)
+    label, size = _label_size([name for name, _ in rows], 0.6)
     tail = max([len(note(i)) for i in range(len(rows))] if note else [0]) * _TEXT * 0.56 + 14
     legend = _legend(names, min(label, 60))
     top = 30 + 18 * legend[-1][1] if legend else 10
@@ -124,7 +124,9 @@ def dots(
     )  # fmt: skip
     rows = [(name, [_cut(d, least) for d in row]) for name, row in rows]
     values = [v for _, row in rows for d in row for v in (d.value, d.low, d.high) if v is not None]
-    low, high = _padded(min([*values, 0.0] if zero else values), max([*values, 0.0] if zero else values), zero=zero)
+    low, high = _padded_range(
+        min([*values, 0.0] if zero else values), max([*values, 0.0] if zero else values), zero=zero
+    )
     _flat_width(frame, low, high, x_label)
     for r, (name, row) in enumerate(rows):
         middle = frame.top + pitch * (r + 0.5)
@@ -251,7 +253,7 @@ def _flat_width(frame: _Frame, low: float, high: float, label: str) -> None:
     frame.text((frame.left + frame.right) / 2, frame.bottom + 35, label, "middle")
 
 
-def _padded(low: float, high: float, *, zero: bool) -> tuple[float, float]:
+def _padded_range(low: float, high: float, *, zero: bool) -> tuple[float, float]:
     pad = (high - low) * 0.06 or max(abs(high), 1) * 0.05
     return (low if zero and low == 0 else low - pad), high + pad
 
@@ -311,14 +313,14 @@ def _legend(names: Sequence[str], left: float) -> list[tuple[float, int]]:
     return places
 
 
-def _room(names: Sequence[str], letter: float) -> tuple[float, float]:
+def _label_size(names: Sequence[str], letter: float) -> tuple[float, float]:
     """Width for these names and the size of their letters, which are `letter` times as wide: long names are smaller."""
     count, most = max(map(len, names)), 330
     size = min(float(_TEXT), most / (count * letter))
     return count * size * letter + 14, size
 
 
-def _apart(ends: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+def _spread_labels(ends: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     """Labels pushed apart until none covers another."""
     placed: list[tuple[float, int]] = []
     for y, i in sorted(ends):
@@ -328,7 +330,7 @@ def _apart(ends: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     return [(y - over, i) for y, i in placed]
 
 
-def _few(count: int) -> list[int]:
+def _tick_numbers(count: int) -> list[int]:
     step = max(1, math.ceil(count / 12))
     return list(range(1, count + 1, step))
 

@@ -8,18 +8,18 @@ from regard.translator.runs.records import Record
 from regard.translator.studies.summary import DIGITS, Comparison
 
 if TYPE_CHECKING:
-    from regard.translator.reports.about_runs import Scored
+    from regard.translator.reports.about_runs import ScoredRun
     from regard.translator.studies.search_record import Tuning
 
 _MEASURES = (("validation perplexity", True), ("BLEU", False))  # and whether lower is better
 
 
-def run_in_words(run: Scored) -> str:
+def run_paragraph(run: ScoredRun) -> str:
     """What was trained on what, how learning went, and what came out."""
-    return " ".join([_trained(run.record), _learned(run.record), *_scored(run)])
+    return " ".join([_training_sentence(run.record), _learning_sentence(run.record), *_score_sentences(run)])
 
 
-def comparison_in_words(comparison: Comparison) -> str:
+def comparison_paragraph(comparison: Comparison) -> str:
     """Which variant is best, and from which others that can be told."""
     said = [_best(comparison, *measure) for measure in _MEASURES if comparison.has(measure[0])]
     if len(comparison.entries) < 2:
@@ -27,7 +27,7 @@ def comparison_in_words(comparison: Comparison) -> str:
     return " ".join(said)
 
 
-def run_in_short(run: Scored) -> str:
+def run_sentence(run: ScoredRun) -> str:
     """A run in one sentence: how well it translates, or how well it fits where it was not scored."""
     name, best = run.record.name, run.record.best
     if run.scores is None:
@@ -39,7 +39,7 @@ def run_in_short(run: Scored) -> str:
     )
 
 
-def study_in_short(study: Tuning) -> str:
+def study_sentence(study: Tuning) -> str:
     """A search in one sentence: what it found, beside what it started from."""
     best, default = study.best, study.default
     sentence = f"The best of {len(study.trials)} trials has a validation perplexity of {best.perplexity:.2f}"
@@ -49,19 +49,19 @@ def study_in_short(study: Tuning) -> str:
     return f"{sentence}, the settings it started from {default.perplexity:.2f} ({sure})."
 
 
-def _trained(record: Record) -> str:
+def _training_sentence(record: Record) -> str:
     corpus, pairs = record.about.get("corpus", {}), record.about.get("pairs", {})
     s = record.settings.training
     languages = f"{corpus.get('source_language', '?')} to {corpus.get('target_language', '?')}"
     size = f"batches of about {s.batch_tokens:,} target tokens" if s.batch_tokens else f"batches of {s.batch} pairs"
     return (
-        f"{model_in_words(record)}, with {record.about.get('parameters', 0):,} weights, was trained on "
+        f"{model_phrase(record)}, with {record.about.get('parameters', 0):,} weights, was trained on "
         f"{pairs.get('train', 0):,} pairs of {corpus.get('name', 'a corpus')} ({languages}): {s.epochs} "
         f"epoch{'s' * (s.epochs != 1)} of Adam at {s.learning_rate:g} in {size}, seed {s.seed}."
     )
 
 
-def model_in_words(record: Record) -> str:
+def model_phrase(record: Record) -> str:
     """The kind of model, as a sentence begins."""
     model = record.settings.model
     match model.kind:
@@ -76,7 +76,7 @@ def model_in_words(record: Record) -> str:
     return f"A Transformer with {model.layers} encoder and {model.decoder_layers} decoder layers"
 
 
-def _learned(record: Record) -> str:
+def _learning_sentence(record: Record) -> str:
     best, last = record.best, record.epochs[-1]
     said = (
         f"Validation perplexity is lowest after epoch {best.epoch}: {best.perplexity:.2f} counting <sos>, "
@@ -90,7 +90,7 @@ def _learned(record: Record) -> str:
     )
 
 
-def _scored(run: Scored) -> list[str]:
+def _score_sentences(run: ScoredRun) -> list[str]:
     if run.scores is None:
         return []
     whole, perplexity = run.scores["all"], run.scores["perplexity"]
@@ -120,9 +120,9 @@ def _best(comparison: Comparison, measure: str, lower: bool) -> str:
     sure = [d.second if d.first == best.name else d.first for d in others if d.holm is not None and d.holm < 0.05]
     rest = [e.name for e in order[1:] if e.name not in sure]
     told = [("better beyond chance than", sure), ("not beyond chance better than", rest)]
-    parts = [f"{how} {_listed(names)}" for how, names in told if names]
+    parts = [f"{how} {_join_names(names)}" for how, names in told if names]
     return f"{said}: {', and '.join(parts)}."
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

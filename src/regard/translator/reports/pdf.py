@@ -14,7 +14,7 @@ from regard.translator.reports.paper import BAND, HEIGHT, MONO, RULE, SOFT, Pape
 from regard.translator.reports.strips import BOTTOM, LEFT, RIGHT, ROOM, TOP, Draw, Strip, space, stack
 from regard.translator.reports.svg_drawing import PIXEL, draw_picture, picture_size
 from regard.translator.reports.table_strips import settings_strips, table_strips
-from regard.translator.reports.typesetting import LEADING, Line, broken, pieces_of
+from regard.translator.reports.typesetting import LEADING, Line, break_lines, pieces_of
 
 BODY = Style(size=10.5)
 _HEADS = {"h1": 21.0, "h2": 15.0, "h3": 11.5}
@@ -87,7 +87,7 @@ def _strips(node: Node) -> Iterator[Strip]:
             yield from _commands(node)
         case "footer", _:
             yield space(14)
-            yield from _lines(broken(pieces_of(node, replace(BODY, size=8, colour=SOFT)), ROOM))
+            yield from _lines(break_lines(pieces_of(node, replace(BODY, size=8, colour=SOFT)), ROOM))
         case "nav", _:
             return
 
@@ -104,27 +104,27 @@ def _line(line: Line, indent: float) -> Draw:
 def _heading(node: Node) -> Iterator[Strip]:
     style = Style(size=_HEADS[node.tag], bold=True)
     new = node.tag == "h2" and node.kind != "first"
-    yield Strip(height={"h1": 0.0, "h2": 16.0, "h3": 13.0}[node.tag], draw=_nothing, stays=True, new_sheet=new)
-    yield from _lines(broken(pieces_of(node, style), ROOM), stays=True)
+    yield Strip(height={"h1": 0.0, "h2": 16.0, "h3": 13.0}[node.tag], draw=_draw_nothing, stays=True, new_sheet=new)
+    yield from _lines(break_lines(pieces_of(node, style), ROOM), stays=True)
     if node.tag != "h3":
         yield Strip(height=7, draw=lambda paper, x, y: paper.line([(x, y), (x + ROOM, y)], linewidth=0.9), stays=True)
     yield space(3)
 
 
-def _nothing(paper: Paper, x: float, y: float) -> None:
+def _draw_nothing(paper: Paper, x: float, y: float) -> None:
     return
 
 
 def _paragraph(node: Node) -> Iterator[Strip]:
     style = replace(BODY, size=9, colour=SOFT) if node.kind == "lead" else BODY
     indent = 9.0 if node.kind == "warn" else 0.0
-    lines = broken(pieces_of(node, style), ROOM - indent)
+    lines = break_lines(pieces_of(node, style), ROOM - indent)
     for line in lines:
-        yield Strip(height=line.height, draw=_warned(line, indent) if indent else _line(line, 0.0))
+        yield Strip(height=line.height, draw=_warning_line(line, indent) if indent else _line(line, 0.0))
     yield space(5, stays=False)
 
 
-def _warned(line: Line, indent: float) -> Draw:
+def _warning_line(line: Line, indent: float) -> Draw:
     def draw(paper: Paper, x: float, y: float) -> None:
         paper.box(x, y - 1, 3, line.height, colour="#E69F00")
         line.draw(paper, x + indent, y + line.height / LEADING)
@@ -141,8 +141,8 @@ def _facts(node: Node) -> Iterator[Strip]:
         row = []
         for box in boxes[start : start + across]:
             number, name = box.nodes()
-            big = broken(pieces_of(number, Style(size=14, bold=True)), width - 14)
-            row.append([*big, *broken(pieces_of(name, Style(size=8.3, colour=SOFT)), width - 14)])
+            big = break_lines(pieces_of(number, Style(size=14, bold=True)), width - 14)
+            row.append([*big, *break_lines(pieces_of(name, Style(size=8.3, colour=SOFT)), width - 14)])
         height = max(sum(line.height for line in lines) for lines in row) + 12
         yield Strip(height=height + gap, draw=_boxes(row, width, height, gap))
 
@@ -168,7 +168,7 @@ def _figure(node: Node) -> Iterator[Strip]:
             yield Strip(height=height * scale + 3, draw=_picture(svg, scale), stays=bool(caption.text()))
     else:
         yield from _maps(maps)
-    yield from _lines(broken(pieces_of(caption, Style(size=8.8, colour=SOFT)), ROOM))
+    yield from _lines(break_lines(pieces_of(caption, Style(size=8.8, colour=SOFT)), ROOM))
     yield space(7, stays=False)
 
 
@@ -202,9 +202,9 @@ def _panels(row: Sequence[tuple[Node | None, Node]], scales: Sequence[float], wi
 def _sample(node: Node) -> Iterator[Strip]:
     """One sentence: source, reference, translations."""
     parts = list(next(node.find("dl")).nodes())
-    names = [broken(pieces_of(part, Style(size=8.5, colour=SOFT)), 96) for part in parts[::2]]
+    names = [break_lines(pieces_of(part, Style(size=8.5, colour=SOFT)), 96) for part in parts[::2]]
     wide = 12 + max(line.width for lines in names for line in lines)
-    said = [broken(pieces_of(part, replace(BODY, size=10)), ROOM - 12 - wide) for part in parts[1::2]]
+    said = [break_lines(pieces_of(part, replace(BODY, size=10)), ROOM - 12 - wide) for part in parts[1::2]]
     heights = [max(sum(x.height for x in a), sum(x.height for x in b)) for a, b in zip(names, said, strict=True)]
 
     def draw(paper: Paper, x: float, y: float) -> None:
@@ -219,7 +219,7 @@ def _sample(node: Node) -> Iterator[Strip]:
 
 def _commands(node: Node) -> Iterator[Strip]:
     style = Style(font=MONO, size=7.4)
-    lines = [line for text in node.text().split("\n") for line in broken([(text, style)], ROOM - 14)]
+    lines = [line for text in node.text().split("\n") for line in break_lines([(text, style)], ROOM - 14)]
     height = sum(line.height for line in lines) + 10
 
     def draw(paper: Paper, x: float, y: float) -> None:

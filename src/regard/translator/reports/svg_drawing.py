@@ -32,23 +32,23 @@ class Drawing:
                 self._text(node)
             case "line":
                 ends = [self.place(node.number(f"x{i}"), node.number(f"y{i}")) for i in (1, 2)]
-                self.paper.line(ends, colour=_look(node, "stroke", INK), linewidth=self._stroke(node))
+                self.paper.line(ends, colour=_style_value(node, "stroke", INK), linewidth=self._stroke(node))
             case "path":
                 self._path(node)
             case "rect":
                 x, y = self.place(node.number("x"), node.number("y"))
                 size = node.number("width") * self.scale, node.number("height") * self.scale
-                self.paper.box(x, y, *size, colour=_look(node, "fill", INK))
+                self.paper.box(x, y, *size, colour=_style_value(node, "fill", INK))
             case "circle":
                 x, y = self.place(node.number("cx"), node.number("cy"))
-                edge, width = _look(node, "stroke", "none"), self._stroke(node)
-                self.paper.circle(x, y, node.number("r") * self.scale, colour=_look(node, "fill", INK), edge=edge,
+                edge, width = _style_value(node, "stroke", "none"), self._stroke(node)
+                self.paper.circle(x, y, node.number("r") * self.scale, colour=_style_value(node, "fill", INK), edge=edge,
                                   width=width)  # fmt: skip
             case "polygon":
                 numbers = [float(v) for v in re.findall(_NUMBER, node.attributes["points"])]
                 corners = [self.place(x, y) for x, y in zip(numbers[::2], numbers[1::2], strict=True)]
-                edge = _look(node, "stroke", "none")
-                self.paper.area(corners, colour=_look(node, "fill", INK), edge=edge, width=self._stroke(node))
+                edge = _style_value(node, "stroke", "none")
+                self.paper.area(corners, colour=_style_value(node, "fill", INK), edge=edge, width=self._stroke(node))
 
     def _stroke(self, node: Node) -> float:
         return node.number("stroke-width", 1.0) * self.scale
@@ -57,7 +57,7 @@ class Drawing:
         x, y = self.place(node.number("x"), node.number("y"))
         size = float(node.attributes.get("font-size", 12)) * self.scale * _NARROWER
         style = Style(
-            font=SANS, size=size, colour=_look(node, "fill", INK), bold="600" in node.attributes.get("style", "")
+            font=SANS, size=size, colour=_style_value(node, "fill", INK), bold="600" in node.attributes.get("style", "")
         )
         turned = re.search(rf"rotate\(({_NUMBER})", node.attributes.get("transform", ""))
         anchor = {"middle": "center", "end": "right"}.get(node.attributes.get("text-anchor", ""), "left")
@@ -74,7 +74,7 @@ class Drawing:
         dashes = [float(v) / 2 for v in node.attributes.get("stroke-dasharray", "").split()]
         self.paper.line(
             [self.place(*point) for point in points],
-            colour=_look(node, "stroke", INK),
+            colour=_style_value(node, "stroke", INK),
             linewidth=self._stroke(node),
             alpha=float(node.attributes.get("opacity", 1)),
             linestyle=(0, tuple(dashes)) if dashes else "-",
@@ -94,6 +94,6 @@ def draw_picture(paper: Paper, svg: Node, *, left: float, top: float, scale: flo
         drawing.draw(node)
 
 
-def _look(node: Node, name: str, default: str) -> str:
+def _style_value(node: Node, name: str, default: str) -> str:
     styled = re.search(rf"(?:^|;){name}:([^;]+)", node.attributes.get("style", ""))
     return styled[1] if styled else node.attributes.get(name, default)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from regard.translator.reports.markup import Node
 from regard.translator.reports.paper import BAND, INK, RULE, Paper, Style
 from regard.translator.reports.strips import ROOM, Draw, Strip, space, stack
-from regard.translator.reports.typesetting import Cell, Line, broken, columns, pieces_of
+from regard.translator.reports.typesetting import Cell, Line, break_lines, columns, pieces_of
 
 _TABLE = (9.2, 8.4, 7.6, 6.8, 6.0, 5.4, 4.8, 4.2)  # sizes of letters to try, until a table fits
 _GAP = 9.0  # between columns
@@ -29,7 +29,7 @@ def table_strips(node: Node) -> Iterator[Strip]:
         widths = [ROOM / len(rows[0]) - gap] * len(rows[0])
     head: Strip | None = None
     for i, row in enumerate(cells):
-        lines = [broken(cell.pieces, width) for cell, width in zip(row, widths, strict=True)]
+        lines = [break_lines(cell.pieces, width) for cell, width in zip(row, widths, strict=True)]
         height = max(sum(line.height for line in cell) for cell in lines) + _ABOVE + _BELOW
         numbers = [cell.right for cell in row]
         draw = _row(lines, numbers, widths, gap, height, head=i == 0, band=chosen[i])
@@ -100,8 +100,8 @@ def _setting(row: tuple[Node, Node | None], width: float) -> list[tuple[Line, Li
     """A setting as lines, its value in as many as it needs."""
     key, value = row
     style = Style(size=8.2)
-    first = broken(pieces_of(key, replace(style, bold=value is None)), width * 0.5 - 4)
-    second = broken(pieces_of(value, style), width * 0.5) if value is not None else []
+    first = break_lines(pieces_of(key, replace(style, bold=value is None)), width * 0.5 - 4)
+    second = break_lines(pieces_of(value, style), width * 0.5) if value is not None else []
     empty = Line(pieces=(), width=0)
     count = max(len(first), len(second), 1)
     return [

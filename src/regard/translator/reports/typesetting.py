@@ -44,11 +44,11 @@ def pieces_of(node: Node, style: Style) -> list[Piece]:
         elif item.tag == "small" and node.kind == "n":
             pieces += [("\n", style), *pieces_of(item, replace(style, size=style.size * 0.85, colour=SOFT))]
         else:
-            pieces += pieces_of(item, _styled(item, style, inside=node.kind))
+            pieces += pieces_of(item, _style_of(item, style, inside=node.kind))
     return pieces
 
 
-def _styled(node: Node, style: Style, inside: str) -> Style:
+def _style_of(node: Node, style: Style, inside: str) -> Style:
     match node.tag, node.kind:
         case "b", _:
             return replace(style, bold=True)
@@ -63,7 +63,7 @@ def _styled(node: Node, style: Style, inside: str) -> Style:
     return style
 
 
-def broken(pieces: Iterable[Piece], width: float) -> list[Line]:
+def break_lines(pieces: Iterable[Piece], width: float) -> list[Line]:
     """The pieces in lines no wider than ``width``."""
     lines: list[list[Piece]] = [[]]
     used = 0.0
@@ -82,7 +82,9 @@ def broken(pieces: Iterable[Piece], width: float) -> list[Line]:
                 continue  # no line begins with a blank
             lines[-1].append((part, style))
             used += wide
-    return [Line(pieces=tuple(_joined(line)), width=sum(width_of(*p) for p in _joined(line))) for line in lines]
+    return [
+        Line(pieces=tuple(_merge_pieces(line)), width=sum(width_of(*p) for p in _merge_pieces(line))) for line in lines
+    ]
 
 
 def _words(pieces: Iterable[Piece]) -> Iterable[Piece]:
@@ -108,7 +110,7 @@ def _parts(word: str, style: Style, width: float) -> list[str]:
     return parts
 
 
-def _joined(line: Sequence[Piece]) -> list[Piece]:
+def _merge_pieces(line: Sequence[Piece]) -> list[Piece]:
     """Neighbours of one style as one piece, so that a PDF's words can be copied; no blank at the end."""
     pieces: list[Piece] = []
     for word, style in line:
@@ -133,7 +135,7 @@ class Cell:
         """The least and the best width: its longest part, and its longest line."""
         words = [w for w in _words(self.pieces) if w[0].strip()]
         parts = [(part, style) for word, style in words for part in re.findall(r".*?[_./,:=-]+|.+$", word)]
-        wanted = max((line.width for line in broken(self.pieces, 1e9)), default=0.0)
+        wanted = max((line.width for line in break_lines(self.pieces, 1e9)), default=0.0)
         least = wanted if self.whole else max((width_of(*part) for part in parts), default=0.0)
         return least, wanted
 

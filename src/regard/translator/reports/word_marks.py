@@ -11,7 +11,7 @@ RIGHT, MOVED, WRONG = "right", "moved", "wrong"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marked:
+class MarkedWords:
     """Every word with its mark; for the reference ``wrong`` means missing from the translation."""
 
     translation: list[tuple[str, str]]
@@ -24,7 +24,7 @@ class Marked:
         return sum(mark == RIGHT for _, mark in words) / max(1, len(words))
 
 
-def mark(translation: Sequence[str], reference: Sequence[str]) -> Marked:
+def mark(translation: Sequence[str], reference: Sequence[str]) -> MarkedWords:
     """Mark the words of both: the longest common subsequence is right; the same word elsewhere is moved.
 
     >>> found = mark("the dog sees a man".split(), "the man sees a cat".split())
@@ -37,7 +37,7 @@ def mark(translation: Sequence[str], reference: Sequence[str]) -> Marked:
     here, there = {i for i, _ in kept}, {j for _, j in kept}
     spare_here = Counter(w for i, w in enumerate(translation) if i not in here)
     spare_there = Counter(w for j, w in enumerate(reference) if j not in there)
-    return Marked(
+    return MarkedWords(
         translation=_marks(translation, here, spare_there),
         reference=_marks(reference, there, spare_here),
     )

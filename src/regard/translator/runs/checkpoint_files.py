@@ -54,14 +54,14 @@ def seal_checkpoint(data: bytes) -> bytes:
 
 def read_header(path: Path) -> Header:
     """The facts of a checkpoint, without reading its tensors."""
-    with _one_sentence(path):
+    with _explain_damage(path):
         length = _length(read_file(path, most=8, part=True))
         return _header(read_file(path, start=8, most=length, part=True))
 
 
 def read_checkpoint(path: Path) -> tuple[bytes, Header]:
     """A checkpoint whole, if nothing in it has changed since it was written."""
-    with _one_sentence(path):
+    with _explain_damage(path):
         data = read_file(path)
         length = _length(data[:8])
         header = _header(data[8 : 8 + length])
@@ -70,13 +70,13 @@ def read_checkpoint(path: Path) -> tuple[bytes, Header]:
         return data, header
 
 
-def unchecked(path: Path) -> str:
+def missing_digest_note(path: Path) -> str:
     """What to say about a file of an earlier version."""
     return f"{path} was written by an earlier version, without a SHA-256: nobody can say whether it is still the same."
 
 
 @contextlib.contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
+def _explain_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except InputError:  # it is no file at all
@@ -84,10 +84,10 @@ def _one_sentence(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"There is no {path}; train the run first.") from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
 
 
-def damaged(path: Path, error: Exception) -> InputError:
+def damage_error(path: Path, error: Exception) -> InputError:
     """One sentence about a checkpoint that cannot be used, and the way out."""
     reason = str(error).splitlines()[0][:120].rstrip(".") if str(error) else type(error).__name__
     return InputError(

@@ -51,7 +51,7 @@ def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
 
 
 @contextlib.contextmanager
-def understood(folder: Path, what: str) -> Iterator[None]:
+def explain_errors(folder: Path, what: str) -> Iterator[None]:
     """One sentence where what a folder says cannot be; files of earlier versions have no digest to tell sooner."""
     try:
         yield
@@ -65,7 +65,7 @@ def understood(folder: Path, what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the run folder for this process, and clear away what a killed one was writing."""
     lock = Lock(folder)
     if not lock.acquire(wait=False):

@@ -49,7 +49,7 @@ def read_log(folder: Path) -> Log:
     Everything is logged before a checkpoint says that it is done. So what the checkpoint has done, the log must have.
     """
     path = folder / LOG
-    done = _done(folder)  # before the log: a run that is at work adds to both
+    done = _read_progress(folder)  # before the log: a run that is at work adds to both
     epochs: dict[int, Epoch] = {}
     steps: dict[int, float] = {}
     lines = SealedLines(path)
@@ -60,18 +60,18 @@ def read_log(folder: Path) -> Log:
                 # a later line about the same epoch counts: the run went on from before it
                 epochs[epoch.epoch] = epoch
             elif entry.get("event") == "step":
-                steps[whole("step", entry.get("step"), least=0)] = real("loss", entry.get("loss"))
+                steps[whole_number("step", entry.get("step"), least=0)] = finite_number("loss", entry.get("loss"))
         except ValueError as error:
-            raise _damage(path, f"line {number}: {error}") from None
+            raise _damage_error(path, f"line {number}: {error}") from None
     if missing := _missing(done, epochs, steps):
-        raise _damage(path, f"{missing} is missing, which the checkpoint has done")
+        raise _damage_error(path, f"{missing} is missing, which the checkpoint has done")
     if lines.cut and done.finished:
-        raise _damage(path, "it ends in the middle of a line, though the run has ended")
+        raise _damage_error(path, "it ends in the middle of a line, though the run has ended")
     return Log(cut=lines.cut, epochs=tuple(epochs[i] for i in sorted(epochs)), steps=tuple(sorted(steps.items())))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Done:
+class _Progress:
     """How far a run is, as its checkpoint says."""
 
     epochs: float = 0
@@ -79,19 +79,19 @@ class _Done:
     finished: bool = False
 
 
-def _done(folder: Path) -> _Done:
+def _read_progress(folder: Path) -> _Progress:
     if (folder / LAST).exists():
         facts = read_header(folder / LAST).facts
-        return _Done(
+        return _Progress(
             epochs=_number(facts, "epoch") - 1, steps=_number(facts, "step"), finished=facts.get("finished") is True
         )
     if (folder / BEST).exists():  # as in the package's own run; it says which epoch it is of
         facts = read_header(folder / BEST).facts
-        return _Done(epochs=_number(facts, "epoch"), steps=_number(facts, "step"))
-    return _Done()
+        return _Progress(epochs=_number(facts, "epoch"), steps=_number(facts, "step"))
+    return _Progress()
 
 
-def _missing(done: _Done, epochs: Mapping[int, Epoch], steps: Mapping[int, float]) -> str:
+def _missing(done: _Progress, epochs: Mapping[int, Epoch], steps: Mapping[int, float]) -> str:
     """The first that a log lacks, in words; empty where it has everything."""
     last, every = max([done.epochs, *epochs]), min(steps, default=LOG_EVERY) or LOG_EVERY
     epoch = next(number for number in count(1) if number not in epochs)
@@ -101,7 +101,7 @@ def _missing(done: _Done, epochs: Mapping[int, Epoch], steps: Mapping[int, float
     return f"the loss of step {step}" if step <= done.steps else ""
 
 
-def _damage(path: Path, reason: str) -> InputError:
+def _damage_error(path: Path, reason: str) -> InputError:
     return InputError(f"{path} is damaged ({reason}); restore it from a copy, or train the run again.")
 
 
@@ -132,13 +132,13 @@ def epoch_of(entry: Mapping[str, Any]) -> Epoch:
     if wrong := names ^ entry.keys():
         raise ValueError(f"an epoch lacks or does not know {', '.join(sorted(map(str, wrong)))}")
     return Epoch(
-        epoch=whole("epoch", entry["epoch"], least=1),
-        step=whole("step", entry["step"], least=0),
-        training_loss=real("training_loss", entry["training_loss"]),
+        epoch=whole_number("epoch", entry["epoch"], least=1),
+        step=whole_number("step", entry["step"], least=0),
+        training_loss=finite_number("training_loss", entry["training_loss"]),
         perplexity=perplexity_of("perplexity", entry["perplexity"]),
         perplexity_without_sos=perplexity_of("perplexity_without_sos", entry["perplexity_without_sos"]),
-        cpu_seconds=real("cpu_seconds", entry["cpu_seconds"], least=0.0),
-        wall_seconds=real("wall_seconds", entry["wall_seconds"], least=0.0),
+        cpu_seconds=finite_number("cpu_seconds", entry["cpu_seconds"], least=0.0),
+        wall_seconds=finite_number("wall_seconds", entry["wall_seconds"], least=0.0),
     )
 
 
@@ -147,14 +147,14 @@ def epoch_entry(epoch: Epoch) -> dict[str, Any]:
     return {"event": "epoch", **asdict(epoch)}
 
 
-def whole(name: str, value: object, *, least: int) -> int:
+def whole_number(name: str, value: object, *, least: int) -> int:
     """A whole number as it was written; ValueError where it is none."""
     if type(value) is not int or not least <= value <= _LARGEST:
         raise ValueError(f"{name} must be a whole number of {least} or more, not {str(value)[:40]!r}")
     return value
 
 
-def real(name: str, value: object, *, least: float = -math.inf) -> float:
+def finite_number(name: str, value: object, *, least: float = -math.inf) -> float:
     """A finite number as it was written; ValueError where it is none."""
     if not is_finite_number(value) or value < least:  # type: ignore[operator]
         raise ValueError(f"{name} must be a finite number, not {str(value)[:40]!r}")
@@ -165,7 +165,7 @@ def perplexity_of(name: str, value: object) -> float:
     """A perplexity as it was written: 1 or more, but for rounding, and perhaps more than a float holds."""
     if value == math.inf:
         return math.inf
-    return real(name, value, least=0.99)
+    return finite_number(name, value, least=0.99)
 
 
 def _number(entry: Mapping[str, Any], name: str) -> float:

@@ -69,7 +69,7 @@ class SealedLines:
         self._chain = b""  # the digest of all of them
 
     @property
-    def sealed(self) -> bool:
+    def has_all_seals(self) -> bool:
         """Whether every line that was read has its digest; those of earlier versions have none."""
         return self._seals == len(self.entries)
 
@@ -86,7 +86,7 @@ class SealedLines:
         for line in whole:
             self._take(line)
         if rest and _is_whole(rest):  # a line that was cut short never has anything after its end
-            raise self._damage(f"line {len(self.entries) + 1} does not end where it should")
+            raise self._damage_error(f"line {len(self.entries) + 1} does not end where it should")
         return self.entries
 
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -99,17 +99,17 @@ class SealedLines:
         try:
             entry = unseal(line, before=self._chain)
         except (ValueError, RecursionError) as error:
-            raise self._damage(f"line {number}: {str(error)[:80]}") from None
+            raise self._damage_error(f"line {number}: {str(error)[:80]}") from None
         if not isinstance(entry, dict):
-            raise self._damage(f"line {number} is no JSON object")
+            raise self._damage_error(f"line {number} is no JSON object")
         # once lines are sealed they stay so; without this, cutting a seal off would hide a change
         if self._seals and not is_sealed(line):
-            raise self._damage(f"line {number} has lost its SHA-256")
+            raise self._damage_error(f"line {number} has lost its SHA-256")
         self._seals += is_sealed(line)
         self.entries.append(entry)
-        self._end, self._chain = self._end + len(line) + 1, _next(self._chain, line)
+        self._end, self._chain = self._end + len(line) + 1, _next_digest(self._chain, line)
 
-    def _damage(self, reason: str) -> InputError:
+    def _damage_error(self, reason: str) -> InputError:
         return InputError(f"{self.path} is damaged ({reason}); restore it from a copy, or give another --out.")
 
 
@@ -118,11 +118,11 @@ def lines_of(entries: Sequence[Mapping[str, Any]], *, chain: bytes = b"") -> byt
     data = b""
     for entry in entries:
         line = seal(json.dumps(entry), before=chain)
-        data, chain = data + line + b"\n", _next(chain, line)
+        data, chain = data + line + b"\n", _next_digest(chain, line)
     return data
 
 
-def _next(chain: bytes, line: bytes) -> bytes:
+def _next_digest(chain: bytes, line: bytes) -> bytes:
     return hashlib.sha256(chain + line).digest()
 
 

@@ -271,17 +271,17 @@ def _read(config: str | Path) -> dict[str, Any]:
 def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str, notes: list[str] | None = None) -> Settings:
     """Check everything, complain once."""
     mistakes: list[str] = []
-    flat = _flattened(values, mistakes)
+    flat = _flatten_sections(values, mistakes)
     for change in changes:
         _apply(change, flat, mistakes)
-    for key in [key for key in flat if _retired(key)]:
+    for key in [key for key in flat if _retired_name(key)]:
         del flat[key]
         if notes is not None:
-            name = _retired(key)
+            name = _retired_name(key)
             notes.append(f"{thing}: {name} is of an earlier version and is passed over: {_RETIRED[name]}.")
-    checked = {key: _checked(key, value, mistakes) for key, value in flat.items()}
+    checked = {key: _check_value(key, value, mistakes) for key, value in flat.items()}
     if not mistakes:
-        settings = _assembled(checked)
+        settings = _settings_from_flat(checked)
         mistakes += _conflicts(settings)
     if mistakes := list(dict.fromkeys(mistakes)):  # what several keys do wrong together is said once
         verb = "has" if thing != "The settings" else "have"
@@ -290,13 +290,13 @@ def _build(values: Mapping[str, Any], changes: Sequence[str], thing: str, notes:
     return settings
 
 
-def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
+def _flatten_sections(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in values.items():
         if section in _RETIRED:
             flat[section] = content
         elif section not in _SECTIONS:
-            mistakes.append(f"there is no section [{section}]{_meant(section, list(_SECTIONS))}")
+            mistakes.append(f"there is no section [{section}]{_suggestion(section, list(_SECTIONS))}")
         elif not isinstance(content, Mapping):
             mistakes.append(f"{section} must be a section: write [{section}] on a line of its own.")
         else:
@@ -304,7 +304,7 @@ def _flattened(values: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]
     return flat
 
 
-def _retired(key: str) -> str:
+def _retired_name(key: str) -> str:
     """The name in the table of what is retired, with or without its section, that a key belongs to; else nothing."""
     return next((name for name in _RETIRED if key.startswith(f"{name}.") or f".{name}".endswith(f".{key}")), "")
 
@@ -338,11 +338,11 @@ def _short(value: object) -> str:
     return said if len(said) <= 80 else f"{said[:39]}..."
 
 
-def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
+def _check_value(key: str, value: Any, mistakes: list[str]) -> Any:
     if key not in _FIELDS:
         short = key.rpartition(".")[2]
         names = list(_FIELDS) if "." in key else [name.rpartition(".")[2] for name in _FIELDS]
-        known = _meant(key, names) if "." in key else _meant(short, names)
+        known = _suggestion(key, names) if "." in key else _suggestion(short, names)
         mistakes.append(f"there is no setting {key!r}{known}")
         return value
     kind, rule = _FIELDS[key]
@@ -351,12 +351,12 @@ def _checked(key: str, value: Any, mistakes: list[str]) -> Any:
         value = float(value) if abs(value) < 10**308 else math.inf
     if type(value) is not kind:
         mistakes.append(f"{key} must be {_KINDS[kind]}, not {_short(value)}.")
-    elif problem := _broken(value, rule):
+    elif problem := _broken_rule(value, rule):
         mistakes.append(f"{key} {problem}, not {_short(value)}.")
     return value
 
 
-def _broken(value: Any, rule: Mapping[str, Any]) -> str:
+def _broken_rule(value: Any, rule: Mapping[str, Any]) -> str:
     """What the rule asks, where the value does not do it; else nothing."""
     if isinstance(value, float) and not math.isfinite(value):
         return "must be a finite number"
@@ -440,7 +440,7 @@ def _model_conflicts(settings: Settings) -> list[str]:
     return conflicts
 
 
-def _assembled(flat: Mapping[str, Any]) -> Settings:
+def _settings_from_flat(flat: Mapping[str, Any]) -> Settings:
     sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
     for key, value in flat.items():
         section, _, name = key.partition(".")
@@ -448,7 +448,7 @@ def _assembled(flat: Mapping[str, Any]) -> Settings:
     return Settings(**{name: _SECTIONS[name](**content) for name, content in sections.items()})
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
+def _suggestion(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(set(names)))}."
 

@@ -26,7 +26,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.progress import Progress
 from regard.results import Result
-from regard.translator.data.batches import Encoded, encode
+from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.sources import Pairs
 from regard.translator.data.spelling import characters, speller, unknown_words
 from regard.translator.data.vocabulary import split_words
@@ -123,7 +123,7 @@ class Score(Result):
         lines = [
             f"{self.run}{f', weights of epoch {self.epoch}' if self.epoch else ''}: {self.perplexity}",
             str(self.likelihood),
-            f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference{self._how()}.",
+            f"{_line(self.all)}; {self.all.exact:.1%} exactly the reference{self._method_note()}.",
         ]
         if self.fitting.pairs < self.all.pairs:
             lines.append(f"{_line(self.fitting)}; {self.cut:,} longer sources were cut.")
@@ -134,18 +134,18 @@ class Score(Result):
                 lines += ["", _table(title, groups)]
         return "\n".join(lines)
 
-    def _how(self) -> str:
+    def _method_note(self) -> str:
         parts = [f" by {self.engine}"] * (self.engine != "eager") + [f" with a beam of {self.beam}"] * (self.beam > 1)
         return f"; translated{''.join(parts)}" if parts else ""
 
 
-def perplexity(model: TranslationModel, encoded: Encoded) -> Perplexity:
+def perplexity(model: TranslationModel, encoded: EncodedPairs) -> Perplexity:
     """Perplexity of every pair of ``encoded``; sums are kept in float64."""
     losses, starts = token_losses(model, encoded)
     return _perplexity(losses, starts)
 
 
-def token_losses(model: TranslationModel, encoded: Encoded, *, batch: int = 64) -> tuple[list[Float], list[Float]]:
+def token_losses(model: TranslationModel, encoded: EncodedPairs, *, batch: int = 64) -> tuple[list[Float], list[Float]]:
     """-log p of each pair's target tokens, and of its <sos>, in the order of ``encoded``."""
     was_training = model.training
     model.eval()
@@ -205,11 +205,11 @@ def score(
         bleu_signature=judge.bleu_signature,
         chrf_signature=judge.chrf_signature,
         translations=translated.target,
-        literature=_as_in_papers(run, translated.target, pairs) if literature else None,
+        literature=_literature_bleu(run, translated.target, pairs) if literature else None,
     )
 
 
-def _as_in_papers(run: Run, translations: Sequence[str], pairs: Pairs) -> LiteratureBleu:
+def _literature_bleu(run: Run, translations: Sequence[str], pairs: Pairs) -> LiteratureBleu:
     return literature_bleu(translations, pairs.target, language=run.settings.data.target)
 
 
@@ -238,11 +238,11 @@ class Judge:
             pairs=len(said),
             bleu=self.bleu.corpus_score(said, [meant]).score,
             chrf=self.chrf.corpus_score(said, [meant]).score,
-            exact=float(np.mean([self._same(s, m) for s, m in zip(said, meant, strict=True)])),
+            exact=float(np.mean([self._is_same(s, m) for s, m in zip(said, meant, strict=True)])),
             perplexity=_exp(float(np.concatenate(fitting).mean())) if fitting else None,
         )
 
-    def _same(self, said: str, meant: str) -> bool:
+    def _is_same(self, said: str, meant: str) -> bool:
         return said.lower() == meant.lower() if self.lowercase else said == meant
 
 

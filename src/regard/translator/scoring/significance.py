@@ -27,7 +27,7 @@ from regard.array_types import Float
 from regard.errors import InputError
 from regard.extras import require
 from regard.results import Result
-from regard.tables import aligned
+from regard.tables import align_columns
 from regard.translator.scoring.intervals import LEVEL, holm, verdict
 
 SEED = 12345  # sacrebleu's
@@ -77,24 +77,24 @@ class Bootstrap(Result):
             f"Paired bootstrap: other test sentences, the same weights; {self.samples:,} draws of {self.sentences:,} "
             f"sentences, seed {self.seed} (+ means the second has more; p is two-sided):"
         )
-        return "\n".join([head, aligned(rows)])
+        return "\n".join([head, align_columns(rows)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
+class CorpusScore:
     """A corpus score as a function of sums over sentences: ``score(statistics[rows].sum(0))``."""
 
     statistics: Float  # (sentences, numbers)
     score: Callable[[Float], float]
 
-    def on(self, draws: npt.NDArray[np.int64]) -> Float:
+    def scores_of_draws(self, draws: npt.NDArray[np.int64]) -> Float:
         """The score of every draw of sentences."""
         count = len(self.statistics)
         # how often each sentence was drawn, times its numbers: one small product for each draw
         return np.array([self.score(np.bincount(rows, minlength=count) @ self.statistics) for rows in draws])
 
     @property
-    def whole(self) -> float:
+    def full_score(self) -> float:
         """The score of all sentences, each once."""
         return self.score(self.statistics.sum(axis=0))
 
@@ -123,13 +123,13 @@ def paired_bootstrap(
     _check(systems, references, samples)
     metrics = {"BLEU": bleu(lowercase), "chrF": chrf(lowercase)}
     measured = {
-        name: {system: [_of_metric(metric, said, references) for said in runs] for system, runs in systems.items()}
+        name: {system: [_metric_score(metric, said, references) for said in runs] for system, runs in systems.items()}
         for name, metric in metrics.items()
     }
     draws = np.random.default_rng(seed).choice(len(references), size=(samples, len(references)), replace=True)
     differences = [d for name, runs in measured.items() for d in _differences(name, runs, draws, lower_is_better=False)]
     if nats is not None:
-        costs = {system: [_of_nats(each, characters, nats) for each in runs] for system, runs in nats.items()}
+        costs = {system: [_nats_score(each, characters, nats) for each in runs] for system, runs in nats.items()}
         differences += _differences("NLL per character", costs, draws, lower_is_better=True)
     return Bootstrap(
         sentences=len(references),
@@ -157,34 +157,34 @@ def _sacrebleu() -> Any:
     return sacrebleu
 
 
-def _of_metric(metric: Any, said: Sequence[str], references: Sequence[str]) -> Measured:
+def _metric_score(metric: Any, said: Sequence[str], references: Sequence[str]) -> CorpusScore:
     rows = metric._extract_corpus_statistics(list(said), [list(references)])  # counts of n-grams: sacrebleu's own
-    return Measured(
+    return CorpusScore(
         statistics=np.array(rows, np.float64),
         score=lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score),
     )
 
 
-def _of_nats(
+def _nats_score(
     each: Sequence[float | None], characters: Sequence[int], all_of_them: Mapping[str, Sequence[Sequence[float | None]]]
-) -> Measured:
+) -> CorpusScore:
     """Two sums, nats and characters, over the sentences that every run could read."""
     runs = [run for system in all_of_them.values() for run in system]
     shared = [all(run[i] is not None for run in runs) for i in range(len(each))]
     # unread sentences stay in the draws, which must be the same for every measure, and add nothing
     rows = [(x, n) if keep else (0.0, 0) for x, n, keep in zip(each, characters, shared, strict=True)]
-    return Measured(statistics=np.array(rows, np.float64), score=lambda sums: float(sums[0] / max(sums[1], 1.0)))
+    return CorpusScore(statistics=np.array(rows, np.float64), score=lambda sums: float(sums[0] / max(sums[1], 1.0)))
 
 
 def _differences(
-    measure: str, systems: Mapping[str, Sequence[Measured]], draws: npt.NDArray[np.int64], *, lower_is_better: bool
+    measure: str, systems: Mapping[str, Sequence[CorpusScore]], draws: npt.NDArray[np.int64], *, lower_is_better: bool
 ) -> list[BootstrapDifference]:
-    drawn = {name: np.mean([run.on(draws) for run in runs], axis=0) for name, runs in systems.items()}
-    whole = {name: float(np.mean([run.whole for run in runs])) for name, runs in systems.items()}
+    drawn = {name: np.mean([run.scores_of_draws(draws) for run in runs], axis=0) for name, runs in systems.items()}
+    whole = {name: float(np.mean([run.full_score for run in runs])) for name, runs in systems.items()}
     names = list(systems)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     gaps = {(a, b): (whole[b] - whole[a], drawn[b] - drawn[a]) for a, b in pairs}
-    corrected = holm([two_sided(*gaps[pair]) for pair in pairs])
+    corrected = holm([two_sided_p_value(*gaps[pair]) for pair in pairs])
     return [
         BootstrapDifference(
             measure=measure,
@@ -195,16 +195,16 @@ def _differences(
             difference=gap,
             low=float(np.quantile(sample, (1 - LEVEL) / 2)),
             high=float(np.quantile(sample, (1 + LEVEL) / 2)),
-            p=two_sided(gap, sample),
+            p=two_sided_p_value(gap, sample),
             holm=both,
-            sacrebleu_p=as_sacrebleu(gap, sample),
-            verdict=verdict(b, gap, two_sided(gap, sample), both, 1 - LEVEL, len(pairs), lower_is_better),
+            sacrebleu_p=sacrebleu_p_value(gap, sample),
+            verdict=verdict(b, gap, two_sided_p_value(gap, sample), both, 1 - LEVEL, len(pairs), lower_is_better),
         )
         for ((a, b), (gap, sample)), both in zip(gaps.items(), corrected, strict=True)
     ]
 
 
-def two_sided(gap: float, sample: Float) -> float:
+def two_sided_p_value(gap: float, sample: Float) -> float:
     """How often a centred difference is as large as ``gap``, on either side.
 
     >>> two_sided(2.0, np.array([1.0, 2.0, 3.0, 2.0]))  # centred: -1, 0, 1, 0
@@ -213,7 +213,7 @@ def two_sided(gap: float, sample: Float) -> float:
     return float((1 + np.sum(np.abs(sample - sample.mean()) >= abs(gap))) / (1 + len(sample)))
 
 
-def as_sacrebleu(gap: float, sample: Float) -> float:
+def sacrebleu_p_value(gap: float, sample: Float) -> float:
     """sacrebleu's p-value of the same draws.
 
     >>> as_sacrebleu(0.5, np.array([1.0, 2.0, 3.0, 2.0]))  # centred: -1, 0, 1, 0

@@ -31,7 +31,7 @@ from regard.errors import InputError
 from regard.files import read_file, write_file
 from regard.results import Result
 from regard.strict_json import parse_json
-from regard.translator.data.batches import Encoded
+from regard.translator.data.batches import EncodedPairs
 from regard.translator.data.sources import Pairs
 from regard.translator.data.vocabulary import Vocabulary
 from regard.translator.scoring.literature import LiteratureBleu, literature_bleu
@@ -85,7 +85,7 @@ class FileScore(Result):
 
 
 def write_tokens(
-    path: str | Path, encoded: Encoded, pairs: Pairs, *, words: tuple[Vocabulary, Vocabulary], split: str
+    path: str | Path, encoded: EncodedPairs, pairs: Pairs, *, words: tuple[Vocabulary, Vocabulary], split: str
 ) -> TokensWritten:
     """Write the pairs that fit, as ids, to a new file; ``words`` are the source's and the target's."""
     path = Path(path)
@@ -110,7 +110,7 @@ def write_tokens(
 
 def score_file(
     path: str | Path,
-    encoded: Encoded,
+    encoded: EncodedPairs,
     pairs: Pairs,
     *,
     scored_on: str,
@@ -141,7 +141,7 @@ def score_file(
     )
 
 
-def read_log_probabilities(path: str | Path, encoded: Encoded) -> tuple[list[Float], list[str] | None]:
+def read_log_probabilities(path: str | Path, encoded: EncodedPairs) -> tuple[list[Float], list[str] | None]:
     """-log p of every target token, pair by pair, and the translations if there are any; all of it checked."""
     losses: list[Float] = []
     translations: list[str | None] = []
@@ -171,7 +171,7 @@ def read_log_probabilities(path: str | Path, encoded: Encoded) -> tuple[list[Flo
     return losses, given or None
 
 
-def _ids(encoded: Encoded) -> Iterator[tuple[list[int], list[int]]]:
+def _ids(encoded: EncodedPairs) -> Iterator[tuple[list[int], list[int]]]:
     """Source and target ids of every pair, markers included, without padding."""
     for row in range(len(encoded)):
         source = encoded.source[row, : int(encoded.source_lengths[row])].tolist()

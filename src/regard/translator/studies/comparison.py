@@ -21,11 +21,11 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.files import create_folder, write_file
-from regard.progress import STOPPING, Say, duration, unheard
+from regard.progress import STOPPING, Notify, duration, ignore
 from regard.translator.data.corpus import Corpus, Pairs
 from regard.translator.models.own import OwnCode
-from regard.translator.models.run import load_run, searches
-from regard.translator.runs.files import json_file, locked
+from regard.translator.models.run import load_run, uses_search
+from regard.translator.runs.files import json_file, lock_folder
 from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
 from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.scoring.scores import score
@@ -35,7 +35,7 @@ from regard.translator.studies.summary import Comparison, Results, shared_nll, s
 from regard.translator.studies.variants import Variant, read_variants
 from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Watch, train
-from regard.translator.training.preparation import Prepared, load_data, prepare
+from regard.translator.training.preparation import PreparedData, load_data, prepare
 
 
 def compare(
@@ -45,7 +45,7 @@ def compare(
     *,
     seeds: int = 3,
     watch: Watch | None = None,
-    say: Say | None = None,
+    say: Notify | None = None,
     command: str = "",
 ) -> Comparison:
     """Train ``settings`` with each of ``embeddings`` (:mod:`regard.translator.studies.variants`) and ``seeds`` seeds.
@@ -55,18 +55,18 @@ def compare(
     """
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
-    _early_look(settings, Path(out))
+    _check_folder(settings, Path(out))
     # vectors are read variant by variant: here only the words and the text count, which decide the side of a file
     data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
     variants = read_variants(embeddings, settings, data)
     first = settings.training.seed
-    return contest(
+    return compare_variants(
         settings, variants, list(range(first, first + seeds)), out, corpus=data.corpus, watch=watch, say=say,
         command=command,
     )  # fmt: skip
 
 
-def contest(
+def compare_variants(
     base: Settings,
     variants: Sequence[Variant],
     seeds: Sequence[int],
@@ -74,14 +74,14 @@ def contest(
     *,
     corpus: Corpus | None = None,
     watch: Watch | None = None,
-    say: Say | None = None,
+    say: Notify | None = None,
     command: str = "",
 ) -> Comparison:
     """Train and score every variant with every seed into the folder ``out``, then compare; goes on where it stopped."""
-    folder, say = Path(out), say or unheard
+    folder, say = Path(out), say or ignore
     corpus = load_data(base) if corpus is None else corpus
     _open(folder, base, variants, seeds, corpus, command)
-    with locked(folder):
+    with lock_folder(folder):
         for variant in variants:
             if variant.note:
                 say(variant.note)
@@ -107,7 +107,7 @@ def compare_runs(
     beam: int = 1,
     samples: int = SAMPLES,
     seed: int = SEED,
-    say: Say | None = None,
+    say: Notify | None = None,
     own: OwnCode | None = None,
 ) -> Comparison:
     """Compare finished runs: those that differ in the seed alone are one entry.
@@ -118,20 +118,20 @@ def compare_runs(
     their translations do it with ``beam``. Runs of somebody's ``own`` model open with its code.
     """
     check_samples(samples)
-    records, say = [read_record(folder) for folder in folders], say or unheard
+    records, say = [read_record(folder) for folder in folders], say or ignore
     if not records:
         raise InputError("There is nothing to compare; give two run folders or more.")
     check_comparable(records)
     groups = group_by_seed(records)
     corpus = load_data(records[0].settings)
-    pairs, scored_on = held_out(corpus)
+    pairs, scored_on = evaluation_pairs(corpus)
     check_same_data(records[0], corpus)
     lowercase = {r.settings.vocabulary.lowercase for r in records}
     results: Results = {name: [] for name in groups}
     for name, record in ((name, record) for name, members in groups.items() for record in members):
         say(f"scoring {record.folder}")
         run = load_run(record.folder, own=own)
-        scores = score(run, pairs, beam=beam if searches(run.settings) else 1, lowercase=any(lowercase))
+        scores = score(run, pairs, beam=beam if uses_search(run.settings) else 1, lowercase=any(lowercase))
         results[name].append((record, scores.to_dict()))
     return summarise(
         results,
@@ -185,14 +185,14 @@ def group_by_seed(records: Sequence[Record]) -> dict[str, list[Record]]:
     return dict(zip(names, groups, strict=True))
 
 
-def held_out(corpus: Corpus) -> tuple[Pairs, str]:
+def evaluation_pairs(corpus: Corpus) -> tuple[Pairs, str]:
     """The test pairs, or the validation pairs where there are none, and how to call them."""
     if corpus.test is not None:
         return corpus.test, f"the test set of {corpus.name} ({len(corpus.test):,} pairs)"
     return corpus.validation, f"the validation set of {corpus.name} ({len(corpus.validation):,} pairs)"
 
 
-def _early_look(settings: Settings, folder: Path) -> None:
+def _check_folder(settings: Settings, folder: Path) -> None:
     """Refuse a folder that cannot be right before minutes of reading."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another --out.")
@@ -206,7 +206,7 @@ def _open(
     plan = {
         "settings": base.to_dict(),
         "fingerprint": corpus.fingerprint,
-        "scored_on": held_out(corpus)[1],
+        "scored_on": evaluation_pairs(corpus)[1],
         "seeds": list(seeds),
         "variants": [{"name": v.name, "slug": v.slug, "note": v.note} for v in variants],
         "command": command,
@@ -243,14 +243,16 @@ def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
                 )
 
 
-def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Say) -> dict[Settings, Prepared]:
+def _estimate(
+    folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Notify
+) -> dict[Settings, PreparedData]:
     """Say the CPU time of what is left, from a few steps of each variant; returns what was prepared for that."""
     left = [(v, seed) for v, seed in jobs if not is_finished(_run_folder(folder, v, seed))]
     if not left:
         say(f"all {len(jobs)} runs are there")
         return {}
     seconds: dict[str, float] = {}
-    ready: dict[Settings, Prepared] = {}
+    ready: dict[Settings, PreparedData] = {}
     for variant, seed in left:
         if variant.name not in seconds:
             wanted = _with_seed(variant.settings, seed)
@@ -261,13 +263,13 @@ def _estimate(folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus,
     return ready
 
 
-def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: Say) -> None:
+def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: Notify) -> None:
     run = _run_folder(folder, variant, seed)
     path = folder / "scores" / f"{run.name}.json"
     if path.exists():
         return
     say(f"scoring {run.name}")
-    scores = score(load_run(run), held_out(corpus)[0])
+    scores = score(load_run(run), evaluation_pairs(corpus)[0])
     path.parent.mkdir(exist_ok=True)
     write_file(path, json_file(scores.to_dict()))
 

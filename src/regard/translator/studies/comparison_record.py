@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translator.runs.files import read_json, understood
+from regard.translator.runs.files import explain_errors, read_json
 from regard.translator.runs.records import Record, read_record
 from regard.translator.studies.summary import Comparison, Results, summarise
 
@@ -16,7 +16,7 @@ PLAN = "comparison.json"
 
 def read_comparison(folder: str | Path) -> Comparison:
     """The comparison in a folder that :func:`compare` has finished."""
-    with understood(Path(folder), "comparison"):
+    with explain_errors(Path(folder), "comparison"):
         plan = read_plan(Path(folder))
         notes = [str(v["note"]) for v in plan["variants"] if v["note"]]
         return summarise(

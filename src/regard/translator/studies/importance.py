@@ -50,7 +50,7 @@ def importances(
     names = [key for key, entry in space.entries.items() if not (isinstance(entry, list) and len(entry) == 1)]
     columns = [_columns(space.entries[key], [t[key] for t in tried]) for key in names]
     draw = np.random.default_rng(seed)
-    shares = [s for _ in range(resamples) if (s := _resampled(columns, y, draw)) is not None]
+    shares = [s for _ in range(resamples) if (s := _fit_resample(columns, y, draw)) is not None]
     low, high = np.quantile(shares, [0.05, 0.95], axis=0)
     mean = np.mean(shares, axis=0)
     rows = [
@@ -59,7 +59,7 @@ def importances(
     return sorted(rows, key=lambda f: -f.mean)
 
 
-def _resampled(columns: Sequence[Float], y: Float, draw: np.random.Generator) -> Float | None:
+def _fit_resample(columns: Sequence[Float], y: Float, draw: np.random.Generator) -> Float | None:
     """One forest on a resample, judged on the trials that are not in it."""
     try:
         from sklearn.ensemble import RandomForestRegressor

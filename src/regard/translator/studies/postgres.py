@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import InputError
-from regard.translator.studies.retries import quietly, retry_callback
+from regard.translator.studies.retries import retry_callback, silence_warnings
 from regard.translator.studies.storage import import_optuna, load_study, without_password
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ class Postgres:
     def __init__(self, url: str, folder: Path) -> None:
         from sqlalchemy import create_engine
 
-        parsed = _checked(url)
+        parsed = _parse_address(url)
         self.url = parsed.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template
         self.shown, self.name = without_password(url), folder.name
         self.place = f"{socket.gethostname()} {folder.absolute()}"
         self.engine = create_engine(parsed, **_ENGINE)
         self.storage: Any = None
-        self._answers()
+        self._check_connection()
 
     def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
         optuna = import_optuna()
-        with self.saying(), self._transaction_lock("tables"), quietly():
+        with self.explain_errors(), self._transaction_lock("tables"), silence_warnings():
             try:
                 self.storage = _storage(self.url)
                 return load_study(optuna, self.storage, self.name, create, pruner)
@@ -67,20 +67,20 @@ class Postgres:
         return []
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive_access(self) -> Iterator[None]:
         with self._transaction_lock(f"study {self.name}"):
             yield
 
-    def fail_dead(self, study: optuna.Study) -> None:
-        with quietly():
+    def fail_dead_trials(self, study: optuna.Study) -> None:
+        with silence_warnings():
             import_optuna().storages.fail_stale_trials(study)
 
     @contextlib.contextmanager
-    def at_work(self, number: int) -> Iterator[None]:
+    def claim_trial(self, number: int) -> Iterator[None]:
         yield  # Optuna gives the signs of life while it runs a trial
 
     @contextlib.contextmanager
-    def confirming(self) -> Iterator[bool]:
+    def claim_confirmation(self) -> Iterator[bool]:
         from sqlalchemy import text
 
         with self.engine.connect() as connection:
@@ -100,7 +100,7 @@ class Postgres:
         self.engine.dispose()
 
     @contextlib.contextmanager
-    def patiently(self) -> Iterator[None]:
+    def wait_if_away(self) -> Iterator[None]:
         try:
             yield
         except storage_errors():
@@ -110,14 +110,14 @@ class Postgres:
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._answers()
+                return self._check_connection()
             except InputError:
                 if time.monotonic() > until:
                     raise
                 time.sleep(min(5.0, PATIENCE / 5))
 
     @contextlib.contextmanager
-    def saying(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """The database's errors as one sentence."""
         try:
             yield
@@ -127,10 +127,10 @@ class Postgres:
                 "address, the user and the password (PGPASSWORD or ~/.pgpass), then give the same command again."
             ) from None
 
-    def _answers(self) -> None:
+    def _check_connection(self) -> None:
         from sqlalchemy import text
 
-        with self.saying(), self.engine.connect() as connection:
+        with self.explain_errors(), self.engine.connect() as connection:
             connection.execute(text("SELECT 1"))
 
     @contextlib.contextmanager
@@ -147,12 +147,12 @@ def _storage(url: str) -> Any:
     """Optuna's storage, which survives a database that is away for a moment."""
     optuna = import_optuna()
 
-    class Patient(optuna.storages.RDBStorage):  # type: ignore[misc, name-defined]
+    class PatientStorage(optuna.storages.RDBStorage):  # type: ignore[misc, name-defined]
         def record_heartbeat(self, trial_id: int) -> None:
             with contextlib.suppress(*storage_errors()):  # it may answer again the next time
                 super().record_heartbeat(trial_id)
 
-    return Patient(
+    return PatientStorage(
         url,
         engine_kwargs=_ENGINE,
         heartbeat_interval=HEARTBEAT,
@@ -169,7 +169,7 @@ def storage_errors() -> tuple[type[Exception], ...]:
     return SQLAlchemyError, optuna.exceptions.StorageInternalError
 
 
-def _checked(url: str) -> URL:
+def _parse_address(url: str) -> URL:
     """The address for SQLAlchemy, or one sentence about what is wrong with it."""
     import_optuna()
     from sqlalchemy import make_url
@@ -180,7 +180,7 @@ def _checked(url: str) -> URL:
         named = f"one of {scheme}" if re.fullmatch(r"[\w+.-]+", scheme) else "something else"
         raise InputError(f"The storage must be an address postgresql://USER@HOST/DATABASE, not {named}.")
     try:
-        import psycopg  # noqa: F401
+        import psycopg
     except ImportError:
         raise InputError("A PostgreSQL storage needs its driver: pip install 'regard[postgres]'.") from None
     with contextlib.suppress(ArgumentError, ValueError):

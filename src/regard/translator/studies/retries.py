@@ -23,14 +23,14 @@ def retry_callback() -> Any:
     """What puts a trial that was interrupted back into the queue, as often as it takes."""
     import optuna
 
-    with quietly():
+    with silence_warnings():
         return optuna.storages.RetryHeartbeatStaleTrialCallback()
 
 
 def retry_interrupted(study: optuna.Study) -> None:
     """Put every interrupted trial back into the queue, unless it is there already."""
     trials = study.get_trials(deepcopy=False)
-    done, again = replaced(trials), retry_callback()
+    done, again = replaced_numbers(trials), retry_callback()
     for trial in trials:
         if is_interrupted(trial) and trial.number not in done:
             again(study, copy.deepcopy(trial))  # the callback adds to the list that it finds in the trial
@@ -45,11 +45,11 @@ def earlier_numbers(trial: Any) -> list[int]:
     """The numbers that a trial had when it was interrupted, the first one first; none for one that never was."""
     import optuna
 
-    with quietly():
+    with silence_warnings():
         return list(optuna.storages.RetryHeartbeatStaleTrialCallback.retry_history(trial))
 
 
-def replaced(trials: Sequence[Any]) -> set[int]:
+def replaced_numbers(trials: Sequence[Any]) -> set[int]:
     """The numbers of trials that others have taken the place of."""
     return {number for trial in trials for number in earlier_numbers(trial)}
 
@@ -63,7 +63,7 @@ def ordinal(trials: Sequence[Any], number: int) -> int:
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def silence_warnings() -> Iterator[None]:
     """Without Optuna's warnings that heartbeats and retries are experimental."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,13 +16,13 @@ from regard.files import create_folder
 from regard.progress import duration
 from regard.results import Result
 from regard.strict_json import parse_json
-from regard.tables import aligned
-from regard.translator.runs.files import json_file, read_json, understood
+from regard.tables import align_columns
+from regard.translator.runs.files import explain_errors, json_file, read_json
 from regard.translator.runs.log import read_log
 from regard.translator.runs.settings import Settings, with_new_settings
 from regard.translator.studies.comparison_record import read_comparison
 from regard.translator.studies.importance import Importance, importances
-from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced
+from regard.translator.studies.retries import REASON, earlier_numbers, is_interrupted, replaced_numbers
 from regard.translator.studies.space import Range, Space, change
 from regard.translator.studies.storage import TRIALS, open_storage
 from regard.translator.studies.summary import Comparison
@@ -73,7 +73,7 @@ class Tuning(Result):
         states = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
         lines = [
             f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)} ({states}) in {duration(self.cpu_seconds)} of "
-            f"CPU time, judged by validation perplexity counting <sos>{self._thinned()}.",
+            f"CPU time, judged by validation perplexity counting <sos>{self._share_note()}.",
             _best_line(self),
             f"Its settings: {', '.join(f'{k} = {v}' for k, v in self.best.changes.items())}.",
         ]
@@ -87,7 +87,7 @@ class Tuning(Result):
             lines += ["", "Confirmed with seeds the search never saw:", str(self.confirmation)]
         return "\n".join([*lines, "", f"Train it: {self.command}"])
 
-    def _thinned(self) -> str:
+    def _share_note(self) -> str:
         return "" if self.share == 1 else f", each trained on {self.share:.0%} of the training pairs"
 
 
@@ -97,14 +97,14 @@ def read_study(folder: str | Path, *, storage: str | None = None) -> Tuning:
     ``storage`` is that storage's address with a password, where it needs one that PGPASSWORD or ~/.pgpass do not give.
     """
     folder = Path(folder)
-    with understood(folder, "study"):
+    with explain_errors(folder, "study"):
         return _study(folder, read_about(folder), storage)
 
 
 def _study(folder: Path, about: dict[str, Any], storage: str | None) -> Tuning:
     settings = _saved_settings(about)
     space = _saved_space(about)
-    with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.saying():
+    with closing(open_storage(folder, storage or about.get("storage") or None)) as shared, shared.explain_errors():
         trials = read_trials(folder, shared.open())
     judged = [t for t in trials if t.perplexity is not None]
     best = best_trial(trials, folder)
@@ -149,7 +149,7 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     return next((what for key, what in named.items() if key in ours and theirs.get(key) != ours[key]), "")
 
 
-def portable(settings: dict[str, Any]) -> dict[str, Any]:
+def portable_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings without those that may differ from machine to machine."""
     return {
         section: {k: v for k, v in content.items() if f"{section}.{k}" not in _OF_THE_MACHINE}
@@ -193,14 +193,14 @@ def is_confirmed(folder: Path) -> bool:
 def read_trials(folder: Path, study: optuna.Study) -> list[Trial]:
     """Every trial that was begun; one that was tried again once, under its last number."""
     trials = study.get_trials(deepcopy=False)
-    again = replaced(trials)
+    again = replaced_numbers(trials)
     begun = [t for t in trials if t.number not in again and (t.state.name != "WAITING" or earlier_numbers(t))]
     read = [_trial(folder, frozen) for frozen in begun]
     complete = [t for t in read if t.state == "complete"]
-    return [replace(t, expected=_expected(t, complete)) for t in read]
+    return [replace(t, expected=_expected_perplexity(t, complete)) for t in read]
 
 
-def _expected(trial: Trial, complete: Sequence[Trial]) -> float | None:
+def _expected_perplexity(trial: Trial, complete: Sequence[Trial]) -> float | None:
     """The perplexity of a complete trial; of a pruned one, times what complete trials still gained after its epoch."""
     if trial.perplexity is None or trial.state == "complete" or not complete:
         return trial.perplexity
@@ -261,4 +261,4 @@ def _importance_table(importance: Sequence[Importance]) -> str:
         [i.name, f"{i.mean:.0%}", f"({i.low:.0%} to {i.high:.0%})", "" if i.low > 0 else "not shown to matter"]
         for i in importance
     ]
-    return aligned(rows)
+    return align_columns(rows)

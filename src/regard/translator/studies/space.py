@@ -147,7 +147,7 @@ def _choices(key: str, given: list[Any], settings: Settings, mistakes: list[str]
         mistakes.append(f"{key} needs one choice or more, each once.")
     if key == "model.kind":
         mistakes.extend(_unlike_kinds(given, settings))
-    mistakes.extend(problem for value in given if (problem := _refused(key, value, settings)))
+    mistakes.extend(problem for value in given if (problem := _refusal(key, value, settings)))
     if len(mistakes) > before:
         return None
     kind = type(value_of(settings, key))
@@ -181,11 +181,11 @@ def _range(key: str, given: Mapping[str, Any], settings: Settings, mistakes: lis
         mistakes.append(f"{key}: a logarithmic range needs low above 0 and no step.")
     if wanted.step is not None and wanted.step <= 0:
         mistakes.append(f"{key}: step must be above 0, not {wanted.step}.")
-    mistakes.extend(problem for value in (wanted.low, wanted.high) if (problem := _refused(key, value, settings)))
+    mistakes.extend(problem for value in (wanted.low, wanted.high) if (problem := _refusal(key, value, settings)))
     return wanted if len(mistakes) == before else None
 
 
-def _refused(key: str, value: Any, settings: Settings) -> str:
+def _refusal(key: str, value: Any, settings: Settings) -> str:
     """What the settings say against one value; conflicts with other settings are the search's business."""
     try:
         settings.with_changes([change(key, value)])

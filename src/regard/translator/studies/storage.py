@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.errors import InputError
 from regard.files import Lock
-from regard.translator.runs.checkpoint_files import unchecked
+from regard.translator.runs.checkpoint_files import missing_digest_note
 from regard.translator.runs.sealed import SealedLines
 
 if TYPE_CHECKING:
@@ -40,25 +40,25 @@ class Storage(Protocol):
     def notes(self) -> list[str]:
         """What to know about it before the first trial."""
 
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+    def exclusive_access(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else chooses a trial, or declares one dead, meanwhile."""
 
-    def fail_dead(self, study: optuna.Study) -> None:
+    def fail_dead_trials(self, study: optuna.Study) -> None:
         """Make failures of the running trials whose workers are dead; call it inside :meth:`exclusive`."""
 
-    def at_work(self, number: int) -> contextlib.AbstractContextManager[None]:
+    def claim_trial(self, number: int) -> contextlib.AbstractContextManager[None]:
         """Be known as the one who works on a trial; enter it inside :meth:`exclusive`."""
 
-    def confirming(self) -> contextlib.AbstractContextManager[bool]:
+    def claim_confirmation(self) -> contextlib.AbstractContextManager[bool]:
         """The right to confirm, which one worker has; False: another one has it."""
 
     def close(self) -> None:
         """Let go of connections."""
 
-    def saying(self) -> contextlib.AbstractContextManager[None]:
+    def explain_errors(self) -> contextlib.AbstractContextManager[None]:
         """The storage's errors as one sentence."""
 
-    def patiently(self) -> contextlib.AbstractContextManager[None]:
+    def wait_if_away(self) -> contextlib.AbstractContextManager[None]:
         """Where the storage stops answering inside, wait until it answers again; InputError if that takes too long."""
 
 
@@ -94,14 +94,14 @@ class JournalFile:
 
     def notes(self) -> list[str]:
         cut = f"{self.path} ends in the middle of a line, where a worker was stopped: it is left out."
-        return [cut] * self.cut + ([] if self.lines.sealed else [unchecked(self.path)])
+        return [cut] * self.cut + ([] if self.lines.has_all_seals else [missing_digest_note(self.path)])
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive_access(self) -> Iterator[None]:
         with self._lock("study"):
             yield
 
-    def fail_dead(self, study: optuna.Study) -> None:
+    def fail_dead_trials(self, study: optuna.Study) -> None:
         failed = import_optuna().trial.TrialState.FAIL
         for trial in study.get_trials(deepcopy=False):
             lock = self._lock(f"{trial.number:04d}")
@@ -110,12 +110,12 @@ class JournalFile:
                 lock.release()
 
     @contextlib.contextmanager
-    def at_work(self, number: int) -> Iterator[None]:
+    def claim_trial(self, number: int) -> Iterator[None]:
         with self._lock(f"{number:04d}"):
             yield
 
     @contextlib.contextmanager
-    def confirming(self) -> Iterator[bool]:
+    def claim_confirmation(self) -> Iterator[bool]:
         lock = self._lock("confirm")
         try:
             yield lock.acquire(wait=False)
@@ -126,11 +126,11 @@ class JournalFile:
         return None
 
     @contextlib.contextmanager
-    def saying(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         yield  # its only errors are the system's, which come as one sentence
 
     @contextlib.contextmanager
-    def patiently(self) -> Iterator[None]:
+    def wait_if_away(self) -> Iterator[None]:
         yield
 
     def _lock(self, name: str) -> Lock:
@@ -142,7 +142,7 @@ def _backend(lines: SealedLines, lock: Lock) -> Any:
     """The journal for Optuna: sealed lines, written by one process at a time."""
     from optuna.storages.journal import BaseJournalBackend
 
-    class Sealed(BaseJournalBackend):  # type: ignore[misc]
+    class SealedJournal(BaseJournalBackend):  # type: ignore[misc]
         def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
             return lines.read()[log_number_from:]
 
@@ -150,7 +150,7 @@ def _backend(lines: SealedLines, lock: Lock) -> Any:
             with lock:
                 lines.append(logs)
 
-    return Sealed()
+    return SealedJournal()
 
 
 def open_storage(folder: Path, url: str | None) -> Storage:

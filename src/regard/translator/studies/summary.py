@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import InputError
 from regard.progress import duration
 from regard.results import Result
-from regard.tables import aligned
+from regard.tables import align_columns
 from regard.translator.runs.records import Record, why_perplexities_differ
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.intervals import Difference, Interval, paired_differences, t_interval
@@ -112,7 +112,7 @@ def summarise(
     # a difference seed by seed needs the same seeds in every variant, in the same order
     paired = len({tuple(r.settings.training.seed for r, _ in runs) for runs in results.values()}) == 1
     said = [*notes, *([f"No perplexity is compared: {unlike}."] if unlike else []), *([about_nll] if about_nll else [])]
-    if any(unsaid := _unsaid(results, "train")):
+    if any(unsaid := _impossible_counts(results, "train")):
         left_out = ", ".join(f"{name} {count:,}" for name, count in zip(results, unsaid, strict=True))
         said.append(f"Training pairs left out, because the model cannot say their targets: {left_out}.")
     if not paired:
@@ -153,7 +153,7 @@ def shared_nll(results: Results) -> tuple[dict[str, list[float]], str]:
     return nats, few if len(rows) < len(lengths) else ""
 
 
-def _unsaid(results: Results, split: str) -> list[int]:
+def _impossible_counts(results: Results, split: str) -> list[int]:
     """For each variant, the pairs of the split whose targets its model cannot say whatever its weights."""
     firsts = [runs[0] for runs in results.values()]
     if split == "scored":
@@ -164,7 +164,7 @@ def _unsaid(results: Results, split: str) -> list[int]:
 def _different_pairs(results: Results) -> str:
     """Why the variants' perplexities are of different pairs; empty where they are not."""
     for split in ("validation", "scored"):
-        counts = _unsaid(results, split)
+        counts = _impossible_counts(results, split)
         if len(set(counts)) > 1:
             each = ", ".join(f"{name} cannot say {count:,}" for name, count in zip(results, counts, strict=True))
             return f"it is of those {split} pairs that a model can say, and they differ ({each})"
@@ -195,7 +195,7 @@ def _entry(
 ) -> Entry:
     record = runs[0][0]
     vectors = record.about.get("vectors") or {}
-    measured = [_measured(r, s, perplexity) for r, s in runs]
+    measured = [_run_measures(r, s, perplexity) for r, s in runs]
     measures = {key: t_interval([m[key] for m in measured]) for key in measured[0]}
     return Entry(
         name=name,
@@ -210,7 +210,7 @@ def _entry(
     )
 
 
-def _measured(record: Record, scores: Scores, perplexity: bool) -> dict[str, float]:
+def _run_measures(record: Record, scores: Scores, perplexity: bool) -> dict[str, float]:
     perplexities = {
         "validation perplexity": record.best.perplexity,
         "validation perplexity without <sos>": record.best.perplexity_without_sos,
@@ -269,7 +269,7 @@ def _heading(comparison: Comparison) -> str:
 def _table(comparison: Comparison) -> str:
     columns = ["validation perplexity", "perplexity", NLL, "BLEU", "chrF"]
     rows = [[e.name, *(_cell(e, name) for name in columns)] for e in comparison.entries]
-    return aligned([["", *columns], *rows])
+    return align_columns([["", *columns], *rows])
 
 
 def _cell(entry: Entry, measure: str) -> str:
@@ -282,4 +282,4 @@ def _pairs(comparison: Comparison) -> str:
         low, high, digits = d.interval.low, d.interval.high, max(2, DIGITS.get(d.measure, 2))
         span = "" if low is None or high is None else f"({low:+.{digits}f} to {high:+.{digits}f})"
         rows.append([d.measure, f"{d.first}, {d.second}", f"{d.interval.mean:+.{digits}f}", span, d.verdict])
-    return aligned(rows)
+    return align_columns(rows)

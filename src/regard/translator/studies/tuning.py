@@ -37,19 +37,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import Lock
-from regard.progress import STOPPING, Say, duration, unheard
+from regard.progress import STOPPING, Notify, duration, ignore
 from regard.strict_json import parse_json
 from regard.translator.runs.files import BEST, LAST
 from regard.translator.runs.log import Epoch, read_log
 from regard.translator.runs.records import is_finished
 from regard.translator.runs.settings import Settings
-from regard.translator.studies.comparison import contest
+from regard.translator.studies.comparison import compare_variants
 from regard.translator.studies.retries import (
     REASON,
     earlier_numbers,
     is_interrupted,
     ordinal,
-    replaced,
+    replaced_numbers,
     retry_interrupted,
 )
 from regard.translator.studies.search_record import (
@@ -60,7 +60,7 @@ from regard.translator.studies.search_record import (
     difference,
     is_confirmed,
     open_folder,
-    portable,
+    portable_settings,
     read_study,
     read_trials,
     trial_folder,
@@ -70,7 +70,7 @@ from regard.translator.studies.storage import Storage, open_storage, without_pas
 from regard.translator.studies.variants import Variant
 from regard.translator.training.budget import cpu_seconds_a_run
 from regard.translator.training.loop import Step, Watch, train
-from regard.translator.training.preparation import Prepared, prepare
+from regard.translator.training.preparation import PreparedData, prepare
 
 if TYPE_CHECKING:
     import optuna
@@ -81,7 +81,7 @@ PRUNERS = ("median", "hyperband", "none")
 _POLL = 2.0  # seconds between two looks at the trials of other workers
 
 
-def tune(  # noqa: PLR0913 - a verb's options, each with a default
+def tune(
     settings: Settings,
     out: str | Path,
     *,
@@ -93,7 +93,7 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     first: str | Path | None = None,
     storage: str | None = None,
     watch: Watch | None = None,
-    say: Say | None = None,
+    say: Notify | None = None,
     command: str = "",
 ) -> Tuning:
     """Search ``space`` until the study in ``out`` has ``trials`` trials; goes on with the study that is there.
@@ -107,14 +107,14 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
     space has them; then come the best of an earlier study of this space, where the folder ``first`` names one.
     """
     _check_numbers(trials, confirm, pruner)
-    folder, say = Path(out), say or unheard
+    folder, say = Path(out), say or ignore
     chosen = space if isinstance(space, Space) else load_space(space, settings)
     identity = {"settings": settings.to_dict(), "space": chosen.to_dict(), "pruner": pruner, "seed": seed}
     where = {"storage": without_password(storage or "")}
     check_folder(folder, identity | where)
     command = without_password(command)
     begin_with = first_tries(settings, chosen, trials, None if first is None else read_study(first))
-    with contextlib.closing(open_storage(folder, storage)) as shared, shared.saying():
+    with contextlib.closing(open_storage(folder, storage)) as shared, shared.explain_errors():
         data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
         about = identity | {"fingerprint": data.corpus.fingerprint, "name": chosen.name}
         open_folder(folder, about | where | {"command": command}, settings)
@@ -122,13 +122,13 @@ def tune(  # noqa: PLR0913 - a verb's options, each with a default
         for line in shared.notes():
             say(line)
         search.agree(about)
-        search.until(trials, begin_with)
+        search.run_until(trials, begin_with)
         if confirm:
             search.confirm(confirm, command)
     return read_study(folder, storage=storage)
 
 
-class _Taken(Exception):  # noqa: N818
+class _TrialTakenError(Exception):
     """Raised inside a trial's training when the trial has ended: another worker has it, for this one seemed dead."""
 
 
@@ -136,8 +136,8 @@ class _Search:
     """One worker: the loop over trials, and what it needs for each."""
 
     def __init__(
-        self, folder: Path, settings: Settings, space: Space, data: Prepared, shared: Storage, pruner: str, seed: int,
-        watch: Watch | None, say: Say,
+        self, folder: Path, settings: Settings, space: Space, data: PreparedData, shared: Storage, pruner: str, seed: int,
+        watch: Watch | None, say: Notify,
     ) -> None:  # fmt: skip
         self.folder, self.settings, self.space, self.data, self.seed = folder, settings, space, data, seed
         self.shared, self.watch, self.say = shared, watch, say
@@ -148,8 +148,8 @@ class _Search:
 
     def agree(self, about: dict[str, Any]) -> None:
         """Join the study of this name in the storage if it is about the same; if it is new, write down what it is."""
-        ours = parse_json(json.dumps(about), constants=True) | {"settings": portable(about["settings"])}
-        with self.shared.exclusive():
+        ours = parse_json(json.dumps(about), constants=True) | {"settings": portable_settings(about["settings"])}
+        with self.shared.exclusive_access():
             theirs = self.study.user_attrs.get("about")
             if theirs is None:
                 self.study.set_user_attr("about", ours)
@@ -160,14 +160,14 @@ class _Search:
                 "an --out whose last part is another name."
             )
 
-    def until(self, trials: int, begin_with: Sequence[dict[str, Any]]) -> None:
+    def run_until(self, trials: int, begin_with: Sequence[dict[str, Any]]) -> None:
         """Try until there are as many trials as wanted, those of dead workers too, and wait for the living ones."""
         self.begin_with = begin_with
         self._clean()
         self._estimate(trials)
         waiting = False
         while True:
-            with self.shared.patiently():
+            with self.shared.wait_if_away():
                 if self._try_next(trials):
                     continue
                 if not (running := self._running()):
@@ -186,14 +186,14 @@ class _Search:
         if chosen == start:
             self.say("no trial was better than the settings it started from: there is nothing to confirm")
             return
-        with self.shared.confirming() as chance:
+        with self.shared.claim_confirmation() as chance:
             if not chance or self.study.user_attrs.get("confirmed", self.shared.place) != self.shared.place:
                 self.say("another worker confirms the best settings, or has done it: its folder has the comparison")
                 return
             self.study.set_user_attr("closed", True)
             # the search used the settings' own seed: its winner was partly chosen for it
             first = start.training.seed + 1
-            contest(
+            compare_variants(
                 start, variants, range(first, first + seeds), self.folder / CONFIRM, corpus=self.data.corpus,
                 watch=self.watch, say=self.say, command=command,
             )  # fmt: skip
@@ -203,16 +203,16 @@ class _Search:
         """Try one more trial; False if there is none to try."""
         with contextlib.ExitStack() as turn:  # its end is the next worker's turn; the trial itself ends it
             # one worker at a time from here until its trial is claimed: choosing, burying the dead, trying again
-            turn.enter_context(self.shared.exclusive())
-            self._let_go()
-            self.shared.fail_dead(self.study)
+            turn.enter_context(self.shared.exclusive_access())
+            self._fail_own_trial()
+            self.shared.fail_dead_trials(self.study)
             retry_interrupted(self.study)
             if not self._has_next(trials):
                 return False
             self._run_trial(lambda trial: self._objective(trial, trials, turn))
         return True
 
-    def _let_go(self) -> None:
+    def _fail_own_trial(self) -> None:
         """Where the storage was away at the end of this worker's trial, the trial still seems to run."""
         import optuna
 
@@ -224,7 +224,7 @@ class _Search:
         before = self.study.get_trials(deepcopy=False)
         waiting = [t.number for t in before if t.state.name == "WAITING"]
         if not waiting:
-            if self._tried() >= trials:
+            if self._count_trials() >= trials:
                 return False
             self._check_open()  # perhaps somebody confirmed since this worker began
             if not before:
@@ -252,11 +252,11 @@ class _Search:
     def _objective(self, trial: optuna.Trial, trials: int, turn: contextlib.ExitStack) -> float:
         """Train a trial: its best validation perplexity. Optuna is told by what it returns or raises."""
         self.number = trial.number
-        with self.shared.at_work(trial.number):
+        with self.shared.claim_trial(trial.number):
             turn.close()  # this trial is ours: let the others choose theirs
             place = ordinal(self.study.get_trials(deepcopy=False), trial.number)
             params = {key: self._suggest(trial, place, key, entry) for key, entry in self.space.entries.items()}
-            tried = ", ".join(f"{_last(k)} {v}" for k, v in params.items())
+            tried = ", ".join(f"{_short_key(k)} {v}" for k, v in params.items())
             run = self._run_folder(trial.number)
             self.say(f"trial {trial.number} ({place + 1} of {trials}): {tried}")
             try:
@@ -284,12 +284,12 @@ class _Search:
     def _perplexity(self, trial: optuna.Trial, params: dict[str, Any], run: Path) -> float:
         import optuna
 
-        settings = self._combined(params)
+        settings = self._trial_settings(params)
 
         def watch(event: Step | Epoch) -> None:
             if self.watch is not None:
                 self.watch(event)
-            if isinstance(event, Epoch) and self._patiently(lambda: judge(event)):
+            if isinstance(event, Epoch) and self._retry_until_answered(lambda: judge(event)):
                 raise optuna.TrialPruned
 
         def judge(epoch: Epoch) -> bool:
@@ -302,28 +302,28 @@ class _Search:
         for epoch in read_log(run).epochs:  # of a trial that was interrupted
             watch(epoch)
         if not is_finished(run):
-            train(settings, run, prepared=self._prepared(settings), watch=watch)
-        self._patiently(lambda: self._check_ours(trial))
+            train(settings, run, prepared=self._prepare_data(settings), watch=watch)
+        self._retry_until_answered(lambda: self._check_ours(trial))
         return min(e.perplexity for e in read_log(run).epochs)
 
-    def _patiently(self, do: Callable[[], T]) -> T:
+    def _retry_until_answered(self, do: Callable[[], T]) -> T:
         """What it gives, as soon as the storage answers."""
         while True:
-            with self.shared.patiently():
+            with self.shared.wait_if_away():
                 return do()
 
     def _check_ours(self, trial: optuna.Trial) -> None:
         if self.study.get_trials(deepcopy=False)[trial.number].state.is_finished():
             self.taken = True
-            raise _Taken
+            raise _TrialTakenError
 
-    def _combined(self, params: dict[str, Any]) -> Settings:
+    def _trial_settings(self, params: dict[str, Any]) -> Settings:
         try:
             return self.settings.with_changes([change(k, v) for k, v in params.items()])
         except InputError as error:
             raise CouldNotFindOut(str(error)) from None
 
-    def _prepared(self, settings: Settings) -> Prepared:
+    def _prepare_data(self, settings: Settings) -> PreparedData:
         if settings.embedding.source == settings.embedding.target == "learned":
             return self.data
         return prepare(settings, self.data.corpus)
@@ -332,7 +332,7 @@ class _Search:
         self._seed(place, key)
         if isinstance(entry, list):
             return trial.suggest_categorical(key, entry)
-        if isinstance(getattr(getattr(self.settings, key.partition(".")[0]), _last(key)), int):
+        if isinstance(getattr(getattr(self.settings, key.partition(".")[0]), _short_key(key)), int):
             step = round(entry.step or 1)
             return trial.suggest_int(key, round(entry.low), round(entry.high), step=step, log=entry.log)
         value = trial.suggest_float(key, entry.low, entry.high, step=entry.step, log=entry.log)
@@ -353,10 +353,10 @@ class _Search:
             n_startup_trials=10,
         )
 
-    def _tried(self) -> int:
+    def _count_trials(self) -> int:
         """Trials so far, those that are tried again counted once."""
         trials = self.study.get_trials(deepcopy=False)
-        return len(trials) - len(replaced(trials))
+        return len(trials) - len(replaced_numbers(trials))
 
     def _running(self) -> int:
         return sum(t.state.name == "RUNNING" for t in self.study.get_trials(deepcopy=False))
@@ -368,7 +368,7 @@ class _Search:
                 _drop_weights(trial_folder(self.folder, frozen.number))
 
     def _estimate(self, trials: int) -> None:
-        left = trials - self._tried()
+        left = trials - self._count_trials()
         if left <= 0:
             self.say(f"all {trials} trials are there")
         else:
@@ -439,5 +439,5 @@ def _drop_weights(run: Path) -> None:
         (run / name).unlink(missing_ok=True)
 
 
-def _last(key: str) -> str:
+def _short_key(key: str) -> str:
     return key.rpartition(".")[2]

@@ -20,7 +20,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.translator.models.embeddings import initial_vectors
 from regard.translator.runs.settings import Settings
-from regard.translator.training.preparation import Prepared
+from regard.translator.training.preparation import PreparedData
 
 _START = r"(?:learned\b|glove:|word2vec:|bert:|(?:source|target|both|frozen|positions)=)"
 _KEYS = ("source", "target", "frozen", "positions")
@@ -49,7 +49,7 @@ def split_variants(text: str) -> list[str]:
     return [part.strip() for part in re.split(rf",\s*(?={_START})", text.strip()) if part.strip()]
 
 
-def read_variants(texts: Sequence[str], settings: Settings, data: Prepared) -> list[Variant]:
+def read_variants(texts: Sequence[str], settings: Settings, data: PreparedData) -> list[Variant]:
     """The variants that ``texts`` describe, on top of ``settings``; ``data`` decides the side of a file."""
     if not texts:
         raise InputError("There is nothing to compare; give for instance learned,word2vec:train.")
@@ -63,7 +63,7 @@ def read_variants(texts: Sequence[str], settings: Settings, data: Prepared) -> l
     return variants
 
 
-def _variant(text: str, settings: Settings, data: Prepared) -> Variant:
+def _variant(text: str, settings: Settings, data: PreparedData) -> Variant:
     parts = re.split(rf"\+(?={_START})", text)
     changes: dict[str, str] = {}
     note = ""
@@ -80,7 +80,7 @@ def _variant(text: str, settings: Settings, data: Prepared) -> Variant:
     return Variant(name="+".join(_short(part) for part in parts), settings=changed, note=note)
 
 
-def _sides(spec: str, settings: Settings, data: Prepared) -> tuple[list[str], str]:
+def _sides(spec: str, settings: Settings, data: PreparedData) -> tuple[list[str], str]:
     """Which sides a spec without a side is for, and why."""
     both = [f"embedding.{side}={json.dumps(spec)}" for side in ("source", "target")]
     settings.with_changes(both)  # is it a spec at all?
@@ -95,7 +95,7 @@ def _sides(spec: str, settings: Settings, data: Prepared) -> tuple[list[str], st
     return [best], f"{_short(spec)} has vectors for {shares} running words: it is used for the {best} side."
 
 
-def _coverage(spec: str, side: str, settings: Settings, data: Prepared) -> float:
+def _coverage(spec: str, side: str, settings: Settings, data: PreparedData) -> float:
     words, text = getattr(data, side), getattr(data.corpus.train, side)
     try:
         vectors = initial_vectors(spec, words, text, seed=settings.training.seed, width=settings.model.width)

@@ -47,7 +47,7 @@ class Average:
             towards(list(self.weights.values()), list(self.trained.values()), step)
 
     @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
+    def swap_in(self) -> Iterator[None]:
         """The model has its averaged weights inside, and its trained ones again afterwards."""
         self._swap()
         try:
@@ -72,7 +72,7 @@ class Average:
             p.data, self.weights[name] = self.weights[name], p.data
 
 
-def averaged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def use_averages(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a checkpoint with the averages, where there are any, in place of the trained weights."""
     averages = {f"model.{name.removeprefix(AVERAGE)}": t for name, t in tensors.items() if name.startswith(AVERAGE)}
     return {**tensors, **averages}

@@ -9,12 +9,12 @@ import numpy as np
 from regard.translator.data.batches import epoch_plan
 from regard.translator.models.encoder import seed_dropout
 from regard.translator.runs.settings import Settings
-from regard.translator.training.loop import exactly_repeatable, first_model, training_loss
+from regard.translator.training.loop import deterministic_algorithms, first_model, training_loss
 from regard.translator.training.optimisers import build_optimiser
-from regard.translator.training.preparation import Prepared
+from regard.translator.training.preparation import PreparedData
 
 
-def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> float:
+def cpu_seconds_a_run(settings: Settings, data: PreparedData, *, steps: int = 6) -> float:
     """CPU-seconds that all epochs of ``settings`` will take on this machine, to within a quarter or so.
 
     ``steps`` batches, spread over the first epoch's plan, are trained on; the first is not counted. Validation is
@@ -24,7 +24,7 @@ def cpu_seconds_a_run(settings: Settings, data: Prepared, *, steps: int = 6) -> 
     pairs = data.epoch(1, seed=s.seed)
     batches = epoch_plan(pairs, settings, 1)
     chosen = [batches[i] for i in np.linspace(0, len(batches) - 1, steps).astype(int)]
-    with exactly_repeatable(s.threads):
+    with deterministic_algorithms(s.threads):
         model = first_model(settings, data)
         optimiser = build_optimiser(settings, model, words=len(data.target))
         spent, tokens = 0.0, 0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.files import write_file
-from regard.translator.runs.checkpoint_files import Header, damaged, metadata, read_checkpoint, seal_checkpoint
+from regard.translator.runs.checkpoint_files import Header, damage_error, metadata, read_checkpoint, seal_checkpoint
 from regard.translator.training.averaging import Average
 
 
@@ -41,7 +41,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Header]:
     try:
         return load(data), header
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:  # a file without a digest
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
 
 
 def model_tensors(model: torch.nn.Module) -> dict[str, Tensor]:

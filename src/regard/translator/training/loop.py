@@ -22,27 +22,27 @@ from torch import Tensor
 from regard.array_types import Whole
 from regard.errors import CouldNotFindOut, InputError
 from regard.files import create_folder, write_file
-from regard.progress import Say, unheard
+from regard.progress import Notify, ignore
 from regard.results import Result
 from regard.translator.data.batches import Batch, epoch_plan
 from regard.translator.decoding.greedy import TranslationModel
 from regard.translator.models.encoder import build_model, seed_dropout
 from regard.translator.models.own import OwnCode, OwnTranslator, build_own
-from regard.translator.models.run import first_files, holds_unfinished, load_run, parameters, usual_file
+from regard.translator.models.run import baseline_file, count_parameters, first_files, has_unfinished_run, load_run
 from regard.translator.models.size import check_size
-from regard.translator.runs.checkpoint_files import Header, unchecked
-from regard.translator.runs.files import BEST, LAST, USUAL, locked
+from regard.translator.runs.checkpoint_files import Header, missing_digest_note
+from regard.translator.runs.files import BEST, LAST, USUAL, lock_folder
 from regard.translator.runs.log import (
     LOG,
     LOG_EVERY,
     Epoch,
     append_log,
     epoch_entry,
+    finite_number,
     perplexity_of,
     read_log,
-    real,
     rewind_log,
-    whole,
+    whole_number,
 )
 from regard.translator.runs.settings import Settings, TrainingSettings
 from regard.translator.scoring.scores import perplexity
@@ -50,7 +50,7 @@ from regard.translator.training.averaging import Average
 from regard.translator.training.checkpoints import model_tensors, optimiser_tensors, restore, write_weights
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.parallel import Team
-from regard.translator.training.preparation import Prepared, prepare
+from regard.translator.training.preparation import PreparedData, prepare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +131,9 @@ def train(
     settings: Settings,
     out: str | Path,
     *,
-    prepared: Prepared | None = None,
+    prepared: PreparedData | None = None,
     watch: Watch | None = None,
-    say: Say | None = None,
+    say: Notify | None = None,
     command: str = "",
     team: Team | None = None,
     own: OwnCode | None = None,
@@ -144,34 +144,34 @@ def train(
     an exception it raises stops the run, which can be resumed like any other. ``say`` is told what to know about the
     data, line by line. ``team``: the processes to share it with. ``own``: somebody's model, for ``model.kind`` own.
     """
-    folder, team, say = Path(out), team or Team(), say or unheard
+    folder, team, say = Path(out), team or Team(), say or ignore
     team.check(settings)
 
-    def begun(fingerprint: str | None) -> bool:
-        return holds_unfinished(settings, folder, fingerprint, processes=team.size, own=own)
+    def has_begun(fingerprint: str | None) -> bool:
+        return has_unfinished_run(settings, folder, fingerprint, processes=team.size, own=own)
 
-    team.first(lambda: begun(None))  # before minutes of reading, where it shows
+    team.run_on_first(lambda: has_begun(None))  # before minutes of reading, where it shows
     data = prepared if prepared is not None else prepare(settings)
     for line in data.remarks():
         say(line)
-    with exactly_repeatable(settings.training.threads), torch.random.fork_rng(devices=[]):
+    with deterministic_algorithms(settings.training.threads), torch.random.fork_rng(devices=[]):
         model = first_model(settings, data, own)
-        team.agree(settings, data.corpus.fingerprint, model)
+        team.check_agreement(settings, data.corpus.fingerprint, model)
         with contextlib.ExitStack() as held:
 
             def begin() -> None:
-                if not begun(data.corpus.fingerprint):
+                if not has_begun(data.corpus.fingerprint):
                     files = first_files(settings, data, model, command, processes=team.size)
                     # where somebody else has made it meanwhile, it is looked at like any other
                     if not create_folder(folder, files):
-                        begun(data.corpus.fingerprint)
-                held.enter_context(locked(folder))
+                        has_begun(data.corpus.fingerprint)
+                held.enter_context(lock_folder(folder))
 
-            team.first(begin)
+            team.run_on_first(begin)
             return _Trainer(settings, folder, data, model, watch, team).run(say)
 
 
-def first_model(settings: Settings, data: Prepared, own: OwnCode | None = None) -> TranslationModel:
+def first_model(settings: Settings, data: PreparedData, own: OwnCode | None = None) -> TranslationModel:
     """The model as it is before the first step; its gradient and Adam's two moments will be as large."""
     if own is not None:
         return build_own(own, settings, len(data.source), len(data.target))
@@ -214,7 +214,13 @@ class _Trainer:
     """The loop, and what it keeps between steps."""
 
     def __init__(
-        self, settings: Settings, folder: Path, data: Prepared, model: TranslationModel, watch: Watch | None, team: Team
+        self,
+        settings: Settings,
+        folder: Path,
+        data: PreparedData,
+        model: TranslationModel,
+        watch: Watch | None,
+        team: Team,
     ) -> None:
         self.settings, self.folder, self.data, self.model, self.watch = settings, folder, data, model, watch
         self.team = team
@@ -228,29 +234,29 @@ class _Trainer:
         self.began_here = (time.process_time(), time.monotonic())
         team.clock = self.began_here[0]
 
-    def run(self, say: Say) -> Training:
+    def run(self, say: Notify) -> Training:
         with self.team.copy_of(self.folder / LAST) as last:
             if last is not None:
-                self._go_on(last, say)
-        self.team.first(lambda: self._rewind(say))
+                self._resume(last, say)
+        self.team.run_on_first(lambda: self._rewind(say))
         while self.at.epoch <= self.settings.training.epochs:
             self._epoch()
-        return self.team.first(lambda: _result(self.folder, self.model, self.data))
+        return self.team.run_on_first(lambda: _result(self.folder, self.model, self.data))
 
-    def _rewind(self, say: Say) -> None:
+    def _rewind(self, say: Notify) -> None:
         """A run that was killed may have logged steps after its last checkpoint, which are done again."""
         if read_log(self.folder).cut:
             say(f"{self.folder / LOG} ends in the middle of a line, where the run was stopped: it is written again.")
         rewind_log(self.folder / LOG, step=self.at.step, epoch=self.at.epoch)
 
-    def _go_on(self, last: Path, say: Say) -> None:
+    def _resume(self, last: Path, say: Notify) -> None:
         header = restore(last, self.model, self.optimiser, self.average)
         self.at = _position(last, header)
         ended = self.at.epoch > self.settings.training.epochs
         if not ended and (self.at.batch > len(self._plan(self.at.epoch)) or (self.at.batch and not self.at.tokens)):
             raise InputError(f"{last} says it is at batch {self.at.batch} of an epoch that has fewer; it is not ours.")
         if not header.digest and self.team.leads:
-            say(unchecked(self.folder / LAST))
+            say(missing_digest_note(self.folder / LAST))
 
     def _epoch(self) -> None:
         pairs = self.data.epoch(self.at.epoch, seed=self.settings.training.seed)
@@ -278,12 +284,12 @@ class _Trainer:
 
     def _gradient(self, batch: Batch) -> float:
         """The loss of a batch, and its gradient in the weights; of a team, each does its part."""
-        part, value = self.team.part(batch), 0.0
+        part, value = self.team.own_part(batch), 0.0
         if part is not None:
             loss = training_loss(self.model, part, self.settings.training)
             if part is not batch:
                 # a mean over this part's tokens, weighted so that the parts' gradients add up to the batch's
-                loss = loss * (self.model.counted(part) / self.model.counted(batch))
+                loss = loss * (self.model.token_count(part) / self.model.token_count(batch))
             loss.backward()  # type: ignore[no-untyped-call]
             value = float(loss.detach())
             for unused in (w for w in self.trained if w.grad is None):  # of somebody's model: kept all the same
@@ -294,7 +300,7 @@ class _Trainer:
         return value
 
     def _after_step(self, batch: Batch, loss: float) -> None:
-        at, counted = self.at, self.model.counted(batch)
+        at, counted = self.at, self.model.token_count(batch)
         at.step, at.batch = at.step + 1, at.batch + 1
         at.loss_sum, at.tokens = at.loss_sum + loss * counted, at.tokens + counted
         self.tokens_here += len(batch.labels) // self.team.size
@@ -312,20 +318,20 @@ class _Trainer:
             self.watch(self._progress(loss))
 
     def _after_epoch(self) -> None:
-        at, epoch = self.at, self._validated() if self.team.leads else None
+        at, epoch = self.at, self._validate() if self.team.leads else None
         # moved on before it is saved: a run that goes on from there begins the next epoch
         at.epoch, at.batch, at.loss_sum, at.tokens = at.epoch + 1, 0, 0.0, 0
         at.finished = at.epoch > self.settings.training.epochs
         if at.finished and self.team.leads:
-            self._tell_the_usual()
+            self._write_baseline()
         self._save()
         if self.watch is not None and epoch is not None:
             self.watch(epoch)
 
-    def _validated(self) -> Epoch:
+    def _validate(self) -> Epoch:
         """Validate, and keep what is best: the averaged weights where there are any."""
-        with self.average.in_place() if self.average is not None else contextlib.nullcontext():
-            epoch = self._judged()
+        with self.average.swap_in() if self.average is not None else contextlib.nullcontext():
+            epoch = self._evaluate()
             self._log(epoch_entry(epoch))
             # the first epoch is kept whatever it is, also at infinite perplexity: a run folder always has best weights
             if epoch.perplexity < self.at.best or epoch.epoch == 1:
@@ -333,14 +339,14 @@ class _Trainer:
                 write_weights(self.folder / BEST, model_tensors(self.model), asdict(epoch))
         return epoch
 
-    def _tell_the_usual(self) -> None:
+    def _write_baseline(self) -> None:
         """Before the run is called finished: a stop in between only does this again."""
         own = self.model.code if isinstance(self.model, OwnTranslator) else None
         corpus = self.data.corpus
         best = load_run(self.folder, own=own)
-        write_file(self.folder / USUAL, usual_file(best, corpus.train.source, corpus.validation.source))
+        write_file(self.folder / USUAL, baseline_file(best, corpus.train.source, corpus.validation.source))
 
-    def _judged(self) -> Epoch:
+    def _evaluate(self) -> Epoch:
         at = self.at
         judged = perplexity(self.model, self.data.validation)
         at.clock()
@@ -399,13 +405,13 @@ def _position(path: Path, header: Header) -> _Position:
         raise InputError(f"{path} does not say how far its run is; it is not the last checkpoint of a run.")
     try:
         return _Position(
-            step=whole("step", facts["step"], least=0),
-            epoch=whole("epoch", facts["epoch"], least=1),
-            batch=whole("batch", facts["batch"], least=0),
-            loss_sum=real("loss_sum", facts["loss_sum"]),
-            tokens=whole("tokens", facts["tokens"], least=0),
-            cpu_seconds=real("cpu_seconds", facts["cpu_seconds"], least=0.0),
-            wall_seconds=real("wall_seconds", facts["wall_seconds"], least=0.0),
+            step=whole_number("step", facts["step"], least=0),
+            epoch=whole_number("epoch", facts["epoch"], least=1),
+            batch=whole_number("batch", facts["batch"], least=0),
+            loss_sum=finite_number("loss_sum", facts["loss_sum"]),
+            tokens=whole_number("tokens", facts["tokens"], least=0),
+            cpu_seconds=finite_number("cpu_seconds", facts["cpu_seconds"], least=0.0),
+            wall_seconds=finite_number("wall_seconds", facts["wall_seconds"], least=0.0),
             best=perplexity_of("best", facts["best"]),
             finished=facts["finished"] is True,
         )
@@ -414,7 +420,7 @@ def _position(path: Path, header: Header) -> _Position:
 
 
 @contextlib.contextmanager
-def exactly_repeatable(threads: int) -> Iterator[None]:
+def deterministic_algorithms(threads: int) -> Iterator[None]:
     """One number of threads and deterministic algorithms inside; as it was afterwards."""
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     memory: Any = torch.utils.deterministic  # a module with a property, which type checkers do not see
@@ -430,7 +436,7 @@ def exactly_repeatable(threads: int) -> Iterator[None]:
         memory.fill_uninitialized_memory = fill
 
 
-def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
+def _result(folder: Path, model: TranslationModel, data: PreparedData) -> Training:
     epochs = list(read_log(folder).epochs)
     if not epochs:
         raise InputError(f"{folder / LOG} is empty, though the run has ended; restore it from a copy.")
@@ -439,7 +445,7 @@ def _result(folder: Path, model: TranslationModel, data: Prepared) -> Training:
         folder=str(folder),
         epochs=epochs,
         best=min(epochs, key=lambda e: e.perplexity),
-        parameters=parameters(model),
+        parameters=count_parameters(model),
         target_tokens=data.train.target_tokens,
         cpu_seconds=last.cpu_seconds,
         wall_seconds=last.wall_seconds,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.errors import InputError
-from regard.translator.data.batches import Encoded, encode
+from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.corpus import Corpus
 from regard.translator.data.sentences import read_vocabularies
 from regard.translator.data.sources import TEST, TRAIN, VALIDATION, Pairs
@@ -56,6 +56,6 @@ def split_pairs(corpus: Corpus, split: str) -> tuple[Pairs, str]:
     return pairs, f"the {split} pairs of {corpus.name}"
 
 
-def fitting(pairs: Pairs, words: Words, settings: Settings) -> Encoded:
+def encode_fitting(pairs: Pairs, words: Words, settings: Settings) -> EncodedPairs:
     """The pairs that fit the settings, as ids."""
     return encode(pairs, *words, longest=settings.data.longest)

@@ -72,14 +72,14 @@ class Team:
                 f"{self.size}, or start another number of processes."
             )
 
-    def part(self, batch: Batch) -> Batch | None:
+    def own_part(self, batch: Batch) -> Batch | None:
         """The pairs of a batch that are this process's, so that all have about as many tokens: nobody waits for long.
 
         They stay as long as the batch, whose padding some models read. None: there are fewer pairs than processes.
         """
         if self.size == 1:
             return batch
-        return batch.pairs(dealt(batch.target_lengths(), self.size)[self.rank]) if len(batch) > self.rank else None
+        return batch.pairs(deal_pairs(batch.target_lengths(), self.size)[self.rank]) if len(batch) > self.rank else None
 
     def sum_up(self, weights: Sequence[Tensor], loss: float) -> tuple[float, float]:
         """Put the sum over all processes into the gradients; the sum of their losses, and the others' CPU-seconds."""
@@ -90,14 +90,14 @@ class Team:
         # a process without a part still takes part, or the others would wait for it
         gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
         numbers = torch.tensor([loss, spent])
-        with self._talking():
-            flat = self._summed(gradients, numbers)
+        with self._detect_lost():
+            flat = self._sum_gradients(gradients, numbers)
         summed = torch.split(flat, [w.numel() for w in weights])
         for weight, gradient in zip(weights, summed, strict=True):
             weight.grad = gradient.view_as(weight)
         return float(numbers[0]), float(numbers[1]) - spent
 
-    def _summed(self, gradients: Sequence[Tensor], numbers: Tensor) -> Tensor:
+    def _sum_gradients(self, gradients: Sequence[Tensor], numbers: Tensor) -> Tensor:
         """The sum over all processes of the gradients, in one piece; ``numbers`` becomes theirs."""
         if not self.asked_for_rows:
             self.asked_for_rows, self.rows = True, self._shared_rows(gradients)
@@ -113,14 +113,16 @@ class Team:
         length = sum(g.numel() for g in gradients)
         if not length or any(g.dtype != torch.float32 for g in gradients):  # of somebody's own model
             return None
-        return shared_rows(rank=self.rank, size=self.size, length=length, tell=self.tell, all_agree=self._all_agree)
+        return shared_rows(
+            rank=self.rank, size=self.size, length=length, tell=self.broadcast, all_agree=self._all_agree
+        )
 
     def _all_agree(self, here: bool) -> bool:
         yes = torch.tensor([int(here)])
         dist.all_reduce(yes, op=dist.ReduceOp.MIN)
         return bool(yes)
 
-    def agree(self, settings: Settings, fingerprint: str, model: nn.Module) -> None:
+    def check_agreement(self, settings: Settings, fingerprint: str, model: nn.Module) -> None:
         """Refuse to go on where the processes do not have the same settings, data and first weights."""
         if self.size == 1:
             return
@@ -130,7 +132,7 @@ class Team:
         for tensor in model.state_dict().values():
             digest.update(tensor.contiguous().numpy().tobytes())
         answers: list[Any] = [None] * self.size
-        with self._talking():
+        with self._detect_lost():
             dist.all_gather_object(answers, digest.hexdigest())
         if len(set(answers)) > 1:
             raise InputError(
@@ -138,16 +140,16 @@ class Team:
                 "with the same command, on copies of the same data, with the same versions."
             )
 
-    def tell(self, what: Any) -> Any:
+    def broadcast(self, what: Any) -> Any:
         """What the first process has, for all of them."""
         if self.size == 1:
             return what
         box = [what]
-        with self._talking():
+        with self._detect_lost():
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def first(self, do: Callable[[], T]) -> T:
+    def run_on_first(self, do: Callable[[], T]) -> T:
         """What the first process finds when it does this, for all of them: its answer, or its error."""
         if self.size == 1:
             return do()
@@ -157,7 +159,7 @@ class Team:
                 answer = do(), None
             except RegardError as error:
                 answer = None, error
-        value, problem = self.tell(answer)
+        value, problem = self.broadcast(answer)
         if problem is not None:
             raise problem
         return value  # type: ignore[no-any-return]
@@ -166,7 +168,7 @@ class Team:
     def copy_of(self, path: Path) -> Iterator[Path | None]:
         """The first process's file, if it has one; the others get a copy that lasts as long as the block."""
         there = self.leads and path.exists()
-        data = self.tell(path.read_bytes() if there and self.size > 1 else None)
+        data = self.broadcast(path.read_bytes() if there and self.size > 1 else None)
         if self.leads or data is None:
             yield path if there else None
             return
@@ -176,20 +178,20 @@ class Team:
             yield copy
 
     @contextlib.contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _detect_lost(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError:  # whatever torch raises when another process is gone
-            self.lost()
+            self.raise_lost()
 
-    def lost(self) -> NoReturn:
+    def raise_lost(self) -> NoReturn:
         raise LostError(
             f"Process {self.rank} of {self.size} (counted from 0) stops, because another one ended or all were told "
             "to; nothing that was saved is lost: give the same command again and it goes on from the last checkpoint."
         )
 
 
-def dealt(lengths: Tensor, players: int) -> list[Tensor]:
+def deal_pairs(lengths: Tensor, players: int) -> list[Tensor]:
     """Which pairs each of the players gets: the longest first, there and back again (1 2 3 3 2 1 1 2 3 ...).
 
     >>> [pairs.tolist() for pairs in dealt(torch.tensor([9, 5, 8, 7, 6]), 2)]
@@ -207,7 +209,7 @@ class LostError(CouldNotFindOut):
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[Team]:
+def join_team() -> Iterator[Team]:
     """The team that torchrun started this process in; a team of one without torchrun.
 
     Of an error that all processes find, the first one speaks.
@@ -218,8 +220,8 @@ def joined() -> Iterator[Team]:
         return
     end_with_parent(os.getppid())  # torchrun, killed, would leave its processes at work, and the run locked
     team = Team(rank=int(os.environ["RANK"]), size=size)
-    signal.signal(signal.SIGTERM, lambda *_: team.lost())  # torchrun ends the others when one is gone
-    with team._talking():
+    signal.signal(signal.SIGTERM, lambda *_: team.raise_lost())  # torchrun ends the others when one is gone
+    with team._detect_lost():
         dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT))
         # the first keeps the list of all: were it gone with an error already, the others could not even find each other
         dist.barrier()
@@ -229,12 +231,12 @@ def joined() -> Iterator[Team]:
         raise
     except RegardError:
         if not team.leads:
-            _let_the_first_speak()
+            _wait_for_first()
         raise
     dist.destroy_process_group()
 
 
-def _let_the_first_speak() -> None:
+def _wait_for_first() -> None:
     """Where the first process found the same error, torchrun ends this one meanwhile."""
     # bad input's exit code, at once: an exception here would print a second time what the first has said
     signal.signal(signal.SIGTERM, lambda *_: os._exit(2))

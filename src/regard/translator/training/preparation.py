@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.translator.data.batches import Encoded, encode
+from regard.translator.data.batches import EncodedPairs, encode
 from regard.translator.data.corpus import Corpus, load_corpus
 from regard.translator.data.piece_dropout import PieceDropout
 from regard.translator.data.vocabulary import BPEVocabulary, Vocabulary, WordVocabulary
@@ -13,20 +13,20 @@ from regard.translator.runs.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
+class PreparedData:
     """Everything a run needs before its first step; several runs on the same data may share it."""
 
     corpus: Corpus
     source: Vocabulary
     target: Vocabulary
-    train: Encoded
+    train: EncodedPairs
     fitting: int  # training pairs that are short enough; data.share says how many of them are in train
-    validation: Encoded
+    validation: EncodedPairs
     source_vectors: Vectors | None
     target_vectors: Vectors | None
     pieces: PieceDropout | None = None  # the training sources in other pieces every epoch
 
-    def epoch(self, number: int, *, seed: int) -> Encoded:
+    def epoch(self, number: int, *, seed: int) -> EncodedPairs:
         """The training pairs as an epoch (from 1) of a run with this seed sees them."""
         return self.train if self.pieces is None else self.pieces.epoch(number, seed=seed)
 
@@ -52,7 +52,7 @@ class Prepared:
         ]
 
 
-def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
+def prepare(settings: Settings, corpus: Corpus | None = None) -> PreparedData:
     """Read the data, build the vocabularies from its training pairs, encode it, and read pretrained vectors."""
     s = settings
     corpus = load_data(settings) if corpus is None else corpus
@@ -67,8 +67,8 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
     ]
     # vocabularies from all training pairs, whatever share is trained on: shares then differ in nothing else
     fitting = encode(corpus.train, source, target, longest=s.data.longest)
-    train = fitting.thinned(s.data.share)
-    return Prepared(
+    train = fitting.subsample(s.data.share)
+    return PreparedData(
         corpus=corpus,
         source=source,
         target=target,
@@ -81,7 +81,7 @@ def prepare(settings: Settings, corpus: Corpus | None = None) -> Prepared:
     )
 
 
-def _piece_dropout(settings: Settings, corpus: Corpus, train: Encoded, source: Vocabulary) -> PieceDropout | None:
+def _piece_dropout(settings: Settings, corpus: Corpus, train: EncodedPairs, source: Vocabulary) -> PieceDropout | None:
     share = settings.vocabulary.piece_dropout
     if not (share and isinstance(source, BPEVocabulary)):
         return None

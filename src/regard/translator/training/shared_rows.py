@@ -49,9 +49,9 @@ def shared_rows(
     ``tell`` gives everybody what the first process has, ``all_agree`` whether it is so for all of them.
     """
     count = _SECRET + 2 * size * length * 4
-    descriptor, path, secret = _reserved(count) if rank == 0 else (-1, "", b"")
+    descriptor, path, secret = _reserve_memory(count) if rank == 0 else (-1, "", b"")
     path, secret = tell((path, secret))  # type: ignore[misc]
-    memory = _opened(path, secret, count)
+    memory = _open_memory(path, secret, count)
     # the first one keeps it open until all have answered
     together = all_agree(memory is not None)
     if descriptor >= 0:
@@ -59,7 +59,7 @@ def shared_rows(
     return SharedRows(memory, rank=rank, size=size, length=length) if memory is not None and together else None
 
 
-def _reserved(count: int) -> tuple[int, str, bytes]:
+def _reserve_memory(count: int) -> tuple[int, str, bytes]:
     """So many bytes of memory that begin with a secret: open as this, found by others as that; -1 if not to be had."""
     secret = secrets.token_bytes(_SECRET)
     try:
@@ -76,7 +76,7 @@ def _reserved(count: int) -> tuple[int, str, bytes]:
     return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}", secret
 
 
-def _opened(path: str, secret: bytes, count: int) -> mmap.mmap | None:
+def _open_memory(path: str, secret: bytes, count: int) -> mmap.mmap | None:
     """That memory, if it is on this machine and the one that was meant."""
     try:
         # on another machine the path may lead to anything, also to a pipe that would never answer

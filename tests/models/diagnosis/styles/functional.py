@@ -1,4 +1,3 @@
-# ruff: noqa: N812, B905
 """Dictionaries of parameters and plain functions; one sentence at a time by vmap-like stacking; float masks."""
 
 import torch

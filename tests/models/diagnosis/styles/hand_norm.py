@@ -1,4 +1,3 @@
-# ruff: noqa: N812
 """A norm class of its own (deviation plus eps), one-hot ids, no mixing matrix, a padding mask that is added."""
 
 import torch

@@ -1,4 +1,3 @@
-# ruff: noqa: N812, RUF059
 """A module per head, a Python loop, dropout inside, softmax by hand."""
 
 import torch

@@ -1,4 +1,3 @@
-# ruff: noqa: N812
 """One matrix for queries, keys and values; scaled_dot_product_attention."""
 
 import torch

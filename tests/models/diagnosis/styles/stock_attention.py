@@ -1,4 +1,3 @@
-# ruff: noqa: N812
 """nn.MultiheadAttention inside, time first, positions as a parameter, a padding mask by key_padding_mask."""
 
 import torch

@@ -7,6 +7,8 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal
 # The plainest arithmetic that every x86-64 CPU has: what a test says must not hang on a faster one.
 PLAIN := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
 
+TESTS := packages/regard/tests
+
 # Where the environment forbids compiled files, each of the many processes of the tests would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -18,9 +20,9 @@ demo: $(if $(wildcard $(VENV)/.ready),$(VENV)/.ready,$(VENV)/.demo)
 
 # A minute while you work: the mathematics and the house rules.
 quick: $(VENV)/.ready
-	$(PYTEST) -m "not slow" tests/test_house.py tests/test_attention.py tests/test_arrays.py tests/test_files.py tests/test_toml.py \
-	  tests/rigor tests/subspace tests/symmetry tests/lowrank tests/noise/test_model.py tests/positions/test_machine.py \
-	  tests/design/test_certificate.py tests/design/test_verbs.py tests/design/test_key_ceiling.py
+	$(PYTEST) -m "not slow" $(TESTS)/test_house.py $(TESTS)/test_attention.py $(TESTS)/test_arrays.py $(TESTS)/test_files.py $(TESTS)/test_toml.py \
+	  $(TESTS)/rigor $(TESTS)/subspace $(TESTS)/symmetry $(TESTS)/lowrank $(TESTS)/noise/test_model.py $(TESTS)/positions/test_number_formats.py \
+	  $(TESTS)/design/test_certificate.py $(TESTS)/design/test_verbs.py $(TESTS)/design/test_key_ceiling.py
 
 # Some seven minutes on two idle cores (15 of processor time): everything that protects users, but for what drives a browser, and of long
 # tables of cases a sample.
@@ -57,17 +59,17 @@ soak: $(VENV)/.ready $(VENV)-3.13/.ready
 # failure says its seed, and FUZZ_SEED=... with `make test` draws that case alone.
 FUZZ_SECONDS ?= 30
 fuzz: $(VENV)/.ready
-	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) tests/fuzz
+	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) $(PYTEST) $(TESTS)/fuzz
 
 # A short second pass under the plainest kernels.
 plain: $(VENV)/.ready
-	$(PLAIN) $(PYTEST) -m "not slow" -k "not test_docs or noise or tutorial or design" tests/test_attention.py tests/test_docs.py \
-	  $(addprefix tests/,rigor noise positions lowrank subspace translator/scoring) \
-	  $(addprefix tests/design/test_,certificate.py verbs.py winnable_check.py evaluate.py)
+	$(PLAIN) $(PYTEST) -m "not slow" -k "not test_docs or noise or tutorial or design" $(TESTS)/test_attention.py $(TESTS)/test_docs.py \
+	  $(addprefix $(TESTS)/,rigor noise positions lowrank subspace translator/scoring) \
+	  $(addprefix $(TESTS)/design/test_,certificate.py verbs.py winnable_check.py evaluate.py)
 
 # Every command line of every page of the docs, typed into a shell in an empty folder; `make nightly` types the README's.
 lines: $(VENV)/.ready
-	EVERY_PAGE=1 $(PYTEST) tests/test_command_lines.py
+	EVERY_PAGE=1 $(PYTEST) $(TESTS)/test_command_lines.py
 
 # The whole suite under every kernel that this machine has, in two random orders, and beside two busy loops: hours.
 kernels: $(VENV)/.ready
@@ -86,7 +88,7 @@ bench: $(VENV)/.bench
 
 # The built-in corpus, written again by its grammar; the file must come out as it is in the repository.
 corpus: $(VENV)/.ready
-	$(BIN)/python -m grammar
+	$(BIN)/python -m tools.grammar
 
 # The small translator that the package ships, trained again from the built-in corpus: five minutes of one CPU core.
 example: $(VENV)/.ready
@@ -110,30 +112,33 @@ licences: $(VENV)/.ready
 clean:
 	rm -rf $(VENV) $(VENV)-3.13 site regard-demo dist
 
-$(VENV)/.ready: pyproject.toml constraints.txt requirements.lock
+PYPROJECTS := $(wildcard packages/*/pyproject.toml)
+OURS := $(addprefix -e ,$(dir $(PYPROJECTS)))
+
+$(VENV)/.ready: $(PYPROJECTS) constraints.txt requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(OURS)
 	touch $@
 
-$(VENV)/.demo: pyproject.toml constraints.txt requirements-demo.lock
+$(VENV)/.demo: $(PYPROJECTS) constraints.txt requirements-demo.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-demo.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(OURS)
 	touch $@
 
-$(VENV)-3.13/.ready: pyproject.toml requirements.lock
+$(VENV)-3.13/.ready: $(PYPROJECTS) requirements.lock
 	$(PYTHON_3_13) -m venv $(VENV)-3.13
 	$(VENV)-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(VENV)-3.13/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(VENV)-3.13/bin/python -m pip install --quiet --no-deps --no-build-isolation $(OURS)
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.ready benchmarks/joeynmt.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e 'packages/regard[bench]'
 	rm -rf $(VENV)/peers/joeynmt
 	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/peers/joeynmt -r benchmarks/joeynmt.txt
 	touch $@
@@ -143,5 +148,5 @@ LOCK := pip-compile --quiet --generate-hashes --all-build-deps --strip-extras --
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 lock: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/$(LOCK) --upgrade --extra dev -o requirements.lock pyproject.toml
-	$(BIN)/$(LOCK) --upgrade --extra demo -c requirements.lock -o requirements-demo.lock pyproject.toml
+	$(BIN)/$(LOCK) --upgrade --extra dev -o requirements.lock packages/regard/pyproject.toml
+	$(BIN)/$(LOCK) --upgrade --extra demo -c requirements.lock -o requirements-demo.lock packages/regard/pyproject.toml

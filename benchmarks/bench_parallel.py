@@ -80,7 +80,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Done(Exception):
+class Done(Exception):  # noqa: N818
     """Raised after the last timed step."""
 
 

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from benchmarks import joey_peer
 from benchmarks.joey_peer import TURN
@@ -35,11 +35,11 @@ from benchmarks.tutorial_transformer import TutorialTransformer
 from regard.array_types import Whole
 from regard.translator.data.batches import Batch, epoch_plan, plan
 from regard.translator.data.vocabulary import PAD
-from regard.translator.decoding.greedy import TranslationModel
+from regard.translator.decoding.translation import TranslationModel
+from regard.translator.models.averaging import Average
 from regard.translator.models.encoder import Dropout, build_model, seed_dropout
-from regard.translator.models.run import count_parameters
+from regard.translator.models.size import count_parameters
 from regard.translator.runs.settings import Settings, load_settings
-from regard.translator.training.averaging import Average
 from regard.translator.training.loop import deterministic_algorithms, learning_rate
 from regard.translator.training.optimisers import build_optimiser
 from regard.translator.training.preparation import PreparedData, prepare

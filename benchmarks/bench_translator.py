@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 from regard.array_types import Whole
 from regard.translator.data.batches import Batch, plan
@@ -39,7 +39,7 @@ def main() -> None:
     settings = Settings().with_changes([f'data.path="{where}"'])
     data = prepare(settings)
     print(f"{len(data.train):,} training pairs of {Path(where).name}, {len(data.target):,} target words")
-    ours: Loss = lambda model, batch: model.loss(batch)
+    ours: Loss = lambda model, batch: model.loss(batch)  # noqa: E731
     arms = {
         "plain 43": Arm(settings.with_changes(["longest=41"]), data, plain(43)),
         "plain 20": Arm(settings, data, plain(20)),

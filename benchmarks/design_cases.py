@@ -1,6 +1,6 @@
 """How many small designs are refused, and how many answers are false: ``python -m benchmarks.design_cases [COUNT]``.
 
-The cases and the judge are the tests' own (tests/design_cases.py, tests/design_oracle.py): random keys of twelve
+The cases and the judge are the tests' own (design_cases.py and design_oracle.py there): random keys of twelve
 families, nasty ones included, and all four verbs. Writes docs/results/design-cases.txt.
 """
 
@@ -12,11 +12,11 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "packages" / "regard" / "tests"))
 
-from design_cases import case
-from design_oracle import judged
-from regard.errors import CouldNotFindOut
+from design_cases import case  # noqa: E402
+from design_oracle import judged  # noqa: E402
+from regard.errors import CouldNotFindOut  # noqa: E402
 
 COUNT = 2400
 
@@ -41,7 +41,7 @@ def main(count: int = COUNT) -> str:
         if judged(question, answer):
             false.append(f"{seed} ({question.family}, {question.verb})")
     lines = [
-        f"{count} random small designs (seeds 0 to {count - 1} of tests/design_cases.py)",
+        f"{count} random small designs (seeds 0 to {count - 1} of packages/regard/tests/design_cases.py)",
         *(f"  {verb:8s} {claim:12s} {number:5d}" for (verb, claim), number in sorted(answers.items())),
         f"refused: {len(lost)}" + (f": {', '.join(lost)}" if lost else ""),
         f"false:   {len(false)}" + (f": {', '.join(false)}" if false else ""),

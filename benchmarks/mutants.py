@@ -37,24 +37,41 @@ ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".mutants"
 EXPLAINED = Path(__file__).with_suffix(".toml")
 RESULTS = ROOT / "docs" / "results" / "mutants.txt"
-RIGOR = ("tests/rigor",)
-CERTIFICATES = tuple(f"tests/design/test_certificate{part}.py" for part in ("", "_edges", "_reading"))
+RIGOR = ("packages/regard/tests/rigor",)
+CERTIFICATES = tuple(f"packages/regard/tests/design/test_certificate{part}.py" for part in ("", "_edges", "_reading"))
 ROOMS = {  # module -> its tests, besides its own doctests
     "regard.rigor.floats": RIGOR,
     "regard.rigor.comparisons": RIGOR,
     "regard.rigor.combinations": RIGOR,
-    "regard.rigor.exact": (*RIGOR, "tests/subspace"),
+    "regard.rigor.exact": (*RIGOR, "packages/regard/tests/subspace"),
     "regard.rigor.balls": RIGOR,
-    "regard.rigor.matrices": (*RIGOR, "tests/lowrank/test_spectrum.py"),
+    "regard.rigor.matrices": (*RIGOR, "packages/regard/tests/lowrank/test_spectrum.py"),
     "regard.design.certificate": CERTIFICATES,
-    "regard.design.evaluate": ("tests/design/test_evaluate.py", "tests/design/test_problem.py"),
-    "regard.design.verification": ("tests/design/test_verification.py", "tests/design/test_certificate_edges.py"),
-    "regard.design.combination_check": ("tests/design/test_combination_check.py",),
-    "regard.design.winnable_check": ("tests/design/test_winnable.py", "tests/design/test_winnable_check.py"),
-    "regard.lowrank.certificate": ("tests/lowrank/test_certificate.py", "tests/lowrank/test_spectrum.py"),
-    "regard.noise.integrals": ("tests/noise/test_integral_bounds.py", "tests/noise/test_integrals.py"),
-    "regard.subspace.recheck": ("tests/subspace",),
-    "regard.coursework.queries": ("tests/coursework/test_queries.py",),  # the claims' enclosures
+    "regard.design.evaluate": (
+        "packages/regard/tests/design/test_evaluate.py",
+        "packages/regard/tests/design/test_certificate_problem.py",
+    ),
+    "regard.design.verification": (
+        "packages/regard/tests/design/test_verification.py",
+        "packages/regard/tests/design/test_certificate_edges.py",
+    ),
+    "regard.design.combination_check": ("packages/regard/tests/design/test_combination_check.py",),
+    "regard.design.winnable_check": (
+        "packages/regard/tests/design/test_winnable.py",
+        "packages/regard/tests/design/test_winnable_check.py",
+    ),
+    "regard.lowrank.certificate": (
+        "packages/regard/tests/lowrank/test_certificate.py",
+        "packages/regard/tests/lowrank/test_spectrum.py",
+    ),
+    "regard.noise.integrals": (
+        "packages/regard/tests/noise/test_integral_bounds.py",
+        "packages/regard/tests/noise/test_integrals.py",
+    ),
+    "regard.subspace.recheck": ("packages/regard/tests/subspace",),
+    "regard.coursework.query_questions": (
+        "packages/regard/tests/coursework/test_query_questions.py",
+    ),  # the claims' enclosures
 }
 QUIET = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
@@ -312,7 +329,7 @@ def _keep(room: str, outcome: Outcome) -> None:
 
 
 def _source(room: str) -> Path:
-    return ROOT / "src" / Path(*room.split(".")).with_suffix(".py")
+    return ROOT / "packages" / "regard" / "src" / Path(*room.split(".")).with_suffix(".py")
 
 
 def _tests_of(room: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks import joey_peer
 from benchmarks.bench_training import JOEYS, Ours, prepared
-from regard.translator.models.run import load_run
+from regard.translator.engines.run import load_run
 from regard.translator.runs.settings import Settings
 from regard.translator.scoring.significance import bleu
 from regard.translator.studies.comparison import evaluation_pairs
@@ -38,7 +38,7 @@ class Trained:
     translations: list[str]
 
 
-class BudgetUsedUp(Exception):
+class BudgetUsedUp(Exception):  # noqa: N818
     """Raised when our run has had its time."""
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import regard
 from regard.coursework import checklists
 from regard.coursework.verdict import ClaimReport, ReadingVerdict, Status
-from regard.lab.notation import typeset
+from regard.lab.formula_text import typeset
 from regard.notation import MEANINGS
 
 FOLDER = Path(__file__).parent / "answers"
@@ -81,7 +81,7 @@ def checklist(name: str, question: str, *, keys: bool) -> str:
 def own(name: str) -> str:
     """How to have one's own answer checked, folded; nothing where the claim asks for words."""
     claim = regard.claims[name]
-    if not claim.checkable:
+    if not claim.is_checkable:
         return ""
     asked = claim.question
     task = f"`{asked.signature}`: {pretty(asked.task)}" if asked else "Your own model, or a part of it, part by part:"

@@ -11,7 +11,7 @@ from typing import Any
 from regard.lab.page import mathml
 from regard.notation import MEANINGS
 
-FONT = Path(__file__).parent.parent / "src" / "regard" / "lab" / "static" / "math.woff2"
+FONT = Path(__file__).parent.parent / "packages/regard/src/regard/lab/static/math.woff2"
 
 SIGN = re.compile("<m[io][^>]*>([^<]+)</m[io]>")
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>([.,;:!?)]*)', flags=re.DOTALL)
@@ -20,18 +20,18 @@ DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', flags
 
 def on_page_content(content: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
-    content = DISPLAY.sub(lambda found: explained(mathml(html.unescape(found[1]).strip()), "div"), content)
+    content = DISPLAY.sub(lambda found: explain_signs(mathml(html.unescape(found[1]).strip()), "div"), content)
     return INLINE.sub(
-        lambda found: together(explained(mathml(html.unescape(found[1]), inline=True)), found[2]), content
+        lambda found: keep_together(explain_signs(mathml(html.unescape(found[1]), inline=True)), found[2]), content
     )
 
 
-def together(formula: str, mark: str) -> str:
+def keep_together(formula: str, mark: str) -> str:
     """A formula and the mark behind it, which no line may begin with."""
     return f'<span class="together">{formula}{mark}</span>' if mark else formula
 
 
-def explained(formula: str, element: str = "span") -> str:
+def explain_signs(formula: str, element: str = "span") -> str:
     """A formula in an element that says what its signs mean under the pointer."""
     signs = dict.fromkeys(html.unescape(sign) for sign in SIGN.findall(formula))
     said = "; ".join(f"{sign}: {MEANINGS[sign]}" for sign in signs if sign in MEANINGS)

@@ -1,7 +1,8 @@
 """Put a trained run into the package as its example: ``make example`` trains it and then calls this.
 
 The weights of a run are the same bit for bit only on a machine of the same kind with the same versions, so a second
-``make example`` may write other bytes; what must hold of them is in ``tests/translator/runs/test_example.py``.
+``make example`` may write other bytes; what must hold of them is in
+``packages/regard/tests/translator/runs/test_example.py``.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import sys
 from pathlib import Path
 
 from regard.files import write_file
+from regard.translator.models.checkpoint_tensors import read_weights, write_weights
 from regard.translator.runs.example import FOLDER
 from regard.translator.runs.files import BEST, RUN, SETTINGS, USUAL, VOCABULARY
 from regard.translator.runs.log import LOG
 from regard.translator.runs.records import is_finished
-from regard.translator.training.checkpoints import read_weights, write_weights
 
 
 def main() -> None:

@@ -26,9 +26,14 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 FAST = ("-m", "not slow")
 # What the long tables of models stand on: where none of it changed since the last nightly run, they need no new one.
-MODELS = ("src/regard/models", "src/regard/attention.py", "src/regard/layers.py", "tests/models", "tests/tiers.py")
+HOME, TESTS = "packages/regard/src/regard", "packages/regard/tests"
+MODELS = (
+    "packages/regard-models",
+    *(f"{HOME}/{name}" for name in ("attention.py", "layers.py", "mistakes", "tracing", "coursework/checker")),
+    f"{TESTS}/tiers.py",
+)
 # Where torch is missing, whatever needs it passes itself over; these have nothing else in them.
-NEED_TORCH = ("tests/models", "tests/translator", "tests/coursework/transformer")
+NEED_TORCH = ("packages/regard-models", f"{TESTS}/translator", f"{TESTS}/coursework/checker")
 BUSY_LOOP = "while True: sum(range(10**6))"
 ALL_PASSED, UNFINISHED, CHANGED = "all passed", "not finished", " with uncommitted changes"
 
@@ -60,12 +65,12 @@ def soak() -> dict[str, Step]:
     return {
         **orders,
         "one-core": pytest_step(*FAST, workers="2", order=6, cores=1),
-        "python-3.13": pytest_step(*FAST, *without_torch, "tests", workers="2", python=newer),
+        "python-3.13": pytest_step(*FAST, *without_torch, TESTS, workers="2", python=newer),
     }
 
 
 def nightly() -> dict[str, Step]:
-    coverage = ("--cov=regard", "--cov-report=term:skip-covered", "--cov-fail-under=90")
+    coverage = ("--cov=regard", "--cov=regard_models", "--cov-report=term:skip-covered", "--cov-fail-under=90")
     return {
         "coverage": pytest_step(*FAST, *coverage),
         "tables": pytest_step("-m", "table"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "src" / "regard" / "lab" / "static" / "math.woff2"
+TARGET = Path(__file__).parent.parent / "packages/regard/src/regard/lab/static/math.woff2"
 SIGNS = (
     "".join(map(chr, range(0x20, 0x7F)))
     + "".join(map(chr, range(0xA0, 0x100)))

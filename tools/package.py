@@ -1,4 +1,4 @@
-"""The wheel and the sdist: built, looked into, and the wheel installed alone in an environment of its own."""
+"""The wheels and the sdists of both distributions: built, looked into, and regard's wheel installed alone."""
 
 from __future__ import annotations
 
@@ -12,41 +12,50 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ROOT / "packages"
 # What a person without extras can do at once, and the sentence that a verb with extras must say instead of a traceback.
 WORKS = [["--version"], ["design", "copy", "example:square", "0", "--eps", "0.1"], ["claims"]]
 REFUSED = [
     ["translator", "train", "--out", "run"],
     ["translator", "translate", "example", "ein Hund"],
-    ["model", "audit", "my.py:build"],
+    ["model", "audit", "my.py:build"],  # another distribution
     ["lab"],
 ]
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        dist = Path(folder) / "dist"
-        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), str(ROOT))
-        (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
-        check_contents(wheel, sdist)
-        python = clean_environment(Path(folder) / "environment", wheel)
+        built = [
+            build(package, Path(folder) / "dist" / package.name)
+            for package in sorted(path.parent for path in PACKAGES.glob("*/pyproject.toml"))
+        ]
+        python = clean_environment(Path(folder) / "environment", built[0])
         for words in WORKS:
             run(str(python), "-m", "regard", *words, cwd=folder)
         for words in REFUSED:
             check_refusal(python, words, folder)
-    print(f"{wheel.name} and {sdist.name}: built, checked, installed")
+    print(f"{' and '.join(wheel.name for wheel in built)}, with their sdists: built and checked; the first installed")
 
 
-def check_contents(wheel: Path, sdist: Path) -> None:
+def build(package: Path, dist: Path) -> Path:
+    """The wheel of a distribution; it and the sdist are looked into."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist), str(package))
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    check_contents(package, wheel, sdist)
+    return wheel
+
+
+def check_contents(package: Path, wheel: Path, sdist: Path) -> None:
     """Everything that the package reads at run time is in the wheel; the tests are in the sdist alone."""
     inside = set(zipfile.ZipFile(wheel).namelist())
-    source = ROOT / "src"
-    tracked = run("git", "-C", str(ROOT), "ls-files", "src/regard", output=True).split()
+    source = package / "src"
+    tracked = run("git", "-C", str(ROOT), "ls-files", str(source), output=True).split()
     missing = sorted(name for name in tracked if str((ROOT / name).relative_to(source)) not in inside)
     if missing:
         sys.exit(f"{wheel.name} lacks {', '.join(missing[:5])}")
     with tarfile.open(sdist) as packed:
         names = packed.getnames()
-    if not any(name.endswith("tests/test_house.py") for name in names):
+    if not any("/tests/" in name for name in names):
         sys.exit(f"{sdist.name} lacks the tests")
 
 

@@ -19,30 +19,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-HOME = ROOT / "src" / "regard"
+HOME = ROOT / "packages" / "regard" / "src" / "regard"
 STARTS = (
-    "regard.grading.public",
+    "regard.grading.assignments.public_checks",
     "regard.coursework.catalogue",
     "regard.coursework.answers.template",
     "regard.cli.output",
-    "regard.grading.reading",
+    "regard.grading.assignments.assignment_file",
     "regard.grading.cells",
 )
-RUN_BY_PATH = ("coursework/answers/inside.py", "coursework/answers/confinement.py")
+RUN_BY_PATH = ("sandbox/child.py", "sandbox/confinement.py")
 # of these only the names that are reached are kept
 SHAKEN = (
     "regard.coursework.claims.",
-    "regard.coursework.queries",
-    "regard.coursework.averaging",
-    "regard.models.diagnosis.",
+    "regard.coursework.query_questions",
+    "regard.coursework.averaging_error",
+    "regard.mistakes.",
+    "regard.tracing.",
 )
 CUT = (  # named in functions that this wheel never calls
     *("regard.design", "regard.translator", "regard.lab", "regard.demo", "regard.subspace", "regard.pictures"),
-    *("regard.coursework.transformer", "regard.coursework.record", "regard.coursework.measured"),
-    *("regard.grading.solutions", "regard.grading.statements", "regard.grading.self_check"),
+    *("regard.coursework.checker", "regard.coursework.training_figures"),
+    *("regard.grading.solutions", "regard.grading.questions.statements", "regard.grading.assignments.assignment_check"),
     *("regard.noise.optimised_queries", "regard.noise.coursework_settings", "regard.noise.comparison"),
     *("regard.noise.pictures", "regard.positions.pictures"),
 )
+PACKAGES = ("regard.mistakes", "regard.tracing")  # their heads say what is in them, and most of it is not here
 KEY = r'key = (?:"""(?:.|\n)*?"""|"(?:[^"\\]|\\.)*")'  # what a line of a checklist should come to: for who marks
 LEFT_OUT = ("best",)  # of a question: how far it is from the best needs our solver
 MEASURE = "{} the best possible"  # instead of ours, which name the best; that there is one is no secret
@@ -97,20 +99,20 @@ def grade(
     as_json: AsJson = False,
 ) -> None:
     """Run the public checks of an assignment on your file."""
-    from regard.coursework.answers.jail import Tier, chosen
-    from regard.grading.public import public_checks
-    from regard.grading.reading import read_assignment
-    from regard.grading.submissions import read_submissions
+    from regard.sandbox.jail import Tier, best_tier
+    from regard.grading.assignments.public_checks import run_public_checks
+    from regard.grading.assignments.assignment_file import read_assignment
+    from regard.grading.submissions.submission import read_submissions
 
     asked, found = read_assignment(assignment), read_submissions([submission])
     if len(found) != 1:
         raise InputError(f"{submission} has {len(found)} submissions; give your own file.")
     try:
-        tier = chosen(True)
+        tier = best_tier(True)
     except InputError:
         tier = Tier.NONE
         note("no jail can be built here: your code runs with your rights.")
-    show(public_checks(asked, found[0], jail=tier), as_json=as_json)
+    show(run_public_checks(asked, found[0], jail=tier), as_json=as_json)
 
 
 def main() -> None:
@@ -213,7 +215,7 @@ class Build:
         if found is None or found.shaken:
             return
         self.names.setdefault(name, set())
-        if name in ("regard", "regard.cli", "regard.models", "regard.models.diagnosis"):
+        if name in ("regard", "regard.cli", *PACKAGES):
             return  # their own: see `files`
         for node in found.body:
             self.imported(node)
@@ -285,9 +287,10 @@ class Build:
         made["regard/__init__.py"] = f'"""Regard, the students\' build."""\n\n__version__ = {version()!r}\n'
         made["regard/cli/__init__.py"] = COMMANDS.lstrip()
         made["regard/__main__.py"] = "from regard.cli import main\n\nmain()\n"
-        for package in ("regard/models", "regard/models/diagnosis"):
-            if any(path.startswith(package) for path in made):
-                made[f"{package}/__init__.py"] = '"""Of the students\' build."""\n'
+        for package in PACKAGES:
+            folder = package.replace(".", "/")
+            if any(path.startswith(f"{folder}/") for path in made):
+                made[f"{folder}/__init__.py"] = '"""Of the students\' build."""\n'
         return made
 
     def _whole_text(self, module: Module) -> str:
@@ -340,7 +343,11 @@ class Build:
 
 
 def version() -> str:
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    return str(
+        tomllib.loads((ROOT / "packages" / "regard" / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "version"
+        ]
+    )
 
 
 PROJECT = """\

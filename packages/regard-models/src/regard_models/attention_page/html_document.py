@@ -1,0 +1,249 @@
+"""The page: facts as JSON, a stream for every head, the scripts and the styles, in one file that asks for nothing.
+
+What a browser gets to run is ours alone: words of the model and of its text stand in JSON, without any ``<``, and
+are drawn as text. The page's own policy forbids every request, so that a mistake could not make one either.
+
+A long input has more weights than a page can carry. Then every head keeps a window of tokens at full resolution, and of
+the whole a picture of the largest weights of blocks: :class:`Window` says which, and the page says so too.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from regard.array_types import Single
+from regard.errors import InputError
+from regard.progress import Progress
+from regard.written_numbers import at_most
+from regard_models.attention_page.encoding import Errors, decode, encode, encode_whole, max_pool, measure_errors, pack
+from regard_models.attention_page.layers import Layer
+from regard_models.attention_page.palette import DARK, HEADS, LIGHT
+
+THUMBNAIL = 32  # places across the small picture of a head
+WIDE = 128  # places across the picture of a whole head where only a window is stored in full
+MOST = 46_000_000  # letters of streams in a page; a browser opens as many in two seconds
+# The order in which the scripts stand in the page: each uses only those before it.
+SCRIPTS = ("streams.js", "colours.js", "pens.js", "parts.js", "grid.js", "heatmap.js", "lines.js", "readings.js",
+           "controls.js", "look.js")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Window:
+    """Places that are stored in full: ``start`` up to ``stop``, of the queries and of the keys."""
+
+    start: int
+    stop: int
+
+    def of(self, length: int) -> tuple[int, int]:
+        """The part of a sequence that it covers; of a shorter one the end."""
+        size = min(self.stop - self.start, length)
+        start = min(self.start, length - size)
+        return start, start + size
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageContents:
+    """What goes into a page: facts for its scripts, streams by name, and how far the stored weights are off."""
+
+    facts: dict[str, Any]
+    streams: dict[str, str]
+    errors: Errors
+    window: Window | None
+
+    @property
+    def letters(self) -> int:
+        return sum(map(len, self.streams.values()))
+
+
+def encode_page(
+    layers: Sequence[Layer],
+    *,
+    title: str,
+    remarks: Sequence[str] = (),
+    window: Window | None = None,
+    view: str = "map",
+    most: int = MOST,
+    progress: Progress | None = None,
+) -> PageContents:
+    """Encode the layers; where they are too much for a page, only a window of each, as large as fits."""
+    longest = max(len(words) for layer in layers for words in (layer.queries, layer.keys))
+    chosen = window or _fitting_window(layers, longest, most)
+    while True:
+        drawn = _encode_window(layers, title, remarks, chosen, progress)
+        if drawn.letters <= most:
+            return replace(drawn, facts={**drawn.facts, "view": view})
+        if window is not None:
+            raise InputError(
+                f"A page of these weights would have {drawn.letters / 1e6:.0f} MB, and {most / 1e6:.0f} is the most; "
+                "choose layers, heads or a smaller window."
+            )
+        size = (longest if chosen is None else chosen.stop - chosen.start) * math.sqrt(0.97 * most / drawn.letters)
+        chosen = _window(layers, int(size), longest)
+
+
+def _fitting_window(layers: Sequence[Layer], longest: int, most: int) -> Window | None:
+    """None where everything may fit, otherwise a first guess: eight bits deflate to about three quarters."""
+    places = sum(len(layer.heads) * len(layer.queries) * len(layer.keys) for layer in layers)
+    if places <= most:
+        return None
+    heads = sum(len(layer.heads) for layer in layers)
+    return _window(layers, int(math.sqrt(max(0, most - heads * WIDE * WIDE) / heads)), longest)
+
+
+def _window(layers: Sequence[Layer], size: int, longest: int) -> Window:
+    if size < THUMBNAIL:  # less than a small picture shows is no window
+        heads = sum(len(layer.heads) for layer in layers)
+        raise InputError(f"{heads:,} heads of {longest:,} tokens are too many for one page; choose layers or heads.")
+    return Window(0, min(size, longest))
+
+
+def _encode_window(
+    layers: Sequence[Layer],
+    title: str,
+    remarks: Sequence[str],
+    window: Window | None,
+    progress: Progress | None,
+) -> PageContents:
+    words: dict[tuple[str, ...], int] = {}
+    streams: dict[str, str] = {}
+    errors = Errors()
+    listed = []
+    for number, layer in enumerate(layers):
+        about = {
+            "label": layer.label,
+            "module": layer.record.module,
+            "kind": str(layer.kind),
+            "heads": list(layer.heads),
+            "queries": words.setdefault(layer.queries, len(words)),
+            "keys": words.setdefault(layer.keys, len(words)),
+            "notes": list(layer.record.notes),
+        }
+        more, worst = _encode_layer(number, layer, window, streams)
+        listed.append({**about, **more})
+        errors = errors.maximum(worst)
+        if progress is not None:
+            progress(number + 1, len(layers))
+    facts = {
+        "title": title,
+        "remarks": list(remarks),
+        "layers": listed,
+        "words": [list(one) for one in words],
+        "errors": {"entry": errors.entry, "row": errors.row},
+        "off": [at_most(errors.entry, 3), at_most(errors.row, 3, percent=True)],  # the page rounds no bound itself
+        "ramps": {"light": LIGHT, "dark": DARK},
+        "colours": HEADS,
+    }
+    return PageContents(facts=facts, streams=streams, errors=errors, window=window)
+
+
+def _encode_layer(
+    number: int, layer: Layer, window: Window | None, streams: dict[str, str]
+) -> tuple[dict[str, Any], Errors]:
+    """The streams of a layer's heads; and what the scripts must know to read them."""
+    shape = len(layer.queries), len(layer.keys)
+    rows, columns = ((0, n) if window is None else window.of(n) for n in shape)
+    whole = (rows, columns) == ((0, shape[0]), (0, shape[1]))
+    small, peaks, errors = [], [], Errors()
+    for place in range(len(layer.heads)):
+        weights = layer.weights(place)
+        part = weights[slice(*rows), slice(*columns)]
+        largest, codes = encode(part)
+        errors = errors.maximum(measure_errors(part, decode(largest, codes)))
+        streams[f"head-{number}-{place}"] = pack(largest.astype("<f4"), codes)
+        peaks.append(float(weights.max()))
+        small.append(encode_whole(max_pool(weights, THUMBNAIL), peaks[-1]))
+        if not whole:
+            streams[f"wide-{number}-{place}"] = pack(encode_whole(max_pool(weights, WIDE), peaks[-1]))
+    lengths, strongest = _encode_influence(number, layer, small, streams)
+    streams[f"small-{number}"] = pack(*small)
+    sizes = {"small": [min(THUMBNAIL, n) for n in shape], "wide": None if whole else [min(WIDE, n) for n in shape]}
+    peak = {"weights": peaks, "influence": strongest}
+    return {"rows": list(rows), "columns": list(columns), "peaks": peak, "norms": lengths, **sizes}, errors
+
+
+def _encode_influence(
+    number: int, layer: Layer, small: list[Any], streams: dict[str, str]
+) -> tuple[bool, list[float] | None]:
+    """Small pictures of the influence behind those of the weights, and the norms that the rest is made from."""
+    if layer.norms is None:
+        return False, None
+    peaks = []
+    for place in range(len(layer.heads)):
+        influence: Single = layer.weights(place) * layer.norms[place]
+        peaks.append(float(influence.max()))
+        small.append(encode_whole(max_pool(influence, THUMBNAIL), peaks[-1]))
+    streams[f"norms-{number}"] = pack(layer.norms.astype("<f4"))
+    return True, peaks
+
+
+# the file
+
+
+def html_page(drawn: PageContents) -> str:
+    """All of it as one document."""
+    frame = static("page.html")
+    streams = "\n".join(
+        f'<script type="text/plain" id="{name}">{text}</script>' for name, text in drawn.streams.items()
+    )
+    parts = {
+        "TITLE": html.escape(str(drawn.facts["title"])),
+        "STYLES": static("look.css"),
+        "FACTS": safe_json(drawn.facts),
+        "STREAMS": streams,
+        "SCRIPTS": joined_scripts(),
+    }
+    return re.sub("|".join(f"<!--{name}-->" for name in parts), lambda match: parts[match[0][4:-3]], frame)
+
+
+def safe_json(value: Any) -> str:
+    """JSON that can end no element: letters that HTML knows are written by their numbers.
+
+    >>> safe_json("</script>")
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_number)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def joined_scripts() -> str:
+    """The modules as one script: each in a function of its own, which hands out what the module exports."""
+    return "\n".join(_as_function(static(name)) for name in SCRIPTS)
+
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
+
+
+def _as_function(script: str) -> str:
+    """A module without imports, since what they name is there already; its own names do not touch another's.
+
+    >>> print(_as_function('import { a } from "./a.js";\\nconst c = 1;\\nexport const b = a + c;\\n'))
+    const { b } = (() => {
+    const c = 1;
+    const b = a + c;
+    return { b };
+    })();
+    """
+    names = ", ".join(match[2] for match in _EXPORT.finditer(script))
+    body = _EXPORT.sub(r"\1", _IMPORT.sub("", script)).strip()
+    return f"const {{ {names} }} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
+
+
+@cache
+def static(name: str) -> str:
+    """A file of the page."""
+    return (resources.files("regard_models.attention_page") / "static" / name).read_text(encoding="utf-8")
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else list(value)

@@ -1,0 +1,220 @@
+"""Look at a model's attention: one page that opens offline, and figures for papers."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard.arrays import check_target
+from regard.errors import InputError
+from regard.files import write_file
+from regard.progress import Progress
+from regard.results import Result
+from regard.written_numbers import at_most
+from regard_models.attention_page.html_document import MOST, PageContents, Window, encode_page, html_page
+from regard_models.attention_page.layers import Layer, layers_of
+from regard_models.capturing.records import Capture
+from regard_models.head_measures.pattern_reader import read_patterns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["AttentionPage", "look"]
+
+VIEWS = ("map", "lines")
+LONGEST = 8192  # tokens: beyond, even the small pictures take minutes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttentionPage(Result):
+    """A page of attention: in a notebook it shows itself, :meth:`to_html` writes it to a file.
+
+    ``worst_weight`` is the largest error of a stored weight, ``worst_row`` the largest share of a row's mass that is
+    off; both were measured. ``window`` are the first and the last token (and one) that are stored in full, None where
+    all are. ``influence`` says whether the switch between weights and influence is there.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    heads: int
+    queries: int
+    keys: int
+    influence: bool
+    worst_weight: float
+    worst_row: float
+    window: tuple[int, int] | None = None
+    file: str | None = None
+    notes: tuple[str, ...] = ()
+    _drawn: PageContents
+    _layers: tuple[Layer, ...]
+
+    @property
+    def page(self) -> str:
+        """The whole page as HTML."""
+        return html_page(self._drawn)
+
+    @property
+    def contents(self) -> PageContents:
+        """Facts and streams, for a page that has the scripts already: the lab's."""
+        return self._drawn
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, whole or not at all."""
+        write_file(check_target(path, (".html", ".htm")), self.page.encode())
+
+    def figure(self) -> Figure:
+        """One head as a heat map with its words; several as small maps, layers down and heads across."""
+        from regard_models.attention_page.figure import sketch
+
+        return sketch(self._layers, title=self.name)
+
+    def plot(self, path: str | os.PathLike[str], /) -> None:
+        """Write the figure to an .svg, .png or .pdf file; letters that its fonts lack are boxes."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+            super().plot(path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that neither its styles nor its keys touch the notebook."""
+        shown = html.escape(self.page, quote=True)
+        size = "width: 100%; height: 760px; border: 0; border-radius: 8px"
+        return f'<iframe title="Attention of {html.escape(self.name)}" style="{size}" srcdoc="{shown}"></iframe>'
+
+    def __str__(self) -> str:
+        count = f"{_count(len(self.layers), 'layer')}, {_count(self.heads, 'head')} in all"
+        lines = [f"{self.name}: {count}, up to {self.queries:,} queries and {self.keys:,} keys."]
+        lines.append(
+            f"Stored in 8 bits: no weight is off by more than {at_most(self.worst_weight, 2)}, no row by more than "
+            f"{at_most(self.worst_row, 2, percent=True)} of its mass."
+        )
+        if self.window is not None:
+            lines.append(f"Stored in full are tokens {self.window[0]:,} to {self.window[1] - 1:,}; the rest in blocks.")
+        lines += [f"Note: {note}." for note in self.notes]
+        if self.file is not None:
+            lines.append(f"The page is in {self.file}: open it in a browser.")
+        return "\n".join(lines)
+
+
+def look(  # noqa: PLR0913 - a verb's options, each with a default
+    given: Any,
+    inputs: Any = None,
+    *,
+    text: str | None = None,
+    target: str | None = None,
+    tokenizer: Any = None,
+    tokens: Sequence[Any] | None = None,
+    target_tokens: Sequence[Any] | None = None,
+    layers: Sequence[int | str] | None = None,
+    heads: Sequence[int] | None = None,
+    window: tuple[int, int] | None = None,
+    view: str = "map",
+    example: int = 0,
+    name: str = "",
+    progress: Progress | None = None,
+) -> AttentionPage:
+    """Look at attention: a model's, on a text or on inputs, or weights that there are already.
+
+    ``given`` is a torch module (with ``inputs``, or with ``text`` and a ``tokenizer``), a capture, or whatever
+    :func:`.read_patterns` takes: arrays, files, outputs with their
+    attentions. ``target`` is what a decoder has written. ``window`` are the tokens, from one up to another, that a long
+    input keeps in full. ``view`` is what the page opens with: the "map" of one head, or the "lines" of all heads of a
+    layer.
+
+    >>> import numpy as np
+    >>> print(look(np.full((2, 3, 4, 4), 0.25), tokens=["a", "b", "c", "d"], name="even"))
+    even: 2 layers, 6 heads in all, up to 4 queries and 4 keys.
+    Stored in 8 bits: no weight is off by more than 0, no row by more than 0 % of its mass.
+    Note: given as arrays, so nothing could be checked.
+    Note: influence needs the values and the output projection, which are not there.
+    """
+    _refuse_inputs(given, inputs, text, target)
+    if _is_module(given):
+        from regard_models.attention_page.page_capture import capture_module
+
+        example = example if text is None else 0
+        asked = {"text": text, "target": target, "tokenizer": tokenizer, "layers": layers, "heads": heads}
+        recorded = capture_module(given, inputs, name=name, **asked)
+        recorded = read_patterns(recorded, tokens=tokens, target_tokens=target_tokens)
+    else:
+        recorded = read_patterns(given, tokens=tokens, target_tokens=target_tokens, name=name)
+    chosen = layers_of(recorded, layers=layers, heads=heads, example=example)
+    return page_of(recorded, chosen, window=window, view=view, progress=progress)
+
+
+def page_of(
+    recorded: Capture,
+    chosen: tuple[Layer, ...],
+    *,
+    window: tuple[int, int] | None = None,
+    view: str = "map",
+    most: int = MOST,
+    progress: Progress | None = None,
+) -> AttentionPage:
+    """The page of some layers of a capture, with at most so many letters of streams."""
+    queries, keys = (
+        max(len(words) for words in side) for side in zip(*((c.queries, c.keys) for c in chosen), strict=True)
+    )
+    _refuse_window(window, max(queries, keys))
+    if view not in VIEWS:
+        raise InputError(f"The view {view!r} is not known; the page opens with: {', '.join(VIEWS)}.")
+    notes = [*recorded.notes, *(f"not captured: {miss.module}: {miss.why}" for miss in recorded.missed)]
+    if not recorded.answer:
+        notes.append("the checks of this capture failed: do not trust its weights")
+    influence = all(layer.norms is not None for layer in chosen)
+    if not influence:
+        some = any(layer.norms is not None for layer in chosen)
+        lacking = "in some layers are" if some else "are"
+        notes.append(f"influence needs the values and the output projection, which {lacking} not there")
+    drawn = encode_page(
+        chosen,
+        title=recorded.name,
+        remarks=notes,
+        window=None if window is None else Window(*window),
+        view=view,
+        most=most,
+        progress=progress,
+    )
+    full = drawn.window is None or drawn.window.stop - drawn.window.start >= max(queries, keys)
+    return AttentionPage(
+        name=recorded.name,
+        layers=tuple(layer.label for layer in chosen),
+        heads=sum(len(layer.heads) for layer in chosen),
+        queries=queries,
+        keys=keys,
+        influence=influence,
+        worst_weight=drawn.errors.entry,
+        worst_row=drawn.errors.row,
+        window=None if full or drawn.window is None else (drawn.window.start, drawn.window.stop),
+        notes=tuple(notes),
+        _drawn=drawn,
+        _layers=chosen,
+    )
+
+
+def _refuse_inputs(given: Any, inputs: Any, text: str | None, target: str | None) -> None:
+    if not _is_module(given) and not (inputs is None and text is None and target is None):
+        raise InputError("A text and inputs are for a model; weights that are there already need neither.")
+
+
+def _refuse_window(window: tuple[int, int] | None, longest: int) -> None:
+    if longest > LONGEST:
+        raise InputError(f"The input has {longest:,} tokens, and a page shows at most {LONGEST:,}; shorten it.")
+    if window is not None and not 0 <= window[0] < window[1] <= longest:
+        raise InputError(
+            f"The window {window[0]}:{window[1]} does not fit: it must start at 0 or later, and end after its start "
+            f"and at {longest} at the latest."
+        )
+
+
+def _is_module(given: Any) -> bool:
+    """Whether it is a torch module; nothing is imported to find out."""
+    return any(kind.__module__ == "torch.nn.modules.module" for kind in type(given).__mro__)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,191 @@
+"""Does a model keep the properties that every Transformer should have?
+
+Nine properties, one file each; every check asks the model a question twice with a change that must not matter
+(:mod:`.experiment`), in a float64 copy of it (:mod:`.subject`, :mod:`regard.torch_arithmetic`), and measures what
+moved against what rounding can do. Where something did, :mod:`.trace` finds the submodule. It may import ``inputs`` and
+``capturing``. Begin with :func:`audit` below, and with ``batch.py``, the simplest property.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.errors import InputError
+from regard.results import Result
+from regard_models.auditing import batch, cache, causality, determinism, gradients, order, padding, precision, weights
+from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.subject import Subject, eval_copy
+from regard_models.inputs.model_input import ModelInput, model_input, refuse_nan
+
+__all__ = ["Audit", "Culprit", "Finding", "Status", "assert_healthy", "audit"]
+
+PROPERTIES: dict[str, ModuleType] = {
+    m.NAME: m for m in (batch, padding, causality, cache, order, weights, determinism, precision, gradients)
+}
+_SHORT = (order.NAME, weights.NAME, determinism.NAME, precision.NAME, gradients.NAME)  # asked briefly
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit(Result):
+    """What an audit found. ``known`` are failures that a baseline names: they are shown and do not count."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    assumed: tuple[str, ...]
+    arithmetic: str
+    batch: int
+    lengths: tuple[int, ...]
+    short: tuple[int, ...]  # of what does not hang on length
+    seconds: float
+    known: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> bool:
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """Failures that no baseline knows."""
+        return tuple(f for f in self.findings if f.status is Status.FAILED and f.key() not in self.known)
+
+    def of(self, name: str) -> tuple[Finding, ...]:
+        """The findings about one property."""
+        return tuple(f for f in self.findings if f.property == name)
+
+    def __str__(self) -> str:
+        counts = [f"{sum(f.status is s for f in self.findings)} {s}" for s in Status]
+        lines = [f"{self.name}: {', '.join(counts)}. Tested in {self.arithmetic}, {self._sizes()}."]
+        if self.assumed:
+            lines.append(f"Assumed: {'; '.join(self.assumed)}.")
+        loud = [f for f in self.findings if f.status is Status.FAILED]
+        lines += [str(f) + ("\n  Known (baseline)." if f.key() in self.known else "") for f in loud]
+        lines += [str(f) for f in self.findings if f.status is Status.NOTE]
+        fine = [f for f in self.findings if f.status is Status.PASSED]
+        if fine:
+            lines.append("Pass (not refuted; no proof): " + "; ".join(f"{f.property}, {f.check}" for f in fine) + ".")
+        skipped = [f for f in self.findings if f.status is Status.NOT_APPLICABLE]
+        lines += [f"Not applicable: {f.property}, {f.check}. {f.sentence}" for f in skipped]
+        return "\n".join(lines)
+
+    def _sizes(self) -> str:
+        tokens = " and ".join(map(str, self.lengths))
+        words = f"{self.batch} examples" + (f" of {tokens} tokens" if tokens else "")
+        if self.short != self.lengths:
+            words += f" ({', '.join(_SHORT)}: {' and '.join(map(str, self.short))})"
+        return words
+
+
+def audit(
+    model: nn.Module | ModelInput,
+    inputs: Any = None,
+    *,
+    causal: bool | None = None,
+    masks: dict[str, str] | None = None,
+    length: int | None = None,
+    properties: Sequence[str] | None = None,
+    known: Sequence[str] = (),
+    seed: int = 0,
+    report: Report | None = None,
+) -> Audit:
+    """Test a model for nine properties: does an example depend on its neighbours or its padding, does a place read
+    later ones, does a cache give the same, where does order enter, are the weights weights, is it deterministic, how
+    precise is it, does every weight get a gradient.
+
+    ``inputs`` is an example (a tensor, a tuple or a dict); Hugging Face models, torch.nn's and ours need none.
+    ``causal`` claims that no place reads later ones; ``masks`` says what True means in a mask ("keep" or "hide").
+    ``known`` are keys of failures that do not count (a baseline). The model is left as it was.
+
+    >>> import torch
+    >>> layer = torch.nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
+    >>> result = audit(layer, properties=["batch"])
+    >>> result.answer, [str(f.status) for f in result.findings]
+    (True, ['pass', 'pass', 'pass', 'pass', 'pass'])
+    """
+    start = time.monotonic()
+    given = model if isinstance(model, ModelInput) else model_input(model, inputs, causal=causal, masks=masks)
+    chosen = _select_properties(properties)
+    refuse_nan(given)
+    replace(given, module=eval_copy(given.module)).run()  # a call may leave something behind
+    subject = Subject(given, length=length, seed=seed)
+    assumed = list(given.assumed)
+    if subject.was_training:
+        assumed.append("it came in train() mode and was tested in eval() mode, on a copy")
+    findings: list[Finding] = []
+    twice = list(_run_check(subject, determinism.NAME))  # first, because without it nothing can be compared
+    steady = all(f.status is not Status.FAILED for f in twice)
+    finite = any(bool(torch.isfinite(o.values).any()) for o in subject.ask(subject.make()))
+    for done, name in enumerate(chosen):
+        if name == determinism.NAME:
+            findings += twice
+        elif (steady and finite) or name in _WITHOUT_COMPARISON or (steady and name == precision.NAME):
+            findings += _run_check(subject, name)
+        else:
+            findings.append(_not_applicable(name, _NOT_STEADY if not steady else _NOT_FINITE))
+        if report is not None:
+            report(done + 1, len(chosen))
+    return Audit(
+        name=given.name,
+        findings=tuple(findings),
+        assumed=tuple(assumed),
+        arithmetic=subject.arithmetic,
+        batch=3,
+        lengths=subject.lengths,
+        short=subject.short_lengths(),
+        seconds=round(time.monotonic() - start, 3),
+        known=tuple(known),
+    )
+
+
+def assert_healthy(model: nn.Module | ModelInput, inputs: Any = None, **options: Any) -> Audit:
+    """For a test: the audit, or an AssertionError that says what failed, where, and the usual cure.
+
+    def test_my_model(): assert_healthy(build(), example, causal=True)
+    """
+    audited = audit(model, inputs, **options)
+    if not audited.answer:
+        raise AssertionError("\n".join([f"{audited.name} is not healthy:", *map(str, audited.failures)]))
+    return audited
+
+
+def _select_properties(properties: Sequence[str] | None) -> list[str]:
+    if properties is None:
+        return list(PROPERTIES)
+    for name in properties:
+        if name not in PROPERTIES:
+            raise InputError(f"There is no property {name!r}; choose from {', '.join(PROPERTIES)}.")
+    return [name for name in PROPERTIES if name in properties]
+
+
+_WITHOUT_COMPARISON = (weights.NAME,)
+
+
+_NOT_STEADY = "Two answers to one question differ (see determinism), so nothing can be compared; mend that first."
+_NOT_FINITE = "All its answers are NaN or infinite (see precision), so nothing can be compared; mend that first."
+
+
+def _not_applicable(name: str, sentence: str) -> Finding:
+    return Finding(property=name, check="all", status=Status.NOT_APPLICABLE, sentence=sentence)
+
+
+def _run_check(subject: Subject, name: str) -> Iterator[Finding]:
+    try:
+        yield from PROPERTIES[name].check(subject)
+    except InputError:
+        raise
+    except Exception as error:
+        from regard.sandbox.containment import describe_error
+
+        yield Finding(
+            property=name,
+            check="run",
+            status=Status.NOTE,
+            sentence=f"The check could not be made: the model raised {describe_error(error)}.",
+        )

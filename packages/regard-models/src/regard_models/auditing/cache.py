@@ -1,0 +1,225 @@
+"""Cache: writing token by token, or three at a time, gives what reading all at once gives.
+
+Steps of 3 are asked too because a causal mask that is aligned at the wrong corner shows there and not in steps of 1.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.sandbox.containment import describe_error
+from regard.torch_arithmetic import FACTOR
+from regard_models.auditing.experiment import View, difference, largest, protected_parts, view, worst_gap
+from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.subject import Output, Question, Rows, Subject, takes
+from regard_models.auditing.trace import culprit, first_to_differ, record_calls
+from regard_models.inputs.model_input import call, original, parameter_names
+
+NAME = "cache"
+BATCH = 2  # not 1 and not 3, the steps
+_STEPS = 6  # tokens that are written with a cache, where there is room
+_SHORT = 23  # up to so many tokens, steps of 1 also begin behind the first: they pass every number of cached tokens
+_NAMES = ("past_key_values", "past_key_value", "past_kv", "kv_cache", "cache", "past", "layer_past")
+_OFFSETS = ("start_pos", "offset", "past_length", "first", "start", "cache_position", "position_offset", "past_len")
+_CAUSE = "positions that start again at 0 with every step, a mask aligned at the wrong corner, keys cached before they "
+_CAUSE += "are rotated (or rotated twice), a cache that is cut or shared between layers."
+_CURE = "Count positions from the length of the cache, and let query i of a step read keys up to (past + i)."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Read all but the last few tokens, then the rest in steps of 1 and of 3."""
+    name = next((n for n in _NAMES if takes(subject.module, n)), None)
+    if name is None or not subject.streams or subject.streams[-1].causal is False:
+        sentence = "Its forward takes no cache of past keys and values."
+        if name is not None:
+            sentence = "It does not claim to be causal, so nothing can be cached."
+        yield Finding(property=NAME, check="steps of 1", status=Status.NOT_APPLICABLE, sentence=sentence)
+        return
+    base = subject.make(BATCH, lengths=_lengths(subject))
+    length = base.rows[-1].length
+    most = length - (_STEPS if length > 2 * _STEPS else 3)
+    finding = _check_steps(subject, base, name, step=1, first=most)
+    if finding.status == Status.PASSED and length <= _SHORT:
+        finding = _check_steps(subject, base, name, step=1, first=1)
+    yield finding
+    chunks = _check_steps(subject, base, name, step=3, first=most)
+    yield chunks
+    if subject.module is not subject.native and finding.status == chunks.status == Status.PASSED:
+        yield from _check_own_type(subject, base, name, most)
+
+
+def _lengths(subject: Subject) -> tuple[int, ...]:
+    """A last stream of up to _SHORT tokens: a window of the cache may fill, and go round, within them."""
+    longer = subject.longer_lengths()
+    return subject.lengths if longer is None else (*longer[:-1], min(longer[-1], _SHORT))
+
+
+def _check_steps(subject: Subject, base: Question, name: str, *, step: int, first: int) -> Finding:
+    label = f"steps of {step}"
+    last, length = len(base.rows) - 1, base.rows[-1].length
+    try:
+        full = subject.ask(base)
+        past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0), name)
+    except Exception as error:
+        return _unusable_cache(label, describe_error(error))
+    if past is None:
+        return _unusable_cache(label, f"it returned no {name}")
+    for start in range(first, length, step):
+        part = _part(subject, base, start, start + step)
+        kept = _copy_cache(past)
+        try:
+            made = _run(subject, part, name, past, start)
+            answers = [o for o in subject.outputs(made, part) if o.stream == last]
+        except Exception as error:
+            return _unusable_cache(label, describe_error(error), failed=step == 1)
+        past = _find_cache(made, name)
+        seen = view(base, places={last: torch.arange(start, start + step)})
+        wanted = protected_parts(full, seen, last)
+        gap = worst_gap(wanted, _match_names(wanted, answers), subject.rounding_noise(), subject)
+        if gap.name == "nothing":
+            return _unusable_cache(label, "with it, it returns nothing that can be compared")
+        if gap.is_above_rounding:
+            return Finding(
+                property=NAME,
+                check=label,
+                status=Status.FAILED,
+                sentence=f"With {start} tokens cached, the next {step} get something else than without a cache: "
+                f"{gap.words()}.",
+                size=gap.size,
+                rounding=gap.rounding,
+                example={"cached": start, "step": step, "words": f"{start} tokens cached, then {step} at once"},
+                culprit=_blame(subject, base, part, name, kept, start),
+                cause=_CAUSE,
+                cure=_CURE,
+            )
+    return Finding(
+        property=NAME,
+        check=label,
+        status=Status.PASSED,
+        sentence=f"The last {length - first} tokens get the same with the rest cached ({gap.words()}).",
+        size=gap.size,
+        rounding=gap.rounding,
+    )
+
+
+def _check_own_type(subject: Subject, base: Question, name: str, first: int) -> Iterator[Finding]:
+    """A step in the model's own type: it may be off by what that type rounds, not by more."""
+    last, part = len(base.rows) - 1, _part(subject, base, first, first + 1)
+    seen = view(base, places={last: torch.arange(first, first + 1)})
+    wanted = protected_parts(subject.ask(base), seen, last)
+    try:
+        whole = protected_parts(subject.ask(base, wide=False), seen, last)
+        past = _find_cache(_run(subject, _part(subject, base, 0, first), name, None, 0, wide=False), name)
+        kept = _copy_cache(past)
+        made = _run(subject, part, name, past, first, wide=False)
+    except Exception:  # it may run in the float64 copy only
+        return
+    answers = _match_names(wanted, [o for o in subject.outputs(made, part) if o.stream == last])
+    off = max((largest(difference(wanted[n], answers[n].double())) for n in answers if n in wanted), default=0.0)
+    usual = max(largest(difference(wanted[n], whole[n].double())) for n in wanted)
+    rounding = FACTOR * max(usual, torch.finfo(subject.coarsest).eps * max(largest(v.abs()) for v in wanted.values()))
+    if off > rounding:
+        yield Finding(
+            property=NAME,
+            check="stored",
+            status=Status.FAILED,
+            sentence=f"With {first} tokens cached, the next is {off:.2g} off in the model's own type, and without a "
+            f"cache {usual:.1g}.",
+            size=off,
+            rounding=rounding,
+            example={"cached": first, "step": 1, "words": f"{first} tokens cached, then 1 at once"},
+            culprit=_blame(subject, base, part, name, kept, first, wide=False),
+            cause="keys and values that are kept in a coarser type than the model computes in.",
+            cure="Keep them in the type of the model, or say that the cache is meant to be coarse.",
+        )
+
+
+def _match_names(wanted: dict[str, Tensor], answers: list[Output]) -> dict[str, Tensor]:
+    """Answers by name; where a model returns its cache beside them, and they go by other names, by their order."""
+    by_name = {o.name: o.values for o in answers}
+    if wanted.keys() & by_name.keys():
+        return by_name
+    return dict(zip(wanted, by_name.values(), strict=False))
+
+
+def _unusable_cache(label: str, why: str, *, failed: bool = False) -> Finding:
+    return Finding(
+        property=NAME,
+        check=label,
+        status=Status.FAILED if failed else Status.NOT_APPLICABLE,
+        sentence=f"The cache could not be used: {why}.",
+        cause=_CAUSE if failed else "",
+        cure=_CURE if failed else "",
+    )
+
+
+def _part(subject: Subject, base: Question, start: int, end: int) -> Question:
+    rows = base.rows[-1]
+    cut = Rows(values=rows.values[:, start:end], keep=rows.keep[:, start:end])
+    return base.with_rows(len(base.rows) - 1, cut)
+
+
+def _inputs(
+    subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
+) -> dict[str, Any]:
+    module = subject.module
+    arguments = {**subject.inputs(part, wide=wide), name: past}
+    # A mask that the example carries is about the new tokens only; the past is all real.
+    for mask in subject.streams[-1].masks:
+        arguments.pop(mask.name, None)
+    if takes(module, "use_cache"):
+        arguments["use_cache"] = True
+    for offset in _OFFSETS:
+        parameter = parameter_names(module).get(offset)
+        if parameter is not None and (
+            parameter.default is inspect.Parameter.empty or isinstance(parameter.default, int)
+        ):
+            arguments[offset] = start
+    return arguments
+
+
+def _run(subject: Subject, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None) -> Any:
+    module = subject.native if wide is False else subject.module
+    with torch.no_grad(), subject.running(wide=wide):
+        return call(module, _inputs(subject, part, name, past, start, wide=wide))
+
+
+def _find_cache(made: Any, name: str) -> Any:
+    """The cache in an answer: by its name, or the second part of a pair."""
+    if isinstance(made, Mapping) and made.get(name) is not None:
+        return made[name]
+    if getattr(made, name, None) is not None:
+        return getattr(made, name)
+    if isinstance(made, (tuple, list)) and len(made) > 1:
+        return made[1]
+    return None
+
+
+def _copy_cache(past: Any) -> Any:
+    """The cache before a step, for the step may write into it."""
+    import copy
+
+    return copy.deepcopy(past)
+
+
+def _blame(
+    subject: Subject, base: Question, part: Question, name: str, past: Any, start: int, *, wide: bool | None = None
+) -> Culprit | None:
+    """Who parts in the step from what it does in the full run; ``wide=False``: in a step in the model's own type."""
+    last, step = len(base.rows) - 1, part.rows[-1].length
+    seen = view(base, places={last: torch.arange(start, start + step)})
+    full_inputs = subject.inputs(base)
+    full = record_calls(subject, full_inputs, seen)
+    unit, floor = (None, 1e-14) if wide is None else (subject.coarsest, torch.finfo(subject.coarsest).eps)
+    noise = [record_calls(subject, full_inputs, seen, jitter=jitter, unit=unit) for jitter in range(subject.jitters)]
+    others: dict[int, Any] = {r.length: None for r in base.rows[:-1]}
+    step_view = View(batch=part.batch, places={**others, step: None})
+    stepped = record_calls(subject, _inputs(subject, part, name, past, start, wide=wide), step_view, wide=wide)
+    first = first_to_differ(full, stepped, noise, subject, floor=floor)
+    # Asked again, with every submodule watched, the step may be right: what it hangs on is kept between calls.
+    return first or culprit(original(subject.module), subject, doubt=", in something that it keeps between calls")

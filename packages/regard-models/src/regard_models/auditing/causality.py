@@ -1,0 +1,277 @@
+"""Causality: no place reads later ones. By intervention (change later tokens) and by gradient.
+
+Intervention sees what detached paths leak; the gradient sees leaks that one change of tokens happens to hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.torch_arithmetic import FACTOR
+from regard_models.auditing.experiment import Experiment, Gap, measure, view
+from regard_models.auditing.finding import Finding, Status
+from regard_models.auditing.subject import Question, Rows, Subject
+from regard_models.auditing.trace import blame
+from regard_models.inputs.model_input import call, original
+
+NAME = "causality"
+_CAUSE = (
+    "a causal mask that is missing, transposed, shifted by one, or lost in one layer or one kernel; a norm, a mean "
+)
+_CAUSE += "or a convolution over places that looks ahead; a capacity that later tokens compete for."
+_CURE = "Mask key j for query i whenever j > i, in every layer, and pad convolutions on the left only."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Change everything after a place, for three places, and in a longer text for two; then the gradient."""
+    if not subject.streams or subject.streams[-1].causal is False:
+        yield _not_applicable("It does not claim to be causal.")
+        return
+    claimed = subject.streams[-1].causal is True
+    base = subject.make()
+    length = base.rows[-1].length
+    if not any(o.stream == len(subject.streams) - 1 for o in subject.ask(base)):
+        yield _not_applicable("No output has a row for every token.")
+        return
+    experiments = [change_after(subject, base, place) for place in sorted({1, length // 2, length - 1})]
+    gaps = [(measure(subject, e), e) for e in experiments] + list(_in_longer_texts(subject))
+    gap, experiment = max(gaps, key=lambda pair: pair[0].excess)
+    if gap.is_above_rounding and not claimed:
+        yield _not_applicable(f"It reads later tokens ({gap.words()}), and nobody claims that it does not.")
+        return
+    yield _finding(subject, experiment, gap)
+    if not subject.streams[-1].masks:  # where there are, the tests of padding ask it
+        yield from _check_beginning(subject, base)
+    yield from _check_gradient(subject, base, length // 2, claimed)
+
+
+def _in_longer_texts(subject: Subject) -> Iterator[tuple[Gap, Experiment]]:
+    """The same in a longer text: a mask may be lost where a table ends or another kernel is chosen."""
+    lengths = subject.longer_lengths()
+    if lengths is None:
+        return
+    try:
+        base = subject.make(lengths=lengths)
+        for place in (lengths[-1] // 2, lengths[-1] - 1):
+            experiment = change_after(subject, base, place)
+            yield measure(subject, experiment), experiment
+    except Exception:  # too long for it
+        return
+
+
+def _check_beginning(subject: Subject, base: Question) -> Iterator[Finding]:
+    """The beginning of a text alone: what its tokens get must not hang on how many follow."""
+    experiment = _beginning(base)
+    try:
+        gap = measure(subject, experiment)
+    except Exception:  # it takes one length only
+        return
+    if gap.is_above_rounding:
+        length, cut = base.rows[-1].length, experiment.other.rows[-1].length
+        words = f"the first {cut} of {length} tokens"
+        yield Finding(
+            property=NAME,
+            check="length",
+            status=Status.FAILED,
+            sentence=f"Asked alone, {words} get something else: {gap.words()}.",
+            size=gap.size,
+            rounding=gap.rounding,
+            example={"tokens": cut, "of": length, "words": words},
+            culprit=blame(subject, experiment, lambda: _beginning(_short_question(subject))),
+            cause="a scale, a mean or a position that is counted by the length of the whole text.",
+            cure="Count by the token's own place, so that a text may grow without changing its beginning.",
+        )
+
+
+def _beginning(base: Question) -> Experiment:
+    """A text, and the same without its last two tokens."""
+    last, rows = len(base.rows) - 1, base.rows[-1]
+    cut = rows.length - 2
+    other = base.with_rows(last, Rows(values=rows.values[:, :cut], keep=rows.keep[:, :cut]))
+    places = {last: torch.arange(cut)}
+    views = {"base_view": view(base, places=places), "other_view": view(other, places=places)}
+    return Experiment(base=base, other=other, stream=last, **views)
+
+
+def _short_question(subject: Subject) -> Question:
+    return subject.make(lengths=subject.short_lengths())
+
+
+def change_after(subject: Subject, base: Question, place: int) -> Experiment:
+    """Every token from ``place`` on exchanged; what stands before is protected."""
+    last = len(base.rows) - 1
+    rows = base.rows[last]
+    fresh = avoid_equal_tokens(rows.values, subject.make(draw=2, lengths=_lengths(base)).rows[last].values, subject)
+    values = torch.cat([rows.values[:, :place], fresh[:, place:]], 1)
+    other = base.with_rows(last, replace(rows, values=values))
+    before = {last: torch.arange(place)}
+    return Experiment(
+        base=base, base_view=view(base, places=before), other=other, other_view=view(other, places=before), stream=last
+    )
+
+
+def avoid_equal_tokens(tokens: Tensor, drawn: Tensor, subject: Subject) -> Tensor:
+    """Drawn tokens, none of them the one that is there."""
+    stream = subject.streams[-1]
+    if stream.vocabulary is None:
+        return drawn
+    free = [i for i in range(min(stream.vocabulary, 50_000)) if i not in stream.avoid]
+    if len(free) < 2:
+        return drawn
+    table = torch.tensor(free, device=drawn.device)
+    following = table[(torch.searchsorted(table, drawn.contiguous()) + 1) % len(free)]
+    return torch.where(drawn == tokens, following, drawn)
+
+
+def _lengths(question: Question) -> tuple[int, ...]:
+    return tuple(r.length for r in question.rows)
+
+
+def _not_applicable(sentence: str) -> Finding:
+    return Finding(property=NAME, check="intervention", status=Status.NOT_APPLICABLE, sentence=sentence)
+
+
+def _finding(subject: Subject, experiment: Experiment, gap: Gap) -> Finding:
+    common: dict[str, Any] = {"property": NAME, "check": "intervention", "size": gap.size, "rounding": gap.rounding}
+    if not gap.is_above_rounding:
+        sentence = f"Tokens before a change get the same ({gap.words()})."
+        return Finding(status=Status.PASSED, sentence=sentence, **common)
+    return Finding(
+        status=Status.FAILED,
+        sentence=f"Tokens before a change get something else: {gap.words()}.",
+        example=_smallest_example(subject, experiment),
+        culprit=blame(
+            subject,
+            experiment,
+            lambda: change_after(subject, _short_question(subject), subject.short_lengths()[-1] // 2),
+        ),
+        cause=_CAUSE,
+        cure=_CURE,
+        **common,
+    )
+
+
+def _smallest_example(subject: Subject, experiment: Experiment) -> dict[str, Any]:
+    """One example, as short as it may be, with one token changed, the place that moves, and by how much."""
+    last = len(experiment.base.rows) - 1
+    best: dict[str, Any] = {}
+    for length in range(2, experiment.base.rows[last].length + 1):
+        for changed in range(length - 1, max(0, length - 3), -1):
+            example = _one_change(subject, experiment, length, changed)
+            if example is not None:
+                return example
+        if length >= 6 and not best:
+            break
+    return best
+
+
+def _one_change(subject: Subject, experiment: Experiment, length: int, changed: int) -> dict[str, Any] | None:
+    last = len(experiment.base.rows) - 1
+    lengths = tuple(length if j == last else r.length for j, r in enumerate(experiment.base.rows))
+    try:
+        base = subject.make(1, lengths=lengths)
+        rows = base.rows[last]
+        values = rows.values.clone()
+        values[:, changed] = avoid_equal_tokens(
+            rows.values, subject.make(1, lengths=lengths, draw=3).rows[last].values, subject
+        )[:, changed]
+        other = base.with_rows(last, Rows(values=values, keep=rows.keep))
+        before = {last: torch.arange(changed)}
+        views = (view(base, places=before), view(other, places=before))
+        pair = Experiment(base=base, base_view=views[0], other=other, other_view=views[1], stream=last)
+        gap = measure(subject, pair)
+    except Exception:  # too short for it
+        return None
+    if not gap.is_above_rounding:
+        return None
+    place = gap.where[1] if len(gap.where) > 1 else 0
+    tokens = None if values.is_floating_point() else [rows.values[0].tolist(), values[0].tolist()]
+    said = f"{tokens[0]} and {tokens[1]}" if tokens else f"{length} tokens, token {changed} changed"
+    words = f"{said}: token {changed} differs, and place {place} moves by {gap.size:.2g}"
+    return {"length": length, "changed": changed, "moved": place, "tokens": tokens, "size": gap.size, "words": words}
+
+
+def _check_gradient(subject: Subject, base: Question, place: int, claimed: bool) -> Iterator[Finding]:
+    try:
+        gradient = input_gradient(subject, base, place)
+    except Exception:  # no gradient through it: the intervention has spoken
+        gradient = None
+    if gradient is None:
+        sentence = "No gradient reaches the tokens' vectors, so only the intervention speaks."
+        yield Finding(property=NAME, check="gradient", status=Status.NOT_APPLICABLE, sentence=sentence)
+        return
+    eps = torch.finfo(gradient.dtype).eps
+    later, scale = float(gradient[:, place:].abs().max()), float(gradient.abs().max())
+    rounding = FACTOR * eps * scale
+    common: dict[str, Any] = {"property": NAME, "check": "gradient", "size": later, "rounding": rounding}
+    if later <= rounding or not claimed:
+        sentence = f"Outputs before place {place} have a gradient of {later:.2g} by later tokens."
+        yield Finding(status=Status.PASSED if later <= rounding else Status.NOT_APPLICABLE, sentence=sentence, **common)
+        return
+    where = int(gradient[:, place:].abs().amax(dim=tuple(i for i in range(gradient.ndim) if i != 1)).argmax()) + place
+    yield Finding(
+        status=Status.FAILED,
+        sentence=f"Outputs before place {place} have a gradient of {later:.2g} by the token at place {where} (the "
+        f"largest by any token is {scale:.2g}).",
+        example={"place": place, "token": where, "words": f"places below {place} and token {where}"},
+        cause=_CAUSE,
+        cure=_CURE,
+        **common,
+    )
+
+
+def input_gradient(subject: Subject, question: Question, place: int) -> Tensor | None:
+    """The gradient of a random sum of outputs before ``place`` by the tokens' vectors (batch x length x width)."""
+    last = len(question.rows) - 1
+    inputs, stream = subject.inputs(question), subject.streams[last]
+    leaves: list[Tensor] = []
+    ids = inputs[stream.name]
+
+    def keep(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        if leaves or not any(g.shape == ids.shape and torch.equal(g, ids) for g in given if not g.is_floating_point()):
+            return None
+        leaves.append(output.detach().requires_grad_(True))
+        return leaves[0]
+
+    handles = []
+    if ids.is_floating_point():
+        leaves.append(ids.detach().requires_grad_(True))
+        inputs.update(dict.fromkeys((stream.name, *stream.also), leaves[0]))
+    else:
+        tables = [m for m in original(subject.module).modules() if isinstance(m, nn.Embedding)]
+        handles = [m.register_forward_hook(keep, with_kwargs=True) for m in tables]
+    try:
+        with torch.enable_grad(), subject.running():
+            made = subject_outputs(subject, call(subject.module, inputs), question, last)
+            if not leaves or not made:
+                return None
+            generator = torch.Generator().manual_seed(5)
+            drawn = [torch.randn(v[:, :place].shape, generator=generator).to(v) for v in made]
+            total = torch.stack([(v[:, :place] * d).sum() for v, d in zip(made, drawn, strict=True)]).sum()
+            grad = torch.autograd.grad(total, leaves[0], allow_unused=True)[0]
+    finally:
+        for handle in handles:
+            handle.remove()
+    if grad is None:
+        return None
+    return grad if subject.given.batch_first else grad.transpose(0, 1)
+
+
+def subject_outputs(subject: Subject, made: Any, question: Question, stream: int) -> list[Tensor]:
+    """The outputs that follow a stream, with their gradients."""
+    from regard_models.auditing.subject import tensors_of
+
+    outputs = []
+    for _, value in tensors_of(made):
+        if not subject.given.batch_first and value.ndim > 1:
+            value = value.transpose(0, 1)
+        shape = (question.batch, question.rows[stream].length)
+        if value.is_floating_point() and tuple(value.shape[:2]) == shape and value.requires_grad:
+            outputs.append(value)
+    return outputs

@@ -1,0 +1,113 @@
+"""Determinism: in eval() the same question gets the same answer, bit for bit, and nothing is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from regard_models.auditing.experiment import difference, view
+from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.subject import Question, Subject
+from regard_models.auditing.trace import first_to_differ, record_calls
+from regard_models.inputs.model_input import call
+
+NAME = "determinism"
+_CAUSE = "dropout that stays on in eval() (functional.dropout without training=self.training), noise added in forward, "
+_CAUSE += "or state that a call leaves behind."
+_CURE = "Use nn.Dropout, draw noise only if self.training, and keep nothing between calls."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Ask twice; then ask something else and the same a third time."""
+    base = subject.make(lengths=subject.short_lengths())
+    first = _answers(subject, base)
+    inputs = subject.inputs(base, wide=False)
+    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    apart = _largest_gap(first, _answers(subject, base, inputs))
+    if apart:
+        yield _failing_finding(
+            subject, base, "twice", apart, "The same question, asked twice in eval(), gets two answers"
+        )
+        return
+    yield _passing_finding("twice", "The same question, asked twice, gets the same answer, bit for bit.")
+    if written := next((name for name, value in before.items() if not torch.equal(value, inputs[name])), None):
+        sentence = f"It writes into its input {written}: whoever passes a tensor gets it back changed."
+        yield Finding(property=NAME, check="inputs", status=Status.NOTE, sentence=sentence)
+    others = _other_questions(subject)
+    after_base = [_answers(subject, other) for other in others]
+    apart = _largest_gap(first, _answers(subject, base))
+    words = "The same question gets another answer after a question in between"
+    if not apart:
+        subject.renew()
+        apart = _largest_gap(_answers(subject, others[0]), after_base[0])
+        words = "A question gets another answer after one of the same size than as the first"
+    if apart:
+        yield _failing_finding(subject, base, "memory", apart, words)
+    else:
+        yield _passing_finding("memory", "A question in between changes nothing.")
+
+
+def _other_questions(subject: Subject) -> list[Question]:
+    """Other questions, several: what a model keeps may be the largest that it saw. The first hides its last tokens."""
+    questions = [subject.make(lengths=subject.short_lengths(), draw=draw) for draw in range(4, 10)]
+    for i, (stream, rows) in enumerate(zip(subject.streams, questions[0].rows, strict=True)):
+        if stream.masks:
+            keep = rows.keep.clone()
+            keep[:, -2:] = False
+            questions[0] = questions[0].with_rows(i, replace(rows, keep=keep))
+    return questions
+
+
+def _answers(subject: Subject, question: Question, inputs: dict[str, Any] | None = None) -> dict[str, torch.Tensor]:
+    """Asked anew each time, in the model's own type."""
+    with torch.no_grad(), subject.running(wide=False):
+        made = call(subject.native, inputs or subject.inputs(question, wide=False))
+    return {o.name: o.values.clone() for o in subject.outputs(made, question)}
+
+
+def _largest_gap(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> float:
+    gaps = [float(difference(a[n], b[n]).nan_to_num(nan=torch.inf).max()) for n in a if a[n].numel()]
+    return max(gaps, default=0.0)
+
+
+def _passing_finding(check: str, sentence: str) -> Finding:
+    return Finding(property=NAME, check=check, status=Status.PASSED, sentence=sentence, size=0.0, rounding=0.0)
+
+
+def _failing_finding(subject: Subject, base: Question, check: str, apart: float, words: str) -> Finding:
+    return Finding(
+        property=NAME,
+        check=check,
+        status=Status.FAILED,
+        sentence=f"{words}, {apart:.2g} apart.",
+        size=apart,
+        rounding=0.0,
+        culprit=_blame(subject, base, check),
+        cause=_CAUSE,
+        cure=_CURE,
+    )
+
+
+def _blame(subject: Subject, base: Question, check: str) -> Culprit | None:
+    if check == "twice":
+        return _trace_difference(subject, base, [])
+    others = _other_questions(subject)
+    return _trace_difference(subject, base, others) or _trace_difference(subject, others[0], [base], after=True)
+
+
+def _trace_difference(
+    subject: Subject, asked: Question, others: list[Question], *, after: bool = False
+) -> Culprit | None:
+    """Who first answers otherwise with other questions in between; ``after``: than a copy that was asked nothing."""
+    seen, inputs = view(asked), subject.inputs(asked, wide=False)
+    subject.renew()
+    first = record_calls(subject, inputs, seen, wide=False)
+    if after:
+        subject.renew()
+    for other in others:
+        record_calls(subject, subject.inputs(other, wide=False), view(other), wide=False)
+    again = record_calls(subject, inputs, seen, wide=False)
+    return first_to_differ(again, first, [], subject, promote=False)  # named by the copy that is there now

@@ -1,0 +1,134 @@
+"""An experiment: one question asked twice with a change that must not matter, and what moved all the same.
+
+The protected part of an answer is what the change must leave alone. Rounding is measured on it: the same question
+again with every rounding disturbed (:mod:`regard.torch_arithmetic`), and a movement counts only when it is
+:data:`~regard.torch_arithmetic.FACTOR` times larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.torch_arithmetic import FACTOR
+from regard.written_numbers import at_most
+from regard_models.auditing.subject import Output, Question, Subject
+
+_ULPS = 8.0  # a movement below this many units of the last place of the largest number is rounding, whatever was seen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """The protected part of any tensor of a run, found by the sizes of its axes.
+
+    rows: the examples (None: all). places: for each length that an axis may have, the protected places (None: all).
+    """
+
+    batch: int
+    rows: Tensor | None = None
+    places: Mapping[int, Tensor | None] = field(default_factory=dict)
+
+    def of(self, x: Tensor) -> Tensor:
+        """The protected part; an axis of batch times length, as mixtures of experts make, is parted first."""
+        if x.ndim and x.shape[0] in {self.batch * n for n in self.places} and x.shape[0] not in self.places:
+            x = x.reshape(self.batch, -1, *x.shape[1:])
+        batch_seen = False
+        for axis, size in enumerate(x.shape):
+            if size in self.places:
+                chosen = self.places[size]
+                x = x if chosen is None else x.index_select(axis, chosen.to(x.device))
+            elif size == self.batch and not batch_seen:
+                batch_seen = True
+                x = x if self.rows is None else x.index_select(axis, self.rows.to(x.device))
+        return x
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """Two questions whose protected answers must agree; ``stream`` restricts to outputs that follow its tokens."""
+
+    base: Question
+    base_view: View
+    other: Question
+    other_view: View
+    stream: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gap:
+    """How far the protected answers are apart, at the output where that exceeds rounding most."""
+
+    name: str
+    size: float
+    rounding: float  # what rounding explains, FACTOR included
+    scale: float  # the largest number there
+    where: tuple[int, ...] = ()  # index into the protected part
+
+    @property
+    def excess(self) -> float:
+        if math.isnan(self.size):
+            return math.inf
+        return self.size / self.rounding if self.rounding else (math.inf if self.size else 0.0)
+
+    @property
+    def is_above_rounding(self) -> bool:
+        return self.excess > 1
+
+    def words(self) -> str:
+        """Size against rounding."""
+        if math.isnan(self.size):
+            return f"{self.name} became NaN"
+        return f"{self.name} moved by {self.size:.2g}, where rounding makes {at_most(self.rounding, 1)} at most"
+
+
+def view(question: Question, *, rows: list[int] | None = None, places: dict[int, Tensor] | None = None) -> View:
+    """The view of a question that protects some examples, and some places of some streams."""
+    chosen = places or {}
+    lengths = {r.length: chosen.get(i) for i, r in enumerate(question.rows)}
+    return View(batch=question.batch, rows=None if rows is None else torch.tensor(rows), places=lengths)
+
+
+def measure(subject: Subject, experiment: Experiment) -> Gap:
+    """Ask both questions and compare."""
+    base = protected_parts(subject.ask(experiment.base), experiment.base_view, experiment.stream)
+    other = protected_parts(subject.ask(experiment.other), experiment.other_view, experiment.stream)
+    return worst_gap(base, other, subject.rounding_noise(), subject)
+
+
+def worst_gap(base: dict[str, Tensor], other: dict[str, Tensor], noise: dict[str, float], subject: Subject) -> Gap:
+    """The gap with the largest excess over rounding."""
+    eps = torch.finfo(torch.float64 if subject.wide else subject.dtype).eps
+    gaps = []
+    for name, values in base.items():
+        if name not in other or other[name].shape != values.shape or not values.numel():
+            continue
+        apart = difference(values, other[name])
+        scale = largest(values.abs())
+        rounding = FACTOR * noise.get(name, 0.0) + _ULPS * eps * scale
+        place = int(apart.nan_to_num(nan=math.inf).argmax())
+        where = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), apart.shape))
+        size = float(apart.flatten()[place])
+        gaps.append(Gap(name=name, size=size, rounding=rounding, scale=scale, where=where))
+    if not gaps:
+        return Gap(name="nothing", size=0.0, rounding=0.0, scale=0.0)
+    return max(gaps, key=lambda gap: gap.excess)
+
+
+def protected_parts(outputs: list[Output], seen: View, stream: int | None = None) -> dict[str, Tensor]:
+    """The protected part of every output, by name."""
+    return {o.name: seen.of(o.values) for o in outputs if stream is None or o.stream == stream}
+
+
+def difference(a: Tensor, b: Tensor) -> Tensor:
+    """|a - b|, where two NaN and two equal infinities agree."""
+    same = (a == b) | (torch.isnan(a) & torch.isnan(b))
+    return torch.where(same, torch.zeros((), dtype=a.dtype, device=a.device), (a - b).abs())
+
+
+def largest(values: Tensor) -> float:
+    """The largest finite number, 0 for none."""
+    return float(values.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).max()) if values.numel() else 0.0

@@ -1,0 +1,243 @@
+"""Order: is the model order-blind, and if not, where does order enter?
+
+The tokens are permuted. An order-blind model gives the same, permuted. In the other models something ignores the
+permutation: position ids, a table of positions, the cosines of a rotation. The first module whose output does so is
+the source of order, and the first whose output neither follows nor ignores the permutation is where it enters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard_models.auditing.experiment import Experiment, View, largest, measure, view
+from regard_models.auditing.finding import Culprit, Finding, Status
+from regard_models.auditing.subject import Question, Subject, takes
+from regard_models.auditing.trace import Record, culprit, first_to_differ, record_calls, record_views
+from regard_models.inputs.model_input import original
+
+NAME = "order"
+_POSITIONS = re.compile(
+    r"(^|[._])(wpe|pe|pos|posi?tion\w*|rope|rotary\w*|relative\w*|alibi|inv_freq)([._]|$)|pos_emb|rotary"
+)
+_CANDIDATES = 8
+_CAUSE = "positions that are made and never added, position ids that are all alike, or a rotation by angle 0."
+_CURE = "Add positions to the tokens' vectors, or rotate queries and keys, by the place of each token."
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Permute the first stream."""
+    if not subject.streams:
+        yield _finding(Status.NOT_APPLICABLE, "No input is a row of tokens.")
+        return
+    experiment = permute_tokens(subject, lengths=subject.short_lengths())
+    gap = measure(subject, experiment)
+    if gap.name == "nothing":
+        yield _finding(Status.NOT_APPLICABLE, "No output can be compared under a permutation.")
+        return
+    numbers: dict[str, Any] = {"size": gap.size, "rounding": gap.rounding}
+    parts = position_parts(original(subject.module))
+    if gap.is_above_rounding:
+        source, place = _trace(subject, experiment)
+        yield _order_finding(subject, source, place, gap.words(), numbers)
+        yield from _check_swaps(subject, parts)
+        # Without a causal mask order came from somewhere else than these ids: relative positions, say.
+        hidden = source is None and subject.streams[-1].causal is True
+        yield from _check_position_ids(subject, parts if hidden else [])
+        return
+    if not parts or subject.hangs_on_ties():
+        sentence = f"It is order-blind: permuted tokens get the same, permuted ({gap.words()})."
+        yield _finding(Status.NOTE, sentence, **numbers)
+        return
+    named, module = parts[0]
+    yield _finding(
+        Status.FAILED,
+        f"It is order-blind ({gap.words()}), though it has {named}.",
+        culprit=culprit(module, subject),
+        cause=_CAUSE,
+        cure=_CURE,
+        **numbers,
+    )
+
+
+def permute_tokens(subject: Subject, *, lengths: tuple[int, ...]) -> Experiment:
+    """All tokens of the first stream in another order; where the output follows them, it is permuted back."""
+    base = subject.make(lengths=lengths)
+    rows = base.rows[0]
+    order = torch.randperm(rows.length, generator=torch.Generator().manual_seed(3))
+    other = base.with_rows(0, replace(rows, values=rows.values[:, order]))
+    return Experiment(
+        base=base,
+        base_view=view(base, places={0: order}),
+        other=other,
+        other_view=view(other),
+        stream=_compared_stream(subject, base),
+    )
+
+
+def _compared_stream(subject: Subject, base: Question) -> int | None:
+    """0 where an output follows the tokens (a pooled one beside it may read a fixed place), else None: all count."""
+    follows = len(subject.streams) == 1 and any(o.stream == 0 for o in subject.ask(base))
+    return 0 if follows else None
+
+
+def position_parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Submodules, parameters and buffers whose name speaks of positions, with the module that they belong to."""
+    parts = []
+    for name, part in module.named_modules():
+        holds = next(part.parameters(), None) is not None or next(part.buffers(), None) is not None
+        if name and holds and _POSITIONS.search(name) and not isinstance(part, nn.LayerNorm):
+            parts.append((name, part))
+        own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        parts += [(f"{name}.{n}".lstrip("."), part) for n, _ in own if _POSITIONS.search(n) and "ids" not in n]
+    return parts
+
+
+def _order_finding(
+    subject: Subject, source: nn.Module | None, place: Culprit | None, words: str, numbers: dict[str, Any]
+) -> Finding:
+    causal = subject.streams[-1].causal
+    if source is not None:
+        where = f"Order comes from {subject.names.get(id(source), '') or type(source).__name__}"
+    elif causal:
+        where = "Order enters only through the causal mask"
+    else:
+        where = "Order enters"
+    at = "" if place is None else f", first seen after {place.module or place.kind} ({place.kind})"
+    return _finding(Status.PASSED, f"Order matters ({words}). {where}{at}.", culprit=place, **numbers)
+
+
+def _trace(subject: Subject, experiment: Experiment) -> tuple[nn.Module | None, Culprit | None]:
+    base_inputs, other_inputs = subject.inputs(experiment.base), subject.inputs(experiment.other)
+    plain = View(batch=experiment.base.batch, places={r.length: None for r in experiment.base.rows})
+    base, still = record_views(subject, base_inputs, [experiment.base_view, plain])
+    other = record_calls(subject, other_inputs, plain)
+    noise = [
+        record_calls(subject, base_inputs, experiment.base_view, jitter=jitter) for jitter in range(subject.jitters)
+    ]
+    return _first_to_ignore(base, still, other), first_to_differ(base, other, noise, subject, promote=False)
+
+
+def _first_to_ignore(base: list[Record], still: list[Record], other: list[Record]) -> nn.Module | None:
+    """The first module whose output stays where it is while the tokens move: a source of positions."""
+    theirs = {(r.name, r.call): r for r in other}
+    for moved, unmoved in zip(base, still, strict=True):
+        answer = theirs.get((moved.name, moved.call))
+        if answer is None:
+            continue
+        for a, b, c in zip(moved.outputs, unmoved.outputs, answer.outputs, strict=False):
+            ignores = torch.equal(b, c) and float((a - b).abs().max()) > 1e-9 * float(b[-2])
+            if ignores:
+                return unmoved.module
+    return None
+
+
+def _check_swaps(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+    """Swap neighbours, and places that look alike, one pair for each example: two that share a position are seen so."""
+    if not parts or len(subject.streams) > 1:
+        return
+    length = subject.lengths[0]
+    # The last places first: ids that are clamped or run out of their table share a position there.
+    neighbours = [(p, p + 1) for p in range(length - 2, -1, -1)]
+    # Of a long text the last two and the first two places: where all at the end share a position, those do not.
+    neighbours = neighbours[:16] if length <= 32 else [neighbours[0], neighbours[-1]]
+    pairs = [*neighbours, *(pair for pair in _similar_places(subject) if pair not in neighbours)]
+    tokens = subject.first_of(subject.make()).rows[0].values
+    values = tokens.repeat(len(pairs), *[1] * (tokens.ndim - 1)).clone()
+    for example, (one, other) in enumerate(pairs):
+        values[example, [one, other]] = values[example, [other, one]]
+    unseen = _unseen_swaps(subject, tokens, values, pairs)
+    if unseen and len(unseen) < len(pairs):  # where no swap at all is seen, the permutation has said so already
+        (one, other), (name, module) = unseen[0], parts[0]
+        yield Finding(
+            property=NAME,
+            check="neighbours",
+            status=Status.FAILED,
+            sentence=f"Swapping the tokens at places {one} and {other} is not seen, though other swaps are "
+            f"({len(unseen)} of {len(pairs)} unseen): these places share a position.",
+            example={"places": [list(pair) for pair in unseen], "words": f"places {one} and {other}"},
+            culprit=culprit(module, subject),
+            cause=f"position ids that are clamped, start again, are counted wrongly, or run out of the table ({name}).",
+            cure="Give every place a position of its own.",
+        )
+    else:
+        sentence = f"Every swap of neighbours is seen ({len(pairs)} tried)."
+        yield Finding(property=NAME, check="neighbours", status=Status.PASSED, sentence=sentence)
+
+
+def _similar_places(subject: Subject) -> list[tuple[int, int]]:
+    """Places that get the same when one token stands at all of them; a few, for a swap to decide.
+
+    Two places with one position do. So do all places where positions are relative.
+    """
+    base = subject.first_of(subject.make())
+    rows = base.rows[0]
+    same = base.with_rows(0, replace(rows, values=rows.values[:, :1].expand_as(rows.values).clone()))
+    answer = next((o.values for o in subject.ask(same) if o.stream == 0), None)
+    if answer is None:
+        return []
+    flat, scale = answer[0].flatten(1), largest(answer.abs())
+    apart = torch.cdist(flat, flat, p=torch.inf)
+    alike = (apart <= 1e-9 * scale).triu(1).nonzero().tolist()
+    return [] if len(alike) == rows.length * (rows.length - 1) // 2 else [(i, j) for i, j in alike[:_CANDIDATES]]
+
+
+def _check_position_ids(subject: Subject, parts: list[tuple[str, nn.Module]]) -> Iterator[Finding]:
+    """Other position ids must change something, where they are taken and nothing else was seen to bring order in."""
+    stream = subject.streams[-1]
+    if stream.positions is None or not takes(subject.module, stream.positions):
+        return
+    base = subject.make(lengths=subject.short_lengths())
+    rows = base.rows[-1]
+    places = torch.arange(rows.length).expand(base.batch, -1)
+    told = [
+        base.with_rows(len(base.rows) - 1, replace(rows, positions=positions.clone()))
+        for positions in (places, places.flip(1))
+    ]
+    gap = measure(subject, Experiment(base=told[0], base_view=view(told[0]), other=told[1], other_view=view(told[1])))
+    common: dict[str, Any] = {"property": NAME, "check": "position ids", "size": gap.size, "rounding": gap.rounding}
+    if gap.is_above_rounding:
+        yield Finding(status=Status.PASSED, sentence=f"Other position ids are seen ({gap.words()}).", **common)
+    elif not parts:
+        yield Finding(status=Status.NOTE, sentence=f"It takes {stream.positions} and ignores them.", **common)
+    else:
+        yield Finding(
+            status=Status.FAILED,
+            sentence=f"It takes {stream.positions} and ignores them ({gap.words()}), though it has {parts[0][0]}.",
+            culprit=culprit(parts[0][1], subject),
+            cause=_CAUSE,
+            cure=_CURE,
+            **common,
+        )
+
+
+def _unseen_swaps(
+    subject: Subject, tokens: Tensor, values: Tensor, pairs: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    question, base = subject.make(len(pairs)), subject.first_of(subject.make())
+    other = question.with_rows(0, replace(question.rows[0], values=values))
+    unseen = []
+    for example, (i, j) in enumerate(pairs):
+        if torch.equal(tokens[0, i], tokens[0, j]):  # swapping equal tokens changes nothing
+            continue
+        order = torch.arange(tokens.shape[1])
+        order[[i, j]] = order[[j, i]]
+        experiment = Experiment(
+            base=base,
+            base_view=view(base, places={0: order}),
+            other=other,
+            other_view=view(other, rows=[example]),
+            stream=_compared_stream(subject, base),
+        )
+        if not measure(subject, experiment).is_above_rounding:
+            unseen.append((i, j))
+    return unseen
+
+
+def _finding(status: Status, sentence: str, **more: Any) -> Finding:
+    return Finding(property=NAME, check="permutation", status=status, sentence=sentence, **more)

@@ -1,0 +1,128 @@
+"""An audit for machines: JUnit for test runners, SARIF for code review, a baseline for models with a past.
+
+JUnit: one case for every check. SARIF 2.1.0: one result for every failure, at the line where the culprit's forward
+begins. A baseline is a JSON file of failures that are known: they are reported and do not count, so that a legacy
+model can be audited from today on and only what is new fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as Xml
+
+from regard.errors import InputError
+from regard.files import read_file, write_file
+from regard.strict_json import parse_json
+from regard_models.auditing.finding import Finding, Status
+
+if TYPE_CHECKING:
+    from regard_models.auditing import Audit
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Status.FAILED: "error", Status.NOTE: "note"}
+
+
+def junit(audited: Audit) -> str:
+    """The audit as a JUnit file."""
+    suite = Xml.Element(
+        "testsuite",
+        name=f"regard model audit {audited.name}",
+        tests=str(len(audited.findings)),
+        failures=str(len(audited.failures)),
+        skipped=str(sum(_is_skipped(audited, f) for f in audited.findings)),
+        time=f"{audited.seconds:.3f}",
+    )
+    for finding in audited.findings:
+        case = Xml.SubElement(suite, "testcase", classname=finding.property, name=finding.check)
+        if finding in audited.failures:
+            failure = Xml.SubElement(case, "failure", message=finding.sentence)
+            failure.text = _printable(str(finding))
+        elif _is_skipped(audited, finding):
+            Xml.SubElement(case, "skipped", message=finding.sentence)
+        else:
+            Xml.SubElement(case, "system-out").text = _printable(str(finding))
+    Xml.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode") + "\n"
+
+
+def sarif(audited: Audit) -> str:
+    """Failures and notes as a SARIF file; known failures are marked as unchanged."""
+    from regard import __version__
+
+    loud = [f for f in audited.findings if f.status in _LEVELS]
+    rules = sorted({f"{f.property}/{f.check}" for f in loud})
+    driver = {
+        "name": "regard",
+        "version": __version__,
+        "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", ", ")}} for rule in rules],
+    }
+    run = {"tool": {"driver": driver}, "results": [_result(audited, f) for f in loud]}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def read_baseline(path: str) -> tuple[str, ...]:
+    """The keys of known failures in a file that ``--write-baseline`` wrote."""
+    try:
+        data = parse_json(read_file(path, most=2**24))
+    except FileNotFoundError:
+        raise InputError(f"There is no baseline {path}; write one with --write-baseline {path}.") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is no baseline ({error}); write one with --write-baseline {path}.") from None
+    known = data.get("known") if isinstance(data, dict) else None
+    if not isinstance(known, list) or not all(isinstance(key, str) for key in known):
+        raise InputError(f'{path} is no baseline: it needs {{"known": [...]}}; write one with --write-baseline {path}.')
+    return tuple(known)
+
+
+def write_baseline(path: str, audited: Audit) -> None:
+    """Name every failure of today as known."""
+    keys = sorted({f.key() for f in audited.findings if f.status is Status.FAILED})
+    write_text(path, json.dumps({"model": audited.name, "known": keys}, indent=1) + "\n")
+
+
+def write_text(path: str, text: str) -> None:
+    """A text file, whole or not at all."""
+    write_file(path, text.encode("utf-8"))
+
+
+def check_files(paths: Sequence[tuple[str | None, str]]) -> None:
+    """Refuse a file that could not be written, before the work: (path, ending) for each."""
+    for path, ending in paths:
+        if path is None:
+            continue
+        target = Path(path)
+        if target.suffix.lower() != ending:
+            raise InputError(f"{path} must end in {ending}.")
+        if target.is_dir() or not target.absolute().parent.is_dir():
+            raise InputError(f"{path} cannot be written: give a file in a folder that exists.")
+
+
+def _is_skipped(audited: Audit, finding: Finding) -> bool:
+    known = finding.status is Status.FAILED and finding not in audited.failures
+    return known or finding.status is Status.NOT_APPLICABLE
+
+
+def _result(audited: Audit, finding: Finding) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": f"{finding.property}/{finding.check}",
+        "level": _LEVELS[finding.status],
+        "message": {"text": str(finding)},
+        "partialFingerprints": {"key": finding.key()},
+    }
+    if finding.status is Status.FAILED:
+        result["baselineState"] = "new" if finding in audited.failures else "unchanged"
+    culprit = finding.culprit
+    if culprit is not None and culprit.file is not None:
+        where = {"artifactLocation": {"uri": Path(culprit.file).as_posix()}, "region": {"startLine": culprit.line}}
+        result["locations"] = [
+            {"physicalLocation": where, "logicalLocations": [{"fullyQualifiedName": culprit.module, "kind": "member"}]}
+        ]
+    return result
+
+
+def _printable(text: str) -> str:
+    """Without the characters that XML has no room for."""
+    return "".join(c for c in text if c in "\t\n" or ord(c) >= 32)

@@ -1,0 +1,178 @@
+"""Every operator that a model runs passes here: attention calls are recognised, named and handed on.
+
+A ``TorchDispatchMode`` sits below autograd and above the kernels. It changes neither which kernel runs nor what it
+gets, so what comes out is bit for bit the same. Two things hide kernels from it, and both are lifted:
+
+* Under ``inference_mode`` composite operators arrive whole. Those that may hold attention are taken apart by their
+  own C++ definition. The others are run whole; ``linear`` needs the views that torch would make without us, because
+  its choice between two matrix products hangs on whether the weight's transpose counts as trainable.
+* Compiled code and flex attention are run eagerly (``set_stance("force_eager")``) while the watch lasts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C import DispatchKey
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from regard.errors import RegardError
+from regard_models.capturing.module_stack import ModuleStack, Sites
+from regard_models.kernels.attention_call import AttentionCall, Result
+from regard_models.kernels.flex import flex_call
+from regard_models.kernels.fused_kernels import bind, fused_call
+from regard_models.kernels.native import native_call
+from regard_models.kernels.product import Surroundings, product_call, summed_call
+from regard_models.kernels.tensor_marks import PRODUCTS, Marks
+
+_COMPOSITE = DispatchKey.CompositeImplicitAutograd
+_OUR_DOING = ("Using `torch.compile", "flex_attention called without torch.compile")  # hooks, and eager runs
+_EAGER = ("torch._dynamo", "torch.nn.attention.flex_attention")  # where these are not loaded nothing is compiled
+
+
+class WatchError(RuntimeError):
+    """Something went wrong in the watching, not in the model that is watched."""
+
+
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches one model; derived classes say what to do with a call in :meth:`handle_attention`."""
+
+    supports_higher_order_operators = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper against compilation, which would import two seconds of compiler: nothing is compiled here."""
+        return False
+
+    def __init__(self, model: nn.Module, *, keep_pairs: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.stack, self.sites = ModuleStack(model), Sites()
+        self.marks = Marks(model, keep_pairs=keep_pairs)
+        self.foreign: dict[str, set[str]] = {}  # operators that are not torch's own, by the module that ran them
+        self.unshaped: set[str] = set()  # modules that multiply scores with values without a softmax or a mask
+        self._around: contextlib.ExitStack | None = None
+        self._depth = 0
+
+    def handle_attention(self, call: AttentionCall, result: Result) -> Result:
+        """Take note of a call, or return another result for it."""
+        raise NotImplementedError
+
+    def new_run(self) -> None:
+        """The model begins to run, perhaps again: calls are counted from the start."""
+        self.sites.new_run()
+
+    def handle_operator(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        """Take note of an operator that is no attention call, or return another result for it."""
+        return result
+
+    def __enter__(self) -> Watch:
+        if self._depth == 0:
+            self._around = contextlib.ExitStack()
+            self._around.enter_context(self.stack)
+            self.stack.on_run = self.new_run
+            if any(name in sys.modules for name in _EAGER):
+                self._around.enter_context(torch.compiler.set_stance("force_eager"))
+                self._around.enter_context(warnings.catch_warnings())
+                for ours in _OUR_DOING:
+                    warnings.filterwarnings("ignore", message=ours)
+        self._depth += 1
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._depth -= 1
+        if self._depth == 0 and self._around is not None:
+            self._around.close()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled() and operator_name(func) in _TAKEN_APART:
+            with self:
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        with _remember_views(func):
+            result = func(*args, **kwargs)
+        if any(t.__name__ in ("FakeTensor", "FunctionalTensor") for t in types):
+            return result
+        with _pause_watching():
+            return self._inspect(func, args, kwargs, result)
+
+    def _inspect(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result) -> Result:
+        if _is_empty(result):  # no examples or no tokens: nothing reads anything
+            return result
+        name = operator_name(func)
+        try:
+            call = self._call(func, name, args, kwargs, result)
+            if call is not None:
+                return self.handle_attention(call, result)
+            self.marks.follow(name, args, kwargs, result)
+            return self.handle_operator(name, args, kwargs, result)
+        except RegardError:
+            raise
+        except Exception as error:  # ours, in the middle of somebody's model: it must not look like theirs
+            raise WatchError(f"{name} in {self.stack.name or 'the model'} was not understood: {error}") from error
+
+    def _call(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Result
+    ) -> AttentionCall | None:
+        around = Surroundings(self.stack.running[::-1], self.stack.batch)
+        if name == "sum":
+            return summed_call(args, result, self.marks, around)
+        if name in PRODUCTS:
+            call = product_call(name, args, result, self.marks, around)
+            if call is None and any(mark and not mark.is_weight_candidate for mark in map(self.marks.get, args[:2])):
+                self.unshaped.add(self.stack.name)
+            return call
+        if not hasattr(func, "_schema"):
+            return flex_call(func, args, kwargs, result)
+        if name in _PLAIN or len(func._schema.arguments) < 5:
+            return None
+        bound = bind(func, args, kwargs)
+        found_call = native_call(func, bound, result) or fused_call(func, bound, result)
+        if found_call is None and func.namespace not in ("aten", "prim", "prims"):
+            self.foreign.setdefault(self.stack.name, set()).add(str(func))
+        return found_call
+
+
+_TAKEN_APART = {"matmul", "einsum", "tensordot", "scaled_dot_product_attention", "_scaled_dot_product_attention_math"}
+_PROJECTIONS = {"linear", "lstm", "gru", "rnn_tanh", "rnn_relu"}
+_PLAIN = {"addmm", "convolution", "native_layer_norm", "clone", "_to_copy", "empty_like"}
+
+
+def _is_empty(result: Result) -> bool:
+    out = result[0] if isinstance(result, (tuple, list)) and result else result
+    return isinstance(out, Tensor) and not out.is_nested and out.numel() == 0
+
+
+def _pause_watching() -> contextlib.AbstractContextManager[Any]:
+    """Nobody sees what we compute for ourselves: not another watch around this one."""
+    around: int = torch._C._len_torch_dispatch_stack()
+    return _disable_current_modes() if around else contextlib.nullcontext()
+
+
+def _remember_views(func: Any) -> contextlib.AbstractContextManager[None]:
+    """Lets an operator's own transposes remember what they are views of; for results that are no views themselves."""
+    if not torch.is_inference_mode_enabled() or operator_name(func) not in _PROJECTIONS:
+        return contextlib.nullcontext()
+    include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    guard: Any = torch._C._ForceDispatchKeyGuard(include, exclude.remove(DispatchKey.ADInplaceOrView))
+    return guard  # type: ignore[no-any-return]
+
+
+def operator_name(func: Any) -> str:
+    """``aten::softmax.int`` is called softmax."""
+    packet = getattr(func, "overloadpacket", None)
+    return str(getattr(packet, "__name__", None) or getattr(func, "__name__", func))
+
+
+def is_inside(module: str, name: str) -> bool:
+    """Whether a module's name is the given one or lies below it."""
+    return module == name or module.startswith(name + ".")

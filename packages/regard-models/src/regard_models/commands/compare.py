@@ -1,0 +1,45 @@
+"""``regard model compare``: two models that should be equal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.output import AsJson, show
+from regard_models.commands.options import Device, Limit, Masks, ModelArgument, contain_run, load_model_input
+
+
+def compare(
+    mine: ModelArgument,
+    theirs: ModelArgument,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="MINE=THEIRS", help="How names begin in both; may be given several times."),
+    ] = None,
+    copy_weights: Annotated[
+        bool, typer.Option("--copy-weights", help="Give the first model the second's weights, where names pair.")
+    ] = False,
+    mask: Masks = None,
+    seed: Annotated[int, typer.Option(help="Of the tokens that are drawn.")] = 0,
+    device: Device = "cpu",
+    limit: Limit = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Two models that should be equal (a port and its original): the first submodule where they part, by how much.
+
+    Both are run on one input in float64 copies; usual mistakes are undone one by one ("equal if ...").
+
+    A FILE.py is run as your own code, with your rights: only name files that you trust.
+
+    Example: regard model compare mine.py:build theirs.py:build --map blocks=transformer.h
+
+    Exit code 0: equal on this input (which is no proof); 1: not.
+    """
+    given = [load_model_input(name, device=device, limit=limit, masks=mask) for name in (mine, theirs)]
+    from regard_models.comparing.comparison import compare as examine
+    from regard_models.comparing.pairing import parsed_names
+
+    with contain_run(f"{mine} or {theirs}", limit):
+        comparison = examine(given[0], given[1], names=parsed_names(names), copy_weights=copy_weights, seed=seed)
+    show(comparison, as_json=as_json)

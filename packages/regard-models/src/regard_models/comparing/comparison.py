@@ -1,0 +1,282 @@
+"""Two models that should be equal: are they, and if not, where do they part?
+
+A port and its original, eager and fused, before and after a change. Both run on the same input in float64 copies, and
+their answers are compared against the rounding of the first; where both take a mask of padding, a padded input is
+asked too, and the real tokens' answers count. Where they differ, submodules are compared in the order in which they
+end (:mod:`.first_difference`): those that a map of names pairs (:mod:`.pairing`), and where names do
+not pair, by what they return. Usual mistakes are tried (:mod:`regard.mistakes.rewrite_mode`): "equal if ...".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.mistakes.catalogue import KINDS
+from regard.mistakes.rewrite_mode import plausible_mistakes, record_calls, undo
+from regard.results import Result
+from regard.sandbox.containment import describe_error
+from regard.torch_arithmetic import FACTOR
+from regard.written_numbers import at_most
+from regard_models.auditing.experiment import View, difference, largest, view
+from regard_models.auditing.finding import Culprit
+from regard_models.auditing.subject import JITTERS, Question, Subject
+from regard_models.comparing.first_difference import FirstDifference
+from regard_models.comparing.output_functions import find_output_functions
+from regard_models.comparing.pairing import Pairing
+from regard_models.comparing.position_tables import formula_of
+from regard_models.inputs.model_input import ModelInput, call, model_input, original
+
+_PADDED = 3  # tokens of padding in the second question
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison(Result):
+    """What was found. ``agreeing`` is the last submodule of the first model that still agrees, ``parting`` the first
+    that does not; ``equal_if`` the mistakes whose undoing makes them equal; ``order`` says where paired submodules are
+    called in another order, ``calls`` which run more often in one of the two. ``padded``: what is said of size and
+    place is about the input with padding."""
+
+    mine: str
+    theirs: str
+    equal: bool
+    size: float
+    rounding: float
+    scale: float
+    arithmetic: str
+    weights_paired: int
+    weights_different: tuple[str, ...]
+    weights_alone: tuple[str, ...]
+    buffers_different: tuple[str, ...]
+    padded: bool
+    agreeing: str | None
+    parting: Culprit | None
+    partner: str | None
+    order: str
+    calls: str
+    equal_if: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+    @property
+    def answer(self) -> bool:
+        return self.equal
+
+    def __str__(self) -> str:
+        lines = [self._verdict(), self._weights()]
+        if self.assumed:
+            lines.append(f"Assumed: {'; '.join(self.assumed)}.")
+        if not self.equal:
+            agrees = f"They agree up to {self.agreeing}. " if self.agreeing else ""
+            beside = f" (beside {self.partner})" if self.partner is not None else ""
+            where = f"First to part: {self.parting}{beside}." if self.parting is not None else ""
+            lines.append((agrees + where) or "No submodule of one could be paired with one of the other.")
+            lines += [self.order, self.calls, *(f"Equal if {words}." for words in self.equal_if)]
+        return "\n".join(line for line in lines if line)
+
+    def _verdict(self) -> str:
+        about = f"(largest number {self.scale:.2g}; {self.arithmetic})"
+        where = f", at real tokens beside {_PADDED} tokens of padding" if self.padded else ""
+        if self.equal:
+            return (
+                f"{self.mine} and {self.theirs} are equal on this input: they differ by {self.size:.2g}, where "
+                f"rounding makes {at_most(self.rounding, 1)} at most {about}. One input is no proof."
+            )
+        return (
+            f"{self.mine} and {self.theirs} are not equal: they differ by {self.size:.2g}{where}, where rounding makes "
+            f"{at_most(self.rounding, 1)} at most {about}."
+        )
+
+    def _weights(self) -> str:
+        said = f"{self.weights_paired} weights are paired"
+        if self.weights_different:
+            said += f", {len(self.weights_different)} of them differ ({', '.join(self.weights_different[:3])})"
+        if self.weights_alone:
+            said += f"; {len(self.weights_alone)} have no partner ({', '.join(self.weights_alone[:3])})"
+        if self.buffers_different and not self.equal:
+            said += f". Buffers that differ: {', '.join(self.buffers_different[:3])}"
+        return said + "."
+
+
+def compare(
+    mine: nn.Module | ModelInput,
+    theirs: nn.Module | ModelInput,
+    inputs: Any = None,
+    *,
+    names: Mapping[str, str] | None = None,
+    copy_weights: bool = False,
+    seed: int = 0,
+) -> Comparison:
+    """Run two models that should be equal on one input and find where they part.
+
+    ``inputs`` is an example for both. ``names`` maps beginnings of the first model's names to the second's ("blocks":
+    "transformer.h"); equal names pair by themselves. ``copy_weights`` copies the second model's weights into (a copy
+    of) the first wherever names and shapes pair.
+
+    >>> torch.manual_seed(0) and None
+    >>> a = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> b = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> compare(a, b, copy_weights=True).equal, compare(a, b).equal
+    (True, False)
+    """
+    first = mine if isinstance(mine, ModelInput) else model_input(mine, inputs)
+    second = theirs if isinstance(theirs, ModelInput) else model_input(theirs, inputs)
+    pairing = Pairing(original(first.module), original(second.module), names or {})
+    a, b = Subject(first, seed=seed), Subject(second, seed=seed)
+    if copy_weights:
+        pairing.copy_weights(b, a)
+    asked, refused = _collect_answers(a, b)
+    worst = max(asked, key=_Answers.excess)
+    equal = worst.excess() <= 1
+    parting = (
+        None
+        if equal
+        else FirstDifference(a, b, (worst.question, _with_own_inputs(b, worst.question)), pairing, worst.seen)
+    )
+    return Comparison(
+        mine=first.name,
+        theirs=second.name,
+        equal=equal,
+        size=worst.size,
+        rounding=worst.rounding,
+        scale=worst.scale,
+        arithmetic=a.arithmetic,
+        weights_paired=len(pairing.pairs),
+        weights_different=() if copy_weights else pairing.different_weights(),
+        weights_alone=pairing.unpaired_weights(),
+        buffers_different=pairing.different_buffers(),
+        padded=worst is not asked[0] and not equal,
+        agreeing=None if parting is None else parting.agreeing,
+        parting=None if parting is None else parting.culprit,
+        partner=None if parting is None else parting.partner,
+        order="" if parting is None else parting.order,
+        calls="" if parting is None else parting.calls,
+        equal_if=() if equal else _find_mistakes(asked, pairing),
+        assumed=tuple(dict.fromkeys((*first.assumed, *second.assumed, *refused))),
+    )
+
+
+def _collect_answers(a: Subject, b: Subject) -> tuple[list[_Answers], list[str]]:
+    """What both answer, and why an input with padding could not be asked."""
+    asked: list[_Answers] = []
+    refused = []
+    for question, seen in _questions(a, b):
+        try:
+            asked.append(_Answers(a, b, question, seen))
+        except Exception as error:
+            if not asked or isinstance(error, InputError):
+                raise
+            refused.append(f"no padding, with which one of them raises {describe_error(error)}")
+    return asked, refused
+
+
+def _find_mistakes(asked: list[_Answers], pairing: Pairing) -> tuple[str, ...]:
+    """Rules under which the first model gives the second's answers, to all that was asked."""
+    a, b = asked[0].a, asked[0].b
+    module = original(a.module)
+    with record_calls() as called:
+        asked[0].run_mine()
+    words = list(_describe_output_functions(asked))
+    tables = pairing.different_buffers()
+    if tables and all(answers.equal_under(pairing.borrow_buffers(b, a)) for answers in asked):
+        words += [_describe_buffer(name, pairing) for name in tables]
+    for kind in KINDS:
+        tried = plausible_mistakes(kind, called, module)
+        fitting = (m for m in tried if all(answers.equal_under(undo(m, module)) for answers in asked))
+        words += [m.words for m in itertools.islice(fitting, 1)]
+    return tuple(dict.fromkeys(words))
+
+
+def _describe_output_functions(asked: list[_Answers]) -> Iterator[str]:
+    """What all answers are equal under."""
+    each = [list(find_output_functions(answers.mine, answers.theirs, rounding=answers.rounding)) for answers in asked]
+    # Of an input with padding only some places are compared: there a sum over places says nothing.
+    return (words for words in each[0] if "places" in words or all(words in others for others in each))
+
+
+def _describe_buffer(name: str, pairing: Pairing) -> str:
+    mine, theirs = (formula_of(table) for table in pairing.buffer(name))
+    has = f", where it has {mine}" if mine is not None and mine != theirs else ""
+    return f"the buffer {name} is the second model's" + (f" ({theirs})" if theirs is not None else "") + has
+
+
+class _Answers:
+    """The answers of both models to one question: the part of them that ``seen`` protects."""
+
+    def __init__(self, a: Subject, b: Subject, question: Question, seen: View) -> None:
+        self.a, self.b, self.question, self.seen = a, b, question, seen
+        self.mine, self.theirs = self.run_mine(), self._run(b, _with_own_inputs(b, question))
+        noise = max(_largest_difference(self.mine, self.run_mine(jitter=j)) for j in range(JITTERS))
+        eps = torch.finfo(torch.float64 if a.wide and b.wide else a.dtype).eps
+        self.scale = max((largest(v.abs()) for v in self.mine), default=0.0)
+        self.size, self.rounding = _largest_difference(self.mine, self.theirs), FACTOR * noise + 8 * eps * self.scale
+
+    def excess(self) -> float:
+        """How far apart, in units of what rounding explains."""
+        return self.size / self.rounding if self.rounding else (torch.inf if self.size else 0.0)
+
+    def equal_under(self, change: AbstractContextManager[None]) -> bool:
+        """Whether the answers agree while something is changed; a change that does not fit the model says no."""
+        try:
+            with change:
+                return _largest_difference(self.run_mine(), self.theirs) <= self.rounding
+        except Exception:
+            return False
+
+    def run_mine(self, *, jitter: int | None = None) -> list[Tensor]:
+        return self._run(self.a, self.question, jitter=jitter)
+
+    def _run(self, subject: Subject, question: Question, *, jitter: int | None = None) -> list[Tensor]:
+        with torch.no_grad(), subject.running(jitter=jitter):
+            made = call(subject.module, subject.inputs(question))
+        return [self.seen.of(o.values) for o in subject.outputs(made, question)]
+
+
+def _questions(a: Subject, b: Subject) -> Iterator[tuple[Question, View]]:
+    """All tokens real; then, where both take a mask for a row of tokens, with its last tokens padded."""
+    plain = _common_question(a, b)
+    yield plain, view(plain)
+    for i, rows in enumerate(plain.rows):
+        if a.streams[i].masks and b.streams[i].masks and rows.length > 2 * _PADDED:
+            keep = rows.keep.clone()
+            keep[:, -_PADDED:] = False
+            padded = plain.with_rows(i, replace(rows, keep=keep))
+            yield padded, view(padded, places={i: torch.arange(rows.length - _PADDED)})
+
+
+def _common_question(a: Subject, b: Subject) -> Question:
+    """One question for both: the same tokens, as long as both can take."""
+    if len(a.streams) != len(b.streams):
+        raise InputError(
+            f"{a.given.name} takes {len(a.streams)} rows of tokens and {b.given.name} {len(b.streams)}; give models "
+            "that take the same inputs, or an example for each that fits."
+        )
+    a.lengths = b.lengths = tuple(min(m, n) for m, n in zip(a.lengths, b.lengths, strict=True))
+    for i, (mine, theirs) in enumerate(zip(a.streams, b.streams, strict=True)):
+        if (mine.vocabulary is None) != (theirs.vocabulary is None):
+            raise InputError(f"{a.given.name} takes ids and {b.given.name} vectors (or the other way round).")
+        if mine.vocabulary is not None and theirs.vocabulary is not None:
+            both = replace(mine, vocabulary=min(mine.vocabulary, theirs.vocabulary), avoid=mine.avoid | theirs.avoid)
+            a.streams = tuple(both if j == i else s for j, s in enumerate(a.streams))
+    return a.make()
+
+
+def _with_own_inputs(subject: Subject, question: Question) -> Question:
+    """The question with the inputs that this model wants beside the tokens."""
+    return replace(question, others=subject.make(question.batch).others)
+
+
+def _largest_difference(mine: list[Tensor], theirs: list[Tensor]) -> float:
+    """The largest difference between the first answers of the same shape."""
+    pairs = [(x, y) for x, y in zip(mine, theirs, strict=False) if x.shape == y.shape]
+    if not pairs:
+        shapes = [tuple(x.shape) for x in mine[:1]], [tuple(y.shape) for y in theirs[:1]]
+        raise InputError(f"The two models return {shapes[0]} and {shapes[1]}, which cannot be compared; wrap one.")
+    gaps = [difference(x.double(), y.double()).nan_to_num(nan=torch.inf).max() for x, y in pairs if x.numel()]
+    return float(torch.stack(gaps).max()) if gaps else 0.0

@@ -1,0 +1,58 @@
+"""Regard: a laboratory for attention.
+
+>>> import regard
+>>> regard.attend([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [3.0]]).output.round(3).tolist()
+[1.538]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.attention import attend as attend
+
+# The public surface: a name, and the module it lives in. Loaded on first use, so `import regard` stays quick.
+_WHERE = {
+    "attend": "regard.attention",
+    "claims": "regard.coursework.catalogue",
+    "CouldNotFindOut": "regard.errors",
+    "InputError": "regard.errors",
+    "RegardError": "regard.errors",
+}
+_MODULES = (
+    "arrays",
+    "attention",
+    "design",
+    "errors",
+    "examples",
+    "lab",
+    "layers",
+    "lowrank",
+    "noise",
+    "positions",
+    "subspace",
+    "symmetry",
+    "translator",
+)
+
+__all__ = ["__version__", *sorted(_WHERE), *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # slow to import, seldom asked
+
+        return version("regard")
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    if name in _MODULES:
+        return import_module(f"regard.{name}")
+    if name == "models":
+        raise AttributeError("regard.models is the package regard_models now: pip install regard-models.")
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

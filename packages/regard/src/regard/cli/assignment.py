@@ -1,0 +1,159 @@
+"""``regard assignment``: write an assignment, try it out, make the students' files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Progress, show
+from regard.errors import InputError
+
+app = typer.Typer(no_args_is_help=True, help="Set homework: write an assignment, try it out, make the students' files.")
+
+File = Annotated[str, typer.Argument(metavar="ASSIGNMENT.toml", help="The assignment.")]
+NoSandbox = Annotated[
+    bool,
+    typer.Option("--no-sandbox", help="Run code without a jail, with your rights: in a container of its own only."),
+]
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="One of the five problem sets, as in cse151b-hw4.")],
+    file: Annotated[str | None, typer.Argument(help="The file to write; NAME.toml if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the assignment of a problem set, every key with a comment.
+
+    Example: regard assignment new cse151b-hw4
+    """
+    from regard.grading.assignments.problem_sets import new_assignment
+
+    show(new_assignment(name, file), as_json=as_json)
+
+
+@app.command()
+def example(
+    folder: Annotated[str, typer.Argument(help="A new folder.")] = "example-class", as_json: AsJson = False
+) -> None:
+    """Write a small class to try grading on: an assignment, students, and submissions, right and wrong.
+
+    Example: regard assignment example week
+    """
+    from regard.grading.assignments.example import write_example
+
+    show(write_example(folder), as_json=as_json)
+
+
+@app.command()
+def check(file: File, no_sandbox: NoSandbox = False, as_json: AsJson = False) -> None:
+    """List all mistakes of the file, and grade our own right and wrong answers against it.
+
+    Exit code 0: every question can be solved and no wrong answer of ours passes; 1: not so; 2: the file has mistakes.
+
+    Example: regard assignment check cse151b-hw4.toml
+    """
+    from regard.grading.assignments.assignment_check import check_assignment
+    from regard.grading.assignments.assignment_file import read_assignment
+    from regard.grading.gradebook.grader import safe_tier
+
+    assignment = read_assignment(file)
+    tried = check_assignment(assignment, jail=safe_tier(sandbox=not no_sandbox), progress=Progress("our answers"))
+    show(tried, as_json=as_json)
+
+
+@app.command()
+def template(
+    file: File,
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write.")] = ".",
+    secret: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --students: each gets their own sheet.")
+    ] = None,
+    students: Annotated[str | None, typer.Option(metavar="CSV", help="The list of students.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the students' files, a .py file and a notebook: one function per question, with public examples.
+
+    Example: regard assignment template cse151b-hw4.toml --out handout
+    """
+    from regard.grading.assignments.assignment_file import read_assignment
+    from regard.grading.assignments.template import write_template
+    from regard.grading.gradebook.secret import read_secret
+    from regard.grading.submissions.students import read_students
+
+    key = read_secret(secret) if secret is not None else None
+    listed = read_students(students) if students is not None else None
+    show(write_template(read_assignment(file), out, secret=key, students=listed), as_json=as_json)
+
+
+@app.command()
+def secret(
+    file: Annotated[str, typer.Argument(help="The file to write.")] = "secret.txt", as_json: AsJson = False
+) -> None:
+    """Draw the secret that decides every student's numbers, and write it to a file that only you can read.
+
+    Example: regard assignment secret secret.txt
+    """
+    from regard.grading.gradebook.secret import write_secret
+
+    show(write_secret(file), as_json=as_json)
+
+
+@app.command()
+def pack(
+    file: File,
+    secret: Annotated[str, typer.Option(metavar="FILE", help="Goes into the pack, out of the student's reach.")],
+    out: Annotated[str | None, typer.Option(metavar="FILE.zip", help="The file to write.")] = None,
+    gradescope: Annotated[bool, typer.Option("--gradescope", help="An autograder for Gradescope.")] = False,
+    prairielearn: Annotated[bool, typer.Option("--prairielearn", help="An external grader for PrairieLearn.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pack an autograder for a course system: the assignment, the secret, and this program in one zip.
+
+    Example: regard assignment pack hw4.toml --gradescope --secret secret.txt
+    """
+    from regard.grading.assignments.assignment_file import read_assignment
+    from regard.grading.reports.autograder import pack as packed
+
+    if gradescope == prairielearn:
+        raise InputError("Say which course system it is for: --gradescope or --prairielearn.")
+    system = "gradescope" if gradescope else "prairielearn"
+    show(packed(read_assignment(file), secret, out or f"{system}.zip", system=system), as_json=as_json)
+
+
+@app.command()
+def cells(
+    file: File,
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write.")] = "cells",
+    as_json: AsJson = False,
+) -> None:
+    """Write test cells for notebooks: tests/ for Otter-Grader, and a source notebook for nbgrader.
+
+    Example: regard assignment cells hw4.toml --out cells
+    """
+    from regard.grading.assignments.assignment_file import read_assignment
+    from regard.grading.reports.course_systems import write_cells
+
+    show(write_cells(read_assignment(file), out), as_json=as_json)
+
+
+@app.command()
+def overrule(
+    folder: Annotated[str, typer.Argument(metavar="GRADES", help="The folder that regard grade has written.")],
+    student: Annotated[str, typer.Argument(help="Whose mark.")],
+    question: Annotated[str, typer.Argument(help="Of which question.")],
+    points: Annotated[float | None, typer.Option(help="What the answer is worth.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; the student reads it.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Give the mark back to the check.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Overrule a mark, with a reason: a doubted one, or any. It stays when everything is graded again.
+
+    Example: regard assignment overrule grades carl 1 --points 7 --reason "right but for the sign"
+    """
+    from regard.grading.gradebook.manual_marks import overrule as overruled
+
+    if undo is (points is not None):
+        raise InputError("Say what the answer is worth with --points, or give the mark back to the check with --undo.")
+    show(overruled(folder, student, question, points=points, reason=reason), as_json=as_json)

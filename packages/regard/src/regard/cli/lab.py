@@ -1,0 +1,142 @@
+"""``regard lab``: the pages where one drags a query and sees it all; ``regard lab export``: the same without Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Group, Progress, echo, show
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.lab import Lab
+
+app = typer.Typer(cls=Group, invoke_without_command=True, subcommand_metavar="[export DIR]")
+
+Hide = Annotated[
+    list[str] | None,
+    typer.Option("--hide", metavar="PARTS", help="What no page says: answers, lines, why; with commas between."),
+]
+Runs = Annotated[
+    str, typer.Option("--runs", metavar="DIR", help="The folder of runs that the translator's page shows.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="What the Models page looks at: FILE.py:build (the file is run), a Hugging Face folder, a run folder.",
+    ),
+]
+
+
+@app.callback()
+def lab(
+    context: typer.Context,
+    port: Annotated[
+        int | None, typer.Option(help="The port; left out, 8321, or a free one where that is taken.")
+    ] = None,
+    runs: Runs = "runs",
+    folder: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="A folder whose files the pages may open; left out, the one you are in."),
+    ] = None,
+    model: Model = None,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A site whose pages may show the lab in a frame; repeat for more."),
+    ] = None,
+    hide: Hide = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address.")] = False,
+) -> None:
+    """Open the lab in the browser: a small server on this machine, for you alone. Ctrl-C stops it.
+
+    The address that it prints lets a browser in: give it to nobody.
+
+    Example:
+
+    regard lab
+
+    For a class, without verdicts, proofs and shortest queries, in a frame of the course's page:
+
+    regard lab --hide answers --embed https://course.example
+    """
+    if context.invoked_subcommand is not None:
+        given = [word for word in (port, folder, model, embed, hide, no_browser or None) if word is not None]
+        if given or runs != "runs":  # passed over in silence, --hide would hide nothing
+            raise InputError("Options come behind the verb: regard lab export DIR --hide answers.")
+        return
+    import contextlib
+
+    _import_torch_early(Path(runs))
+    from regard.lab import Lab
+    from regard.web.frames import checked_origins
+
+    origins = checked_origins(embed or [])
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Lab(port=port, runs=runs, folders=folder or ["."], model=model, embed=origins, hide=hide or []) as server,
+    ):
+        _serve(server, no_browser=no_browser)
+    echo("\nStopped.")
+
+
+def _import_torch_early(runs: Path) -> None:
+    """Importing torch takes longest: the process that will translate begins with it before the lab itself begins.
+
+    Where there is no run, the package's own translates, which needs no torch.
+    """
+    from importlib.util import find_spec
+
+    from regard.lab.run_list import has_runs
+    from regard.web.background_tasks import start_early
+
+    own = "regard.lab.pages.translator"
+    if has_runs(runs) and find_spec("torch") is not None:
+        start_early(own, imports=["torch", "regard.translator.engines.run", own])
+
+
+def _serve(server: Lab, *, no_browser: bool) -> None:
+    import signal
+    import webbrowser
+    from threading import Thread
+
+    from regard.web.access import private_link
+
+    with private_link(server.opening_address) as link:
+        for ending in ("SIGTERM", "SIGHUP"):  # a window closed, a machine shut down: as Ctrl-C does it
+            if hasattr(signal, ending):
+                signal.signal(getattr(signal, ending), signal.default_int_handler)
+        echo(f"The lab is at {server.opening_address} (Ctrl-C stops it).")
+        if server.embed:
+            echo(f"In a page on {' or '.join(server.embed)}: {server.frame_tag()}")
+        # while the browser opens: what the first page needs is then loaded
+        Thread(target=server.warm_up, daemon=True).start()
+        if not no_browser:
+            webbrowser.open(link)
+        server.serve_forever(poll_interval=0.1)
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.", show_default=False)],
+    pages: Annotated[
+        str | None, typer.Option(metavar="PAGES", help="Only these, with commas between: copy,noise.")
+    ] = None,
+    hide: Hide = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export in DIR.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the pages as a folder of files that needs no Python: open DIR/index.html, or put it on any web host.
+
+    regard lab export lab-files --pages copy,noise
+
+    Sliders and choices move between states that are computed now, some minutes for all pages; nothing is requested from
+    anywhere when the pages are read.
+    """
+    from regard.lab.offline_copy import export as write
+
+    named = None if pages is None else [name.strip() for name in pages.split(",") if name.strip()]
+    show(write(out, pages=named, hide=hide or [], force=force, progress=Progress("computing")), as_json=as_json)

@@ -1,0 +1,554 @@
+"""`regard translator`: train, score and translate; the work is in :mod:`regard.translator`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.output import AsJson, Group, Progress, note, show
+from regard.cli.own_model import OwnModel, Split, judged_file, opened_model, own_code, written_tokens
+from regard.cli.training_watch import TrainingWatch
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.translator.data.corpus import Pairs
+    from regard.translator.engines.run import Run
+    from regard.translator.runs.settings import Settings
+
+app = typer.Typer(
+    cls=Group,
+    help="A translator to train, score and use: a one-layer Transformer encoder, an encoder-decoder, or CTC.\n\n"
+    'Try: regard translator translate example "der Hund sieht die Katze"    (a small one, in the package)\n\n'
+    "Then: regard translator train    (built-in German-English corpus, a few minutes)\n\n"
+    "The configurations builtin and coursework have one layer; good is the encoder-decoder, ctc the encoder with CTC.",
+    no_args_is_help=True,
+)
+
+RunFolder = Annotated[
+    Path, typer.Argument(help="A folder that train wrote, or example: the one in the package.", show_default=False)
+]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a setting: --set width=256; repeat for more.")
+]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="eager, or an export: ctranslate2, ctranslate2-int8, or its folder.")
+]
+Beam = Annotated[int, typer.Option(help="Beginnings kept of each sentence, for encoder-decoder and ctc; 1 = greedy.")]
+Weights = Annotated[str, typer.Option(help="best (by validation perplexity) or last.")]
+
+
+@app.command()
+def train(
+    config: Annotated[
+        str,
+        typer.Argument(
+            help="A settings file, or a built-in one: "
+            "builtin, coursework, coursework-as-described, good, best, ctc, example."
+        ),
+    ] = "builtin",
+    data: Annotated[str | None, typer.Option(help="Folder of train.de, train.en, ..., a .tsv, hf:NAME.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from: the ending of its files.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write; default runs/NAME of the settings.")] = None,
+    model: OwnModel = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a translator into a run folder; the same command goes on with a run that was stopped.
+
+    regard translator train configs/coursework.toml --data multi30k --source de --target en --out runs/one
+
+    regard translator train configs/good.toml --data multi30k --source de --target en --out runs/good
+
+    Nothing is overwritten: a finished run, or one with other settings or data, is refused (exit code 2).
+
+    A model of your own, which maps ids (N, T) to scores (N, T, target words), with the same data, loop and report:
+
+    regard translator train coursework --model my.py:TransformerTranslator --data multi30k --out runs/mine
+
+    Several processes share the work: torchrun --nproc-per-node 2 -m regard translator train ...
+    """
+    kind = [] if model is None else ["model.kind=own"]
+    try:
+        settings = _settings(config, [*(changes or []), *kind], data=data, source=source, target=target)
+        code = own_code(model)
+    except InputError:
+        _raise_once()
+        raise
+    folder = out if out is not None else Path("runs") / Path(config).stem
+    from regard.translator.training.loop import train as run
+    from regard.translator.training.parallel import join_team
+
+    command = shlex.join(["regard", *sys.argv[1:]])
+    with join_team() as team:
+        watch, say = (TrainingWatch(), note) if team.leads else (None, None)
+        try:
+            trained = run(settings, folder, watch=watch, say=say, command=team.prefix + command, team=team, own=code)
+        except KeyboardInterrupt:
+            if team.leads:
+                note("stopped; the same command goes on from the last checkpoint.")
+            raise typer.Exit(130) from None
+    if team.leads:
+        show(trained, as_json=as_json)
+
+
+@app.command()
+def score(
+    run: Annotated[
+        Path | None, typer.Argument(help="A folder that train wrote, or example.", show_default=False)
+    ] = None,
+    test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Two files, source and target, one sentence on each line; default: the run's test set."),
+    ] = None,
+    split: Split = "test",
+    model: OwnModel = None,
+    log_probabilities: Annotated[
+        Path | None,
+        typer.Option(help="A file with the log-probabilities of the tokens instead of a model; see tokens --help."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Without a run folder: as for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    changes: Changes = None,
+    beam: Beam = 1,
+    engine: EngineName = "eager",
+    weights: Weights = "best",
+    scoring: Annotated[
+        str,
+        typer.Option(help="sacrebleu, or literature: BLEU as papers on Multi30k count it, too."),
+    ] = "sacrebleu",
+    as_json: AsJson = False,
+) -> None:
+    """Perplexity both ways of counting, nats per character, BLEU and chrF with signatures, by length and phenomenon.
+
+    regard translator score runs/one --test test_2016_flickr.de test_2016_flickr.en
+
+    regard translator score runs/good --beam 5 --scoring literature
+
+    A model of your own, with its own weights, on the same tokens as ours (words and lengths of the coursework; others
+    with --set), or log-probabilities that it wrote:
+
+    regard translator score --model my.py:load --data multi30k --split validation
+
+    regard translator score --log-probabilities mine.jsonl --data multi30k --split validation
+    """
+    from regard.translator.scoring.scores import score as judged
+
+    if scoring not in ("sacrebleu", "literature"):
+        raise InputError(f"--scoring is sacrebleu or literature, not {scoring!r}.")
+    as_in_papers = scoring == "literature"
+    settings = _without_run(run, model or log_probabilities, changes, data=data, source=source, target=target)
+    if log_probabilities is not None:
+        if model is not None or test is not None:
+            raise InputError("--log-probabilities is a file in the place of a model: leave --model and --test out.")
+        show(judged_file(log_probabilities, run, settings, split, literature=as_in_papers), as_json=as_json)
+    if run is not None:
+        opened = _open_run(run, weights, model)
+        pairs = _pairs(test, opened.settings, split)
+    else:
+        opened, pairs = opened_model(str(model), settings, split)
+        pairs = pairs if test is None else _pairs(test, opened.settings, split)
+    judgement = judged(
+        opened, pairs, beam=beam, engine=engine, literature=as_in_papers, progress=Progress("translating")
+    )
+    show(judgement, as_json=as_json)
+
+
+@app.command()
+def tokens(
+    config: Annotated[
+        str, typer.Argument(help="The settings that choose pairs and words, as for train.")
+    ] = "coursework",
+    split: Annotated[str, typer.Option(help="Which pairs: train, validation or test.")] = "validation",
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokens.jsonl"),
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the token ids of a split, and what they mean, for a model that lives elsewhere.
+
+    regard translator tokens --data multi30k --split validation --out validation.jsonl
+
+    One JSON object on each line: first the words of both languages, then for each pair the ids of its source and its
+    target. Give each of these lines "log_probabilities" (one natural logarithm for each target id) and, for BLEU, a
+    "translation", and score the file: regard translator score --log-probabilities FILE --data multi30k
+    """
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    show(written_tokens(out, settings, split), as_json=as_json)
+
+
+@app.command()
+def translate(
+    run: RunFolder,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            help="A sentence, or a file with one on each line; default: standard input.", show_default=False
+        ),
+    ] = None,
+    cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of sentences that are too long.")] = False,
+    model: OwnModel = None,
+    beam: Beam = 1,
+    engine: EngineName = "eager",
+    weights: Weights = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Translate a sentence, a file, or standard input.
+
+    regard translator translate example "der Hund sieht die Katze"
+
+    regard translator translate runs/one "zwei junge hunde spielen im schnee"
+
+    With --engine ctranslate2 an exported run translates several times faster; see regard translator export --help.
+    """
+    sentences = _sentences(text)
+    opened = _open_run(run, weights, model)
+    translation = opened.translate(sentences, cut=cut, beam=beam, engine=engine, progress=Progress("translating"))
+    if translation.cut:
+        note(f"{len(translation.cut)} of {len(sentences)} sentences were too long; their beginning was translated.")
+    for line in [*translation.left_out[:5], *translation.doubts[:5]]:
+        note(line)
+    if len(translation.doubts) > 5:
+        note(f"{len(translation.doubts) - 5} more translations deserve no trust; --json lists them under doubts.")
+    show(translation, as_json=as_json)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[str, typer.Option(help="The engine: ctranslate2.")] = "ctranslate2",
+    quantization: Annotated[
+        str, typer.Option(help="float32 (the same translations) or int8 (smaller and faster).")
+    ] = "float32",
+    out: Annotated[Path | None, typer.Option(help="Folder to write; default RUN/ctranslate2-float32 or -int8.")] = None,
+    weights: Weights = "best",
+    as_json: AsJson = False,
+) -> None:
+    """Write an encoder-decoder for a fast engine in C++; translate and score then take --engine.
+
+    regard translator export runs/good --to ctranslate2 && regard translator translate runs/good --engine ctranslate2
+
+    Needs pip install 'regard[engine]'. An export is refused once the run has other weights: give the command again.
+    """
+    from regard.translator.engines.export import export as write
+
+    show(write(run, to=to, quantization=quantization, out=out, weights=weights), as_json=as_json)
+
+
+def _open_run(folder: Path, weights: str, model: str | None = None) -> Run:
+    from regard.translator.engines.run import load_run
+
+    run = load_run(folder, weights=weights, own=own_code(model))
+    for line in run.notes:
+        note(line)
+    return run
+
+
+def _raise_once() -> None:
+    """Raise the error at hand again; of several processes that found it, the first one speaks."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's; without it torch is not imported for a typing mistake
+        from regard.translator.training.parallel import join_team
+
+        with join_team():
+            raise
+
+
+def _settings(config: str, changes: list[str], **named: str | None) -> Settings:
+    """The settings file, then --set, then the options that have a name of their own."""
+    from regard.translator.runs.settings import load_settings
+
+    keys = {"data": "data.path", "source": "data.source", "target": "data.target"}
+    quoted = [f"{keys[name]}={_quote(value)}" for name, value in named.items() if value is not None]
+    notes: list[str] = []
+    settings = load_settings(config, changes=[*changes, *quoted], notes=notes)
+    for line in notes:
+        note(line)
+    return settings
+
+
+def _quote(value: str) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)  # so that a folder called 2016 stays text
+
+
+def _without_run(
+    run: Path | None, other: str | Path | None, changes: list[str] | None, **named: str | None
+) -> Settings:
+    """What is scored without a run folder: the coursework's settings with these; refused where a run has its own."""
+    if run is None and other is None:
+        raise InputError(
+            "There is nothing to score; give a run folder, --model my.py:NAME or --log-probabilities FILE."
+        )
+    if run is not None and (changes or any(value is not None for value in named.values())):
+        raise InputError(f"{run} has settings and data of its own; leave --data, --source, --target and --set out.")
+    return _settings("coursework", changes or [], **named)
+
+
+def _pairs(test: tuple[Path, Path] | None, settings: Settings, split: str) -> Pairs:
+    from regard.translator.data.corpus import Pairs, clean, read_pairs
+    from regard.translator.training.own_runs import split_pairs
+    from regard.translator.training.preparation import load_data
+
+    if test is not None:
+        pairs = read_pairs(*test)
+        return Pairs([clean(s) for s in pairs.source], [clean(t) for t in pairs.target])
+    corpus = load_data(settings)
+    if split == "test" and corpus.test is None:
+        raise InputError(f"{settings.data.path} has no test set; give --test FILE FILE, or --split validation.")
+    return split_pairs(corpus, split)[0]
+
+
+def _sentences(text: str | None) -> list[str]:
+    from regard.translator.data.sources import read_lines
+
+    if text is None:
+        return _standard_input()
+    try:
+        is_file = Path(text).is_file()
+    except (OSError, ValueError):  # a sentence may be longer than a file name can be
+        is_file = False
+    if not is_file and Path(text).suffix and not text.endswith(".") and len(text.split()) == 1:
+        raise InputError(f"There is no file {text}; give a file that exists, or a sentence in quotes.")
+    return read_lines(Path(text)) if is_file else [text]
+
+
+def _standard_input() -> list[str]:
+    if sys.stdin.isatty():
+        note("reading sentences from the keyboard, one on each line; end with Ctrl-D.")
+    try:
+        lines = sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Standard input is not UTF-8: the byte at offset {error.start} is {error.object[error.start]:#04x}."
+        ) from None
+    if not lines:
+        raise InputError("Standard input is empty; give one sentence on each line.")
+    return lines
+
+
+@app.command()
+def compare(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A settings file (or builtin, coursework, good, ctc); or run folders; default: those in runs.",
+            show_default=False,
+        ),
+    ] = None,
+    embeddings: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Embeddings, with commas between: learned,glove:FILE,word2vec:train,bert:DIR."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each embedding; 2 or more give intervals.")] = 3,
+    resamples: Annotated[int, typer.Option(help="Draws of the bootstrap between run folders.")] = 1000,
+    beam: Beam = 1,
+    model: OwnModel = None,
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; default runs/NAME-compared.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """The same model, data and budget with each embedding: perplexity and BLEU with intervals, and what is noise.
+
+    regard translator compare configs/coursework.toml --with learned,word2vec:train --data multi30k --out runs/vectors
+
+    A vector file is for the side that it covers better; say target=glove:FILE to choose, and add +frozen=true or
+    +positions=none to a variant. A comparison that was stopped goes on. With run folders: regard translator compare
+    runs/a runs/b compares what is there, with a paired bootstrap over the test sentences; where tokens differ, nats a
+    character stand in for perplexity. Runs of different data are refused.
+    """
+    from regard.translator.studies.comparison import compare as contest
+    from regard.translator.studies.comparison import compare_runs
+    from regard.translator.studies.variants import split_variants
+
+    what = what or _finished_runs()
+    if len(what) > 1 or Path(what[0]).is_dir():
+        if changes or any(option is not None for option in (embeddings, data, source, target, out)):
+            raise InputError(
+                "Run folders are compared as they are; --with, --data, --source, --target, --out and --set are for "
+                "training."
+            )
+        own = own_code(model)
+        comparison = compare_runs([Path(f) for f in what], beam=beam, samples=resamples, say=note, own=own)
+        show(comparison, as_json=as_json)
+    if model is not None:
+        raise InputError("--model is for run folders of your own model; embeddings are compared in ours: leave it out.")
+    if not embeddings:
+        raise InputError("--with says what to compare, for instance --with learned,word2vec:train.")
+    if beam != 1:
+        raise InputError(f"A beam of {beam} is for run folders; embeddings are compared greedily: leave --beam out.")
+    settings = _settings(what[0], changes or [], data=data, source=source, target=target)
+    folder = out if out is not None else Path("runs") / f"{Path(what[0]).stem}-compared"
+    variants = [variant for text in embeddings for variant in split_variants(text)]
+    command = shlex.join(["regard", *sys.argv[1:]])
+    show(
+        contest(settings, variants, folder, seeds=seeds, watch=TrainingWatch(), say=note, command=command),
+        as_json=as_json,
+    )
+
+
+def _finished_runs() -> list[str]:
+    """The finished runs in the folder runs, where there are two or more: what a bare `compare` is about."""
+    from regard.translator.runs.records import is_finished
+
+    finished = [str(folder) for folder in sorted(Path("runs").glob("*")) if is_finished(folder)]
+    if len(finished) < 2:
+        there = f"only {finished[0]}" if finished else "none"
+        raise InputError(
+            f"A comparison needs two finished runs, and in the folder runs there is {there}. To train two and compare "
+            "them, some minutes: regard translator compare builtin --with learned,positions=none --seeds 1"
+        )
+    return finished
+
+
+def _everything_in_runs() -> list[Path]:
+    """The runs, comparisons and studies in the folder runs that have results: what a bare `report` is about."""
+    folders = [folder for folder in sorted(Path("runs").glob("*")) if folder.is_dir()]
+    with_results = [folder for folder in folders if _has_results(folder)]
+    if not with_results:
+        raise InputError(
+            "There is nothing to report on: the folder runs has no finished run. Make one, some minutes: "
+            "regard translator train"
+        )
+    if len(with_results) < len(folders):
+        left_out = ", ".join(str(folder) for folder in folders if folder not in with_results)
+        note(f"left out, since nothing in them is finished: {left_out}")
+    return with_results
+
+
+def _has_results(folder: Path) -> bool:
+    from regard.translator.runs.records import is_finished
+    from regard.translator.studies.comparison_record import PLAN, read_comparison
+    from regard.translator.studies.search_record import STUDY, read_study
+
+    try:
+        if (folder / PLAN).is_file():
+            read_comparison(folder)
+        elif (folder / STUDY).is_file():
+            read_study(folder)
+        else:
+            return is_finished(folder)
+    except InputError:  # begun, and not one result yet
+        return False
+    return True
+
+
+NO_SEARCH = (
+    "A search trains one model after another, so say which and how many: regard translator tune builtin --trials 4 "
+    "(some ten minutes), or the coursework's, regard translator tune coursework --data DIR --trials 40 (some hours). "
+    "Either says first how long it will take, and goes on where Ctrl-C stopped it."
+)
+
+
+@app.command()
+def tune(
+    config: Annotated[
+        str | None, typer.Argument(help="The settings to start from, as for train.", show_default=False)
+    ] = None,
+    trials: Annotated[int, typer.Option(help="How many to try in all; a study goes on until it has as many.")] = 40,
+    space: Annotated[
+        str | None,
+        typer.Option(help="What to try: a .toml file, or coursework, quick, good, ctc; default: by the kind of model."),
+    ] = None,
+    pruner: Annotated[str, typer.Option(help="What stops hopeless trials early: median, hyperband, none.")] = "median",
+    confirm: Annotated[int, typer.Option(help="Then: default beside best with this many fresh seeds; 0 = not.")] = 0,
+    first: Annotated[
+        Path | None, typer.Option(help="An earlier study of the same space: begin with its best trials, in order.")
+    ] = None,
+    search_seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    storage: Annotated[
+        str | None, typer.Option(help="postgresql://USER@HOST/DATABASE, for workers on many machines.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="As for train.")] = None,
+    source: Annotated[str | None, typer.Option(help="Language translated from.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language translated into.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Study folder to write; default runs/NAME-tuned.")] = None,
+    changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for better settings: same data, vocabulary and epochs; judged on validation alone.
+
+    regard translator tune configs/coursework.toml --data multi30k --trials 40 --confirm 3 --out runs/tuned
+
+    One layer stays one layer; of configs/good.toml and configs/ctc.toml the layers are tried too.
+
+    Stop it whenever you like: the same command goes on, and no finished trial is lost. --confirm opens the test
+    set, once, and closes the study.
+
+    Cheap trials first, on a quarter of the training pairs, then the best of them on all:
+
+    regard translator tune coursework --data multi30k --set data.share=0.25 --trials 30 --out runs/cheap
+
+    regard translator tune coursework --data multi30k --first runs/cheap --trials 5 --confirm 3 --out runs/tuned
+
+    The same command in several processes at once shares the work; on several machines, with a --storage of theirs:
+
+    regard translator tune configs/good.toml --data multi30k --storage postgresql://ann@db/studies
+    """
+    if config is None:
+        raise InputError(NO_SEARCH)
+    from regard.translator.studies.tuning import tune as search
+
+    settings = _settings(config, changes or [], data=data, source=source, target=target)
+    folder = out if out is not None else Path("runs") / f"{Path(config).stem}-tuned"
+    command = shlex.join(["regard", *sys.argv[1:]])
+    study = search(
+        settings, folder, trials=trials, space=space, pruner=pruner, confirm=confirm, seed=search_seed, first=first,
+        storage=storage, watch=TrainingWatch(), say=note, command=command,
+    )  # fmt: skip
+    show(study, as_json=as_json)
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders that train, compare or tune wrote; default: all in runs.", show_default=False),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; default report.html or report.pdf.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="html (a page) or pdf; default: by the ending of --out, else html.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The title.")] = "Translator report",
+    author: Annotated[str, typer.Option(help="Whose report it is; a line under the title.")] = "",
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a file that is there.")] = False,
+    model: OwnModel = None,
+    as_json: AsJson = False,
+) -> None:
+    """A report about runs, comparisons and studies: curves, tables, translations, attention, settings.
+
+    regard translator report runs/* --out report.html
+
+    regard translator report runs/* --format pdf --title "Homework 4" --author "Ada Lovelace"
+
+    The page is one file that asks nothing of the network. The PDF says the same on numbered sheets of A4; it needs
+    pip install 'regard[plots]'.
+    """
+    from regard.translator.reports import report as write
+
+    command = shlex.join(["regard", *sys.argv[1:]])
+    own = own_code(model)
+    file = out if out is not None else Path(f"report.{format or 'html'}")
+    written = write(
+        folders or _everything_in_runs(),
+        file,
+        replace=replace,
+        say=note,
+        command=command,
+        own=own,
+        format=format,
+        title=title,
+        author=author,
+    )
+    show(written, as_json=as_json)

@@ -1,0 +1,282 @@
+"""The diagnosis: part by part right or not, the mistakes with their lines, and what was only noticed."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.checker.findings import Finding, find_findings
+from regard.coursework.checker.search import SINGLE, TRIES, WHOLE, Match, find_match, output_difference
+from regard.mistakes.reference_switches import Mistake, Weight
+from regard.results import Result
+from regard.tracing.parameter_roles import Place, Roles, find_roles
+from regard.tracing.recording import Failure, Recording
+
+WIDTH = 100
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReportedMistake:
+    """One mistake, as it is told: what it is, what is right, and where it stands."""
+
+    name: str
+    said: str
+    instead: str
+    stage: str
+    line: int | None
+    method: str
+    weight: str
+
+    @property
+    def where(self) -> str:
+        """The part, the method and the line, as far as they are known."""
+        place = str(Place(line=self.line, method=self.method))
+        return ": ".join(part for part in (self.stage, place) if part) or "the model as a whole"
+
+    def __str__(self) -> str:
+        place = str(Place(line=self.line, method=self.method))
+        right = f". Right: {self.instead}" if self.instead else ""
+        return f"{self.said}{f' ({place})' if place else ''}{right}."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis(Result):
+    """What is right and what is not. ``explained``: the mistakes found reproduce the model's numbers exactly."""
+
+    name: str
+    parts: dict[str, str]  # stage -> "right", "mistake", "differs", "not reached"
+    explained: bool
+    mistakes: tuple[ReportedMistake, ...]
+    notes: tuple[str, ...] = ()
+    raised: Failure | None = None
+    difference: float | None = None  # on the smallest input that shows one, where nothing explains it
+    smallest: tuple[int, ...] | None = None
+    seconds: float = 0.0
+    not_observable: tuple[str, ...] = field(default=())
+
+    @property
+    def answer(self) -> bool:
+        return self.explained and not self.mistakes and self.raised is None
+
+    @property
+    def first_difference(self) -> str | None:
+        """The first part that nothing explains."""
+        return next((stage for stage, verdict in self.parts.items() if verdict == "differs"), None)
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        lines += [f"  {stage:<22} {verdict}" for stage, verdict in self.parts.items()]
+        lines += [_fold(f"{number}. {one}") for number, one in enumerate(self.mistakes, 1)]
+        lines += [_fold(self.difference_sentence())] if self.difference_sentence() else []
+        lines += [_fold(f"Note: {note}.") for note in self.notes]
+        return "\n".join(lines)
+
+    def headline(self) -> str:
+        """One sentence: right, how many mistakes, or that nothing explains it."""
+        if self.answer:
+            return f"{self.name}: every part equals the reference."
+        count = f"{len(self.mistakes)} mistake{'s' * (len(self.mistakes) != 1)}"
+        if self.raised is not None:
+            return f"{self.name}: forward does not finish ({self.raised})."
+        if self.explained:
+            them = "it" if len(self.mistakes) == 1 else "them"
+            return f"{self.name}: {count}; with {them} the reference gives your numbers."
+        return f"{self.name}: not right" + (f"; {count} found so far." if self.mistakes else ".")
+
+    def difference_sentence(self) -> str:
+        """Where the numbers part from everything known, and by how much."""
+        if self.first_difference is None or self.raised is not None:
+            return ""
+        much = ""
+        if self.difference is not None and self.smallest is not None:
+            n, t = self.smallest[:2]
+            shape = f"{n} sentence{'s' * (n != 1)} of {t} place{'s' * (t != 1)}"
+            much = f" On {shape} the result differs by {self.difference:.3g}."
+        return (
+            f"No mistake we know gives the numbers of: {self.first_difference}.{much} It is a mistake, or a way "
+            "to write it, that we do not know."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "answer": self.answer}
+
+
+TWINS = {  # the same with queries and keys exchanged, which nobody can see from outside
+    "weights-turned": "the softmax over the queries instead of the keys",
+    "softmax-over-queries": "the weights transposed before they meet the values",
+}
+
+
+def _fold(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def diagnose(
+    recording: Recording,
+    *,
+    stages: tuple[str, ...] = WHOLE,
+    padding: str = "either",
+    accepted: frozenset[str] = frozenset(),
+    tries: int = TRIES,
+) -> Diagnosis:
+    """Judge a recording. ``padding``: "masked", "read" or "either"; ``accepted`` departures are no mistakes."""
+    roles = find_roles(recording, whole="output" in stages)
+    match = find_match(roles, recording, stages, tries=tries)
+    reached = {"", *(stages if match.complete else stages[: match.reached])}
+    findings = [one for one in find_findings(recording, match, stages=stages) if one.stage in reached]
+    named = [
+        _report_mistake(one, roles) for one in match.mistakes if _counts_as_mistake(one) and one.name not in accepted
+    ]
+    named += [
+        report_finding(one) for one in findings if one.weight is not Weight.VARIATION and one.name not in accepted
+    ]
+    named += _padding(match, recording, padding)
+    named = _join_time_first(_without_echoes(named))
+    raised = recording.runs[0].raised
+    difference, smallest = _difference(match, recording, stages) if not match.complete else (None, None)
+    return Diagnosis(
+        name=recording.name,
+        parts=_parts(match, named, stages, raised=raised),
+        explained=match.complete,
+        mistakes=tuple(named),
+        notes=tuple(_notes(match, findings, recording)),
+        raised=raised,
+        difference=difference,
+        smallest=smallest,
+        seconds=match.seconds,
+        not_observable=("which of the two is called queries and which keys", "the order of the heads"),
+    )
+
+
+def _counts_as_mistake(mistake: Mistake) -> bool:
+    return mistake.weight is not Weight.VARIATION
+
+
+def _report_mistake(mistake: Mistake, roles: Roles) -> ReportedMistake:
+    place = next((roles.places[key] for key in mistake.at if key in roles.places), Place())
+    return ReportedMistake(
+        name=mistake.name,
+        said=mistake.said,
+        instead=mistake.instead,
+        stage=mistake.stage,
+        line=place.line,
+        method=place.method,
+        weight=mistake.weight.value,
+    )
+
+
+def report_finding(finding: Finding) -> ReportedMistake:
+    """A finding as it is told."""
+    return ReportedMistake(
+        name=finding.name,
+        said=finding.said,
+        instead=finding.instead,
+        stage=finding.stage,
+        line=finding.place.line,
+        method=finding.place.method,
+        weight=finding.weight.value,
+    )
+
+
+def _padding(match: Match, recording: Recording, padding: str) -> list[ReportedMistake]:
+    """Padding that is read where it should be hidden, or hidden where it should be read."""
+    mask = match.switches.get("mask", "none")
+    if not match.complete or padding == "either" or mask not in ("none", "keys", "keys and queries"):
+        return []
+    if (mask == "none") == (padding == "read"):
+        return []
+    said = "padding is read like words" if mask == "none" else "padding is hidden"
+    instead = "hide the keys that are padding" if mask == "none" else "the model asked for reads padding"
+    place = match.roles.places.get("softmax", Place())
+    return [
+        ReportedMistake(
+            name="padding-read" if mask == "none" else "padding-hidden",
+            said=said,
+            instead=instead,
+            stage="attention",
+            line=place.line,
+            method=place.method,
+            weight=Weight.MISTAKE.value,
+        )
+    ]
+
+
+def _join_time_first(named: list[ReportedMistake]) -> list[ReportedMistake]:
+    """Places and attention along the first axis, both: not two mistakes, but another order of axes."""
+    both = [one for one in named if one.name in ("positions-by-sentence", "attention-between-sentences")]
+    if len(both) < 2:
+        return named
+    turned = replace(
+        both[0],
+        name="time-first",
+        said="the first axis is taken for time: ids (T, N) where (N, T) is given",
+        instead="ids (N, T) and scores (N, T, words); ids.T at the beginning and a transpose at the end do it",
+        weight=Weight.DEPARTURE.value,
+    )
+    return [turned, *(one for one in named if one not in both)]
+
+
+def _without_echoes(named: list[ReportedMistake]) -> list[ReportedMistake]:
+    """One entry for one thing: a mask that NaN betrays, a head that two looks have seen."""
+    hidden = {"nan"} if any(one.name.startswith(("mask-", "softmax-")) for one in named) else set()
+    kept: dict[str, ReportedMistake] = {}
+    for one in named:
+        if one.name not in hidden:
+            kept.setdefault(f"{one.name} {one.line}" if one.name.startswith("norm") else one.name, one)
+    return list(kept.values())
+
+
+def _parts(
+    match: Match, named: list[ReportedMistake], stages: tuple[str, ...], *, raised: Failure | None
+) -> dict[str, str]:
+    wrong = {one.stage for one in named}
+    verdicts = {}
+    for place, stage in enumerate(stages):
+        if place < match.reached:
+            verdicts[stage] = "mistake" if stage in wrong else "right"
+        elif raised is not None:
+            verdicts[stage] = "not finished" if place == match.reached else "not reached"
+        else:
+            verdicts[stage] = "differs" if place == match.reached else "not reached"
+    return verdicts
+
+
+def _notes(match: Match, findings: list[Finding], recording: Recording) -> list[str]:
+    notes = [one.said for one in match.mistakes if one.weight is Weight.VARIATION and one.name.startswith("positions")]
+    notes += [one.said for one in findings if one.weight is Weight.VARIATION]
+    if match.complete and recording.pad is not None:
+        hidden = match.switches.get("mask", "none") in ("keys", "keys and queries", "future and padding")
+        notes.append(f"padding (id {recording.pad}) is {'hidden' if hidden else 'read like words'}")
+    if match.complete and match.tolerance == SINGLE:
+        notes.append("the numbers agree to float32 only: something inside is computed or stored in float32")
+    for one in match.mistakes:
+        if one.name in TWINS and recording.kind != "attention" and match.switches.get("mask", "none") == "none":
+            notes.append(f"{TWINS[one.name]} would give the same numbers, if what we call queries are your keys")
+    if match.roles.layers > 1:
+        notes.append("there is more than one layer of attention; the reference has one")
+    return notes
+
+
+def _difference(
+    match: Match, recording: Recording, stages: tuple[str, ...]
+) -> tuple[float | None, tuple[int, ...] | None]:
+    """How far the right reference is from the model, on the smallest input where they differ."""
+    switches = {"layout": "norm after", **_norms(match.roles), **match.switches}
+    plain = Match(complete=False, mistakes=(), switches=switches, reached=0, roles=match.roles)
+    runs = [one for one in (*recording.fresh, *recording.runs) if one.output is not None]
+    for run in sorted(runs, key=lambda one: next(iter(one.inputs.values())).size):
+        off = output_difference(plain, run, recording.pad, stages)
+        if off and np.isfinite(off):
+            return off, tuple(next(iter(run.inputs.values())).shape[:2])
+    return None, None
+
+
+def _norms(roles: Roles) -> dict[str, Any]:
+    from regard.mistakes.reference import NormChoice
+
+    norms = [NormChoice(norm=n, eps=n.eps if n.eps is not None else roles.eps[0]) for n in roles.norms]
+    norms += [NormChoice(norm=None, eps=1e-5)] * (2 - len(norms))
+    return {"first norm": norms[0], "second norm": norms[1]}

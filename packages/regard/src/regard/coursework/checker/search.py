@@ -1,0 +1,473 @@
+"""The smallest explanation: which switches make the reference give the model's own numbers.
+
+Trying all pairs of mistakes would be slow, and more than pairs hopeless. So the search goes stage by stage, depth
+first: a choice of switches survives a stage only if *its value occurs in the model's own trace* (as numbers, wherever
+they lie: a layout-free test that loops, transposes and packed matrices do not disturb). Up to two mistakes are allowed
+in a stage and four in all, fewest first. What reaches the end must equal the output on two inputs of different shape.
+
+The limit counts tries, not seconds, so that what is found does not depend on how fast or busy the machine is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from regard.array_types import Array
+from regard.mistakes import reference_switches as library
+from regard.mistakes.reference import NORM_KINDS, STAGES, NormChoice, Values, normalise, run
+from regard.mistakes.reference_switches import NORM_FIRST, Mistake, Weight
+from regard.tracing.parameter_roles import Roles, is_subset
+from regard.tracing.recording import Recording, Run
+
+EXACT, SINGLE = 2e-9, 2e-5  # float64 throughout, float32 somewhere inside
+IN_A_STAGE, IN_ALL = 2, 4
+TRIES = 30_000  # five times what the hardest known pairs of mistakes took; about six seconds of a laptop
+WORK = 6e9  # tries times numbers of a run: a small model is searched in full, a huge one not for hours
+WHOLE = tuple(STAGES)
+# A stage's value can look right where only its layout is wrong; at the end of a segment that has shown.
+SEGMENTS = (
+    ("embedding", "attention", "mixing"),
+    ("first sum and norm", "feed-forward"),
+    ("second sum and norm", "output"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Choice:
+    """Switches of one stage, and the mistakes that they are."""
+
+    switches: dict[str, Any] = field(default_factory=dict)
+    mistakes: tuple[Mistake, ...] = ()
+
+    @property
+    def cost(self) -> int:
+        return sum(one.cost for one in self.mistakes)
+
+
+@dataclass(eq=False)
+class Branch:
+    """A way through the first stages: the values for each input, what was chosen, and what can follow by cost."""
+
+    roles: Roles
+    values: list[Values]
+    choice: Choice
+    stage: int
+    following: dict[int, list[Branch]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Match:
+    """What the search found. ``complete``: it gives the output; otherwise ``reached`` stages were explained."""
+
+    complete: bool
+    mistakes: tuple[Mistake, ...]
+    switches: dict[str, Any]
+    reached: int
+    roles: Roles
+    tolerance: float = EXACT
+    seconds: float = 0.0
+
+
+class Search:
+    """One search over the stages of one recording."""
+
+    def __init__(
+        self, roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tolerance: float, tries: int
+    ) -> None:
+        self.roles, self.stages, self.tolerance, self.left = roles, tuple(stages), tolerance, tries
+        self.runs = [one for one in recording.runs if one.output is not None] or list(recording.runs[:1])
+        self.there = [numbers_in(one) for one in self.runs]
+        self.broken = [one.output is not None and not np.isfinite(one.output).all() for one in self.runs]
+        self.masks, self.causal = masks_in(self.runs[0])
+        started = [start_values(one, recording.pad) for one in self.runs]
+        self.roots = [
+            Branch(roles, started, choice, 0)
+            for roles in (roles, roles.swap_queries_and_keys())
+            for choice in self._layouts()
+        ]
+
+    def _layouts(self) -> list[Choice]:
+        """The norm after the sums, which is right, or before the parts."""
+        after = Choice(switches={"layout": "norm after"})
+        first = Choice(switches={"layout": "norm first"}, mistakes=(NORM_FIRST,))
+        return [after, first] if "first sum and norm" in self.stages and self.roles.norms else [after]
+
+    def best_branch(self) -> Branch | None:
+        """The way to the end with the fewest mistakes, segment by segment."""
+        return self._solve(self.roots, 0, IN_ALL)
+
+    def furthest_branch(self, *, written: bool) -> Branch:
+        """How far a model can be explained that stops half-way (or, if ``written``, that nothing explains to its end).
+
+        As far as it is right, or to the end of a segment with mistakes: inside a segment a left-out step looks like a
+        step that is not written yet or not known, so mistakes count at its end only.
+        """
+        plain = [root for root in self.roots if not root.choice.cost]
+        ends = [max((self.stages.index(s) + 1 for s in seg if s in self.stages), default=0) for seg in SEGMENTS[:2]]
+        there = {"attention": self.roles.attends, "mixing": self.roles.mixing, "feed-forward": self.roles.outer}
+        missing = [i for i, s in enumerate(self.stages) if s in there and not there[s] and not written]
+        furthest = min(missing, default=len(self.stages))
+        best, right = plain[0], 0
+        for cost in range(IN_A_STAGE + 1):
+            stops = [stop for stop in (range(1, len(self.stages)) if cost == 0 else ends) if stop <= furthest]
+            for stop in stops:
+                through = [end for root in plain for end in self._branches_to(root, stop, cost)]
+                through = [end for end in through if self._are_needed(end.choice.mistakes, right)]
+                best = through[0] if through and through[0].stage > best.stage else best
+            right = best.stage if cost == 0 else right
+        for stop in range(best.stage + 1, min(furthest, len(self.stages) - 1) + 1):  # right after mistakes, too
+            best = next(iter(self._branches_to(best, stop, 0)), best)
+        return best
+
+    def _are_needed(self, mistakes: tuple[Mistake, ...], right: int) -> bool:
+        """Whether no mistake is in a stage that is explained without it: where the end is not, that would be a guess.
+
+        Attention is another matter, since its numbers can be right and lie in the wrong places.
+        """
+        explained = [stage for stage in self.stages[:right] if stage not in SEGMENTS[0]]
+        return not any(one.cost and one.stage in explained for one in mistakes)
+
+    def _solve(self, branches: list[Branch], place: int, left: int) -> Branch | None:
+        """Fewest mistakes first within a segment; the next segment decides between those that get through it."""
+        if place == len(SEGMENTS):
+            return branches[0]
+        stop = max((self.stages.index(s) + 1 for s in SEGMENTS[place] if s in self.stages), default=0)
+        for cost in range(left + 1):
+            through: list[Branch] = []
+            for branch in branches:
+                own = branch.choice.cost if place == 0 else 0  # norms first count as a mistake of the first segment
+                through += self._branches_to(branch, stop, cost - own)
+            if through and (done := self._solve(through, place + 1, left - cost)) is not None:
+                return done
+            if self.left <= 0:
+                return None
+        return None
+
+    def _branches_to(self, branch: Branch, stop: int, cost: int) -> list[Branch]:
+        """All ways from here to the end of a segment that cost exactly this much."""
+        if cost < 0 or self.left <= 0:
+            return []
+        if branch.stage >= stop:
+            return [branch] if cost == 0 else []
+        return [
+            end
+            for spent in range(min(cost, IN_A_STAGE) + 1)
+            for child in self._children(branch, spent)
+            for end in self._branches_to(child, stop, cost - spent)
+        ]
+
+    def _children(self, branch: Branch, cost: int) -> list[Branch]:
+        if cost not in branch.following:
+            branch.following[cost] = list(self._surviving_branches(branch, cost))
+        return branch.following[cost]
+
+    def _surviving_branches(self, branch: Branch, cost: int) -> Iterator[Branch]:
+        stage = self.stages[branch.stage]
+        name, function = STAGES[stage]
+        last = branch.stage == len(self.stages) - 1
+        seen: set[bytes] = set()  # switches that make no difference would multiply the branches
+        for choice in self.choices(stage, branch, cost):
+            if self.left <= 0:
+                return
+            self.left -= 1
+            switches = {**branch.choice.switches, **choice.switches}
+            made: list[Values] = []
+            for place, values in enumerate(branch.values):
+                try:
+                    with np.errstate(all="ignore"):
+                        value = function(branch.roles, values, switches)
+                except (ValueError, IndexError, LookupError, np.exceptions.AxisError):
+                    break  # these switches do not fit these shapes
+                if place == 0 and value.tobytes() in seen:
+                    break
+                if not self._occurs(value, place, last=last) and not self._occurs_without_bias(stage, value, place):
+                    break
+                made.append(values.with_value(name, value))
+            if len(made) == len(branch.values):
+                seen.add(made[0][name].tobytes())
+                together = Choice(switches=switches, mistakes=branch.choice.mistakes + choice.mistakes)
+                yield Branch(branch.roles, made, together, branch.stage + 1)
+
+    def _occurs(self, value: Array, place: int, *, last: bool) -> bool:
+        if last:
+            return is_close(value, self.runs[place].output, self.tolerance)
+        finite = value[np.isfinite(value)]
+        if finite.size < value.size and not self.broken[place]:
+            return False
+        if not (np.abs(finite) > 1e-12).any() and not self.broken[place]:
+            return False  # zeros occur everywhere
+        return is_subset(finite[:: max(1, finite.size // 400)], self.there[place], tolerance=self.tolerance)
+
+    def _occurs_without_bias(self, stage: str, value: Array, place: int) -> bool:
+        """In x + c @ W + b the part c @ W + b never stands alone."""
+        part = {"mixing": self.roles.mixing, "feed-forward": self.roles.outer}.get(stage)
+        return part is not None and part.bias is not None and self._occurs(value - part.bias, place, last=False)
+
+    # what can be chosen
+
+    def choices(self, stage: str, branch: Branch, cost: int) -> Iterator[Choice]:
+        """The switches of a stage that cost exactly this much."""
+        extras = self._extra_choices(stage, branch, first=branch.choice.switches["layout"] == "norm first")
+        for listed in combine_mistakes(self._stage_mistakes(stage), cost):
+            for extra in extras:
+                if listed.cost + extra.cost == cost:
+                    yield Choice(
+                        switches={**extra.switches, **listed.switches}, mistakes=listed.mistakes + extra.mistakes
+                    )
+
+    def _stage_mistakes(self, stage: str) -> dict[str, list[Mistake]]:
+        by_switch = library.mistakes_of_stage(stage)
+        if stage == "attention":
+            by_switch["mask"] = [one for one in by_switch["mask"] if self._mask_possible(str(one.value))]
+        if stage == "embedding" and not self.roles.tables:
+            by_switch["rows"] = [one for one in by_switch["rows"] if one.value == "none"]
+        return by_switch
+
+    def _mask_possible(self, value: str) -> bool:
+        return self.causal if value in ("future", "past", "not itself") else self.masks
+
+    def _extra_choices(self, stage: str, branch: Branch, *, first: bool) -> list[Choice]:
+        """Choices that depend on what the model has: tables of positions, and norms."""
+        if stage == "embedding":
+            return [
+                _merge_choices(a, b)
+                for a in self._tables()
+                for b in self._norm_or_none(stage, branch, "embedding norm", 0)
+            ]
+        if stage == "attention" and first:
+            return self._norms("first norm", branch, "x", 1, stage)
+        if stage == "first sum and norm" and not first:
+            return self._norms("first norm", None, "", 1, stage)
+        if stage == "feed-forward" and first:
+            return _mark_echoes(self._norms("second norm", branch, "y", 2, stage), branch)
+        if stage == "second sum and norm" and not first:
+            return _mark_echoes(self._norms("second norm", None, "", 2, stage), branch)
+        if stage == "output":
+            return self._norm_or_none(stage, branch, "last norm", 3, free=first)
+        return [Choice()]
+
+    def _tables(self) -> list[Choice]:
+        roles = self.roles
+        if roles.learned_positions or not roles.tables:
+            return [Choice(switches={"table": place}) for place in range(max(1, len(roles.tables)))]
+        formulas = [Choice(switches={"formula": one.value}, mistakes=(one,)) for one in library.FORMULAS]
+        return [
+            *formulas,
+            *(Choice(switches={"table": i}, mistakes=(UNKNOWN_TABLE,)) for i in range(len(roles.tables))),
+        ]
+
+    def _norm_or_none(
+        self, stage: str, branch: Branch, switch: str, number: int, *, free: bool = False
+    ) -> list[Choice]:
+        """A further norm where the model asked for has none: free after a stack that norms first, else a departure."""
+        none = [Choice()]
+        if len(self.roles.norms) < 3 and not (free or switch == "embedding norm"):
+            return none
+        further = Mistake(
+            name=switch.replace(" ", "-"),
+            stage=stage,
+            switch=switch,
+            value=True,
+            said="a norm on the embedding" if number == 0 else "a further norm before the output",
+            instead="the model asked for has two norms, one after each sum",
+            at=(f"norm {max(number, 1)}",),
+            weight=Weight.VARIATION if free else Weight.DEPARTURE,
+        )
+        kinds = [one for one in self._norms(switch, None, "", max(number, 1), stage) if not one.mistakes]
+        return none + [Choice(switches=one.switches, mistakes=(further,)) for one in kinds]
+
+    def _norms(self, switch: str, branch: Branch | None, of: str, number: int, stage: str) -> list[Choice]:
+        """The norms that the model has, each with the ways of taking it; those that occur in the trace, if asked."""
+        choices = []
+        for choice in norm_choices(self.roles):
+            wrong = library.norm_mistake(choice.kind, stage, number)
+            bare = choice.norm is None or choice.norm.gain is None
+            mistakes = ((wrong,) if wrong else ()) + ((library.unlearned_norm(stage, number),) if bare else ())
+            choices.append(Choice(switches={switch: choice}, mistakes=mistakes))
+        if branch is None or not of:
+            return choices
+        kept = []
+        for one in choices:
+            made = [normalise(values[of], one.switches[switch]) for values in branch.values]
+            if all(self._occurs(value, place, last=False) for place, value in enumerate(made)):
+                kept.append(one)
+        return kept
+
+
+UNKNOWN_TABLE = Mistake(
+    name="positions-unknown-table",
+    stage="embedding",
+    switch="formula",
+    value=None,
+    said="constants in the place of learned positions that are no sinusoidal table we know",
+    instead="a learned table, or columns 2i and 2i+1 with sin and cos of t / 10000^(2i/d)",
+    at=("positions",),
+)
+
+
+def norm_choices(roles: Roles) -> list[NormChoice]:
+    """Every learned pair of gain and shift with every way of normalising; torch's own way where torch does it."""
+    choices: list[NormChoice] = []
+    for index, norm in enumerate(roles.norms):
+        if any(norm.same(other) and norm.eps == other.eps for other in roles.norms[:index]):
+            continue
+        if norm.eps is not None:
+            kinds = ("layer",) if norm.gain is None or norm.gain.ndim == 1 else tuple(NORM_KINDS)
+            choices += [NormChoice(norm=norm, eps=norm.eps, kind=kind, index=index) for kind in (*kinds, "sentence")]
+        else:
+            choices += [NormChoice(norm=norm, eps=e, kind=k, index=index) for k in NORM_KINDS for e in roles.eps]
+    if not roles.norms or all(norm.eps is None for norm in roles.norms):
+        choices += [NormChoice(norm=None, eps=e, kind=k) for k in NORM_KINDS for e in roles.eps]
+    return choices
+
+
+def combine_mistakes(by_switch: dict[str, list[Mistake]], cost: int) -> Iterator[Choice]:
+    """At most one mistake for each switch, of this cost or less; plain ones first, few variations beside mistakes."""
+    free = [one for listed in by_switch.values() for one in listed if one.cost == 0]
+    real = [one for listed in by_switch.values() for one in listed if one.cost]
+    for count in range(cost + 1):
+        for wrong in combinations(real, count):
+            if len({one.switch for one in wrong}) < count:
+                continue
+            open_ = {one.switch for one in free} - {one.switch for one in wrong}
+            for extra in range(min(len(open_), 3 - count) + 1):
+                for varied in combinations([one for one in free if one.switch in open_], extra):
+                    if len({one.switch for one in varied}) == extra:
+                        both = (*wrong, *varied)
+                        yield Choice(switches={one.switch: one.value for one in both}, mistakes=both)
+
+
+def _mark_echoes(choices: list[Choice], branch: Branch) -> list[Choice]:
+    """The second norm taken in the same wrong way as the first is the same mistake, not another one."""
+    before = {mistake.name for mistake in branch.choice.mistakes}
+    return [
+        Choice(
+            switches=one.switches,
+            mistakes=tuple(replace(m, echo=True) if m.name in before else m for m in one.mistakes),
+        )
+        for one in choices
+    ]
+
+
+def _merge_choices(one: Choice, other: Choice) -> Choice:
+    return Choice(switches={**one.switches, **other.switches}, mistakes=one.mistakes + other.mistakes)
+
+
+def affordable_tries(recording: Recording) -> int:
+    """How many tries a recording of its size gets: work is bounded, whatever somebody sends."""
+    numbers = max(sum(node.value.size for node in run.nodes if node.value is not None) for run in recording.runs)
+    return int(min(TRIES, max(50, WORK / max(numbers, 1))))
+
+
+def find_match(roles: Roles, recording: Recording, stages: Sequence[str] = WHOLE, *, tries: int = TRIES) -> Match:
+    """Search with the roles as they are and with queries and keys exchanged; then again for float32 inside."""
+    start = time.process_time()
+    best: Match | None = None
+    for tolerance in (EXACT, SINGLE):
+        search = Search(roles, recording, stages, tolerance=tolerance, tries=tries)
+        if best is not None and is_crowded(search.there[0], tolerance):
+            break
+        if recording.runs[0].raised is not None:
+            return _match(search, search.furthest_branch(written=False), complete=False, start=start)
+        end = search.best_branch()
+        search.left = tries // 5
+        branch = end if end is not None else search.furthest_branch(written=True)
+        one = _match(search, branch, complete=end is not None, start=start)
+        if one.complete:
+            return one
+        best = one if best is None or one.reached > best.reached else best
+    if best is None:
+        raise LookupError("nothing was searched")
+    return best
+
+
+def _match(search: Search, branch: Branch, *, complete: bool, start: float) -> Match:
+    return Match(
+        complete=complete,
+        mistakes=branch.choice.mistakes,
+        switches=branch.choice.switches,
+        reached=branch.stage,
+        roles=branch.roles,
+        tolerance=search.tolerance,
+        seconds=time.process_time() - start,
+    )
+
+
+def output_difference(match: Match, one: Run, pad: int | None, stages: Sequence[str] = WHOLE) -> float:
+    """How far the matched reference is from the model on another input (0 where they agree)."""
+    if one.output is None:
+        return 0.0
+    try:
+        with np.errstate(all="ignore"):
+            value = run(match.roles, start_values(one, pad), match.switches, tuple(stages))[STAGES[stages[-1]][0]]
+    except (ValueError, IndexError, LookupError):
+        return float("inf")
+    return 0.0 if is_close(value, one.output, match.tolerance) else float(np.nanmax(np.abs(value - one.output)))
+
+
+def is_close(value: Array, output: Array | None, tolerance: float) -> bool:
+    """Equal up to rounding; NaN equals NaN."""
+    if output is None or value.shape != output.shape:
+        return False
+    few, others = value.ravel()[:5], output.ravel()[:5]
+    with np.errstate(invalid="ignore"):
+        if (np.abs(few - others) > 2 * tolerance * (1 + np.abs(others))).any():
+            return False
+        return bool(np.allclose(value, output, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def start_values(one: Run, pad: int | None) -> Values:
+    """What is known before the first stage."""
+    if "ids" in one.inputs:
+        ids = one.inputs["ids"]
+        return Values(ids=ids, pad=None if pad is None else ids == pad)
+    known = {name: value for name, value in one.inputs.items() if value.dtype.kind == "f"}
+    return Values(known=known, pad=one.inputs.get("padding"))
+
+
+def numbers_in(one: Run) -> Array:
+    """Every finite number that the model computed from its input, sorted."""
+    live = [
+        node.value.ravel()
+        for node in one.nodes
+        if node.live and node.value is not None and node.value.dtype.kind == "f"
+    ]
+    together = np.concatenate(live) if live else np.zeros(0)
+    return np.unique(together[np.isfinite(together)])
+
+
+CROWDED = 0.9  # of the numbers from -1 to 1: some hundred values are looked for, and all would be found by chance
+
+
+def is_crowded(there: Array, tolerance: float) -> bool:
+    """Whether a trace holds so many numbers that nearly any value would be found among them, up to the tolerance.
+
+    A model that computes a fine grid of numbers beside its work would otherwise seem right in parts it has not.
+
+    >>> is_crowded(np.linspace(-1, 1, 300_000), SINGLE), is_crowded(np.linspace(-1, 1, 300_000), EXACT)
+    (True, False)
+    """
+    near = there[(there >= -1) & (there <= 1)]
+    covered = np.minimum(np.diff(near), 2 * tolerance * (1 + np.abs(near[1:]))).sum()
+    return bool(covered > 2 * CROWDED)
+
+
+def masks_in(one: Run) -> tuple[bool, bool]:
+    """Whether the model could be hiding padding (it compares its ids) or the future (a square of constants)."""
+    if "ids" not in one.inputs:
+        return any(name in one.inputs for name in ("padding", "mask")), True
+    length = one.inputs["ids"].shape[1]
+    padding = any(node.live and node.value is not None and node.value.dtype == np.bool_ for node in one.nodes) or any(
+        event.op in ("sign", "clamp") for event in one.events
+    )
+    causal = any(
+        not node.live and len(node.shape) >= 2 and node.shape[-2:] == (length, length) and not node.parameters
+        for node in one.nodes
+    )
+    return padding, causal

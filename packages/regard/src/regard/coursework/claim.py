@@ -1,0 +1,260 @@
+"""A claim: a statement in words and formula, its sources, its readings with their checks, a proof, a picture."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard.coursework.parameters import Parameter, checked_parameters
+from regard.coursework.problem_sets import SETS, Source
+from regard.coursework.question import Question
+from regard.coursework.verdict import ClaimReport, Reading, ReadingVerdict, format_parameters, wrap_text
+from regard.errors import InputError
+from regard.progress import Progress
+from regard.results import Result
+from regard.rigor import check_arithmetic
+from regard.written_numbers import in_full
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.coursework.answers.report import AnswerReport
+    from regard.coursework.answers.template import Template
+    from regard.coursework.checker.check import TransformerReport
+    from regard.sandbox.jail import Tier
+
+_VALUE = re.compile(r"`(\w+)` \([^)]*\)")  # as statements have it: `factor` (1)
+TOPICS = ("attention", "noise", "order", "rank", "translator")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claim(Result):
+    """A statement of the coursework. Its name is the name of its file.
+
+    ``prove`` returns the proof as text, with the instance's numbers in it; ``draw`` fills a matplotlib figure; both
+    take the parameters by name, as the readings' checks do. The first reading is the statement's own. ``question`` is
+    what a reader can construct and have checked; None where the claim asks for words or for a model in code.
+    """
+
+    name: str
+    topic: str
+    statement: str
+    formula: str
+    sources: tuple[Source, ...]
+    parameters: tuple[Parameter, ...]
+    readings: tuple[Reading, ...]
+    prove: Callable[..., str]
+    draw: Callable[..., None]
+    question: Question | None = None
+    asks_for_code: bool = False  # a whole model, checked by regard.coursework.checker
+
+    def check(self, /, **parameters: float) -> ClaimReport:
+        """Decide every reading for these parameters; the others keep their defaults."""
+        check_arithmetic()
+        chosen = self.resolve_parameters(**parameters)
+        other = [p.name for p in self.parameters if chosen[p.name] != p.default]
+        judged = [
+            ReadingVerdict(
+                reading=one.name,
+                statement=_with_values(one.statement, chosen),
+                verdict=one.check(**chosen),
+                ignored=tuple(name for name in other if name in one.ignores),
+            )
+            for one in self.readings
+        ]
+
+        def draw(figure: Any) -> None:
+            self.draw_into(figure, **chosen)
+
+        return ClaimReport(claim=self.name, parameters=chosen, judged=tuple(judged), sources=self.sources, _draw=draw)
+
+    def proof(self, /, **parameters: float) -> Proof:
+        """The proof, with the numbers of this instance."""
+        chosen = self.resolve_parameters(**parameters)
+        return Proof(claim=self.name, parameters=chosen, text=self.prove(**chosen))
+
+    def source_in(self, name: str) -> Source | None:
+        """Its place in the set of this name, or None where that has it not."""
+        return next((source for source in self.sources if source.name == name), None)
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether a reader can have an answer of their own checked."""
+        return self.question is not None or self.asks_for_code
+
+    @property
+    def function(self) -> str:
+        """The name of what a reader writes, in the template: a function or a class; empty where words are asked for."""
+        if self.asks_for_code:
+            return "TransformerTranslator"
+        return self.question.function if self.question is not None else ""
+
+    def solution(self, /, **parameters: float) -> ClaimSolution:
+        """The verdicts and the proof together."""
+        return ClaimSolution(checked=self.check(**parameters), proof=self.proof(**parameters))
+
+    def plot(self, path: str | os.PathLike[str], **parameters: float) -> None:
+        """Write the picture to an .svg, .png or .pdf file (needs ``regard[plots]``)."""
+        from regard.arrays import check_target
+        from regard.pictures import ENDINGS, figure, save
+
+        chosen, made = self.resolve_parameters(**parameters), figure()
+        target = check_target(path, ENDINGS)  # before the drawing, which can take seconds
+        self.draw_into(made, **chosen)
+        save(made, target)
+
+    def draw_into(self, figure: Any, /, **chosen: float) -> None:
+        """The picture in a matplotlib figure, the formulas of its texts set as in a book."""
+        from regard.pictures import set_formulas
+
+        self.draw(figure, **chosen)
+        set_formulas(figure)
+
+    def check_answer(
+        self,
+        function: str | Callable[..., Any],
+        /,
+        *,
+        seed: int = 0,
+        limit: float = 10.0,
+        jail: bool | Tier = False,
+        hints: int = 0,
+        progress: Progress | None = None,
+        sizes: Mapping[str, object] | None = None,
+        **parameters: float,
+    ) -> AnswerReport | TransformerReport:
+        """Check your own answer on fresh instances and against the adversary.
+
+        ``function`` is "my.py:query", which is run in a process of its own for at most ``limit`` seconds, in a jail if
+        you say so, or a function, which is called in this process and cannot be stopped. Parameters fix the
+        instances' sizes; ``sizes`` takes them as a mapping, for names that come from elsewhere.
+        """
+        if self.asks_for_code:
+            from regard.coursework.checker.check import check_transformer
+
+            # for its refusals only: a model in code has no sizes to choose
+            self.resolve_parameters(**{**(sizes or {}), **parameters})
+            return check_transformer(
+                function, claim=self.name, seed=seed, limit=limit, hints=hints, jail=jail, progress=progress
+            )
+        from regard.coursework.answers.answer_check import check_answer
+
+        given = {**(sizes or {}), **parameters}
+        return check_answer(
+            self.name,
+            self._require_question(),
+            function,
+            seed=seed,
+            limit=limit,
+            jail=jail,
+            given=given,
+            progress=progress,
+        )
+
+    def template(self, path: str | os.PathLike[str] | None = None) -> Template:
+        """Write the function to fill in to a new file, by default named after the claim."""
+        if self.asks_for_code:
+            from regard.coursework.checker.template import write_class_template as written_class
+
+            return written_class(self.name, path)
+        from regard.coursework.answers.template import write_function_template
+
+        return write_function_template(self.name, self.statement, self._require_question(), path)
+
+    def _require_question(self) -> Question:
+        if self.question is None:
+            raise InputError(
+                f"{self.name} asks for words, not for something to construct; "
+                f"regard claims {self.name} --check --proof shows ours."
+            )
+        return self.question
+
+    def resolve_parameters(self, /, **parameters: object) -> dict[str, float]:
+        """The defaults with these replaced, checked against their ranges."""
+        return checked_parameters(self.parameters, parameters, self.name)
+
+    def __str__(self) -> str:
+        lines = [self.name, wrap_text(self.statement, indent=2), wrap_text(self.formula, indent=6)]
+        lines += [
+            "  Where:",
+            *(wrap_text(f"{source}: {SETS[source.name]}", indent=4, hang=2) for source in self.sources),
+        ]
+        lines += ["  Read as:", *(wrap_text(f"{r.name}: {r.statement}", indent=4, hang=2) for r in self.readings)]
+        if self.parameters:
+            lines += ["  Parameters:"]
+            lines += [
+                wrap_text(f"{p.name} = {p.default:g}: {p.meaning}, {p.rule()}", indent=4, hang=2)
+                for p in self.parameters
+            ]
+        if self.question is not None:
+            lines += ["  Your own answer:", f"    {self.question.signature}, by --template and --answer FILE.py"]
+        if self.asks_for_code:
+            lines += ["  Your own code:", "    a class TransformerTranslator, by --template and --answer FILE.py:NAME"]
+        return "\n".join([*lines, f"  Next: regard claims {self.name} --check, --proof, --plot picture.svg"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "topic": self.topic,
+            "statement": self.statement,
+            "formula": self.formula,
+            "sources": [
+                {"set": s.name, "question": s.where, "questions": list(s.labels), "note": s.note} for s in self.sources
+            ],
+            "readings": [{"name": r.name, "statement": r.statement} for r in self.readings],
+            "parameters": [
+                {"name": p.name, "default": p.default, "meaning": p.meaning, "rule": p.rule()} for p in self.parameters
+            ],
+            "question": None if self.question is None else self.question.signature,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proof(Result):
+    """A proof as text, for these parameters; an empty line ends a step."""
+
+    claim: str
+    parameters: dict[str, float]
+    text: str
+
+    def __str__(self) -> str:
+        where = f" (with {format_parameters(self.parameters)})" if self.parameters else ""
+        steps = [" ".join(step.split()) for step in self.text.split("\n\n")]
+        return "\n".join([f"{self.claim}, proof{where}", *(wrap_text(step, indent=2) for step in steps)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClaimSolution(Result):
+    """Verdicts and proof of a claim."""
+
+    checked: ClaimReport
+    proof: Proof
+
+    def for_set(self, name: str) -> ClaimSolution:
+        """The same, decided by the premise of this set."""
+        return ClaimSolution(checked=self.checked.for_set(name), proof=self.proof)
+
+    @property
+    def answer(self) -> bool:
+        return self.checked.answer
+
+    def __str__(self) -> str:
+        return f"{self.checked}\n\n{self.proof}"
+
+    def figure(self) -> Figure:
+        return self.checked.figure()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.checked.to_dict(), "proof": self.proof.text}
+
+
+def _with_values(statement: str, chosen: Mapping[str, float]) -> str:
+    """A statement that names a parameter with its default, as `factor` (1), with the value that was chosen.
+
+    >>> _with_values("at most `factor` (1) times n", {"factor": 2.0, "n": 3})
+    'at most `factor` (2) times n'
+    """
+    return _VALUE.sub(lambda found: f"`{found[1]}` ({in_full(chosen[found[1]])})", statement)

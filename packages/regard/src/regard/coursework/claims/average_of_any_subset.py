@@ -1,0 +1,213 @@
+"""Can attention average any subset of the values?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter, number_of_keys, slack
+from regard.coursework.problem_sets import Source
+from regard.coursework.query_questions import (
+    ENCLOSED,
+    EPS,
+    EXTRA,
+    SHORTEST,
+    N,
+    compare_with_shortest,
+    orthonormal_rows,
+    share_ruling,
+)
+from regard.coursework.question import LARGEST, Instance, Question, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.errors import InputError
+from regard.pictures import BLUE, GREEN, GREY, VERMILION, finish
+from regard.rigor import balls
+from regard.written_numbers import at_most
+
+SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]  # in order around, so that 0 and 2 are opposite
+FACES = (
+    "Any keys: a subset can be averaged within every eps exactly when it is the set of keys on a face of their convex "
+    "hull. For affinely independent keys (orthonormal ones, for example) that is every subset."
+)
+
+
+def check_orthonormal_keys(*, n: int, s: int, eps: float) -> Verdict:
+    _refuse(n, s)
+    if s == n:
+        return holds("proof", "All keys: q = 0 gives each exactly 1/n.", region="for every subset")
+    T = math.log((n - s) / eps)
+    with balls.precise():
+        # a hair beyond T, since at T the two sides are equal and no enclosure can tell
+        total = balls.rest(balls.ball(T * (1 + 1e-12) + 1e-12), [(n - s, 0)])
+        if not total < balls.ball(eps):
+            return not_refuted_verdict(1, "The enclosure did not confirm the proof.")
+    return holds(
+        "proof, and an enclosure at this n, s and eps",
+        f"q = T (sum of the chosen keys), T = ln((n-s)/eps) = {T:.6g}, gives each of the {s} the weight 1/(s+eps) = "
+        f"{1 / (s + eps):.6g}.",
+        region="for every subset, and for all affinely independent keys (with a longer query)",
+        tightness=f"this query has norm {max(T, 0) * math.sqrt(s):.6g}; the shortest "
+        f"{max(T, 0) * math.sqrt(s * (n - s) / n):.6g}",
+        scale=T,
+    )
+
+
+def check_arbitrary_keys(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design
+
+    diagonal, line = design.share(SQUARE, [0, 2], eps=0.01), design.share([[0.0], [1.0], [2.0]], [0, 2], eps=0.01)
+    if diagonal.reachable or line.reachable:
+        return not_refuted_verdict(2, "The solver did not rule the two examples out.")
+    return refuted_verdict(
+        f"Certified by the solver: at most {at_most(line.bound or 0.0, 6)} for the ends of three keys in a line, at "
+        f"most {at_most(diagonal.bound or 0.0, 6)} for opposite corners of a square.",
+        witness=(
+            Witness(2 * 1, "==", 0 + 2),  # the middle key of the line is the mean of the ends
+            *(Witness(a + c, "==", b + d) for a, b, c, d in zip(*SQUARE, strict=True)),
+            Witness(1 / (2 + Fraction(1, 100)), ">", Fraction(1, 3)),  # what eps = 0.01 asks for, and what there is
+        ),
+        counterexample="n = 3, keys 0, 1, 2 on a line, subset {0, 2}: s_1 = (s_0 + s_2)/2, so alpha_1 >= min(alpha_0, "
+        "alpha_2) and the least share is at most 1/3. Unit keys: opposite corners of a square, s_0 + s_2 = s_1 + s_3, "
+        "so at most 1/4",
+        region="exactly for the subsets that are the keys of a face of the hull",
+        correction=FACES,
+    )
+
+
+def check_faces_of_a_square(*, n: int, s: int, eps: float) -> Verdict:
+    from regard import design
+
+    faces = [{0}, {1}, {2}, {3}, {0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 1, 2, 3}]
+    subsets = [set(S) for k in range(1, 5) for S in itertools.combinations(range(4), k)]
+    wrong = [S for S in subsets if design.share(SQUARE, sorted(S), eps=0.01).reachable != (S in faces)]
+    if wrong:
+        return not_refuted_verdict(
+            len(subsets), f"The solver and the proof differ at the subset {wrong[0]} of a square."
+        )
+    return holds(
+        "proof; the solver's certificates for all 15 subsets of a square agree",
+        "4 corners, 4 edges and the whole square can be averaged; the 2 diagonals and 4 triples cannot.",
+    )
+
+
+def _refuse(n: int, s: int) -> None:
+    if s > n:
+        raise InputError(f"average-of-any-subset: a subset of n = {n} keys cannot have s = {s}; choose s up to n.")
+
+
+def prove(*, n: int, s: int, eps: float) -> str:
+    _refuse(n, s)
+    T = math.log((n - s) / eps) if s < n else 0.0
+    return f"""\
+All keys, s = n: q = 0 gives each exactly 1/n, more than 1/(n+eps). So let s < n.
+
+Orthonormal keys. q = T (sum of k_i over S) has the scores T on S and 0 elsewhere, so each of S gets 1/(s + (n-s)
+e^-T), which is 1/(s+eps) at T = ln((n-s)/eps). Affinely independent keys: the equations k_i.q = T + c on S and k_i.q
+= c elsewhere have a solution (q, c), since the rows (k_i, -1) are linearly independent, so the weights are the same.
+
+Any keys, faces are enough. If S is the set of keys on a face, some u has k_i.u = h on S and k_i.u < h elsewhere (u =
+0 for the whole hull). q = T u gives equal weights on S, and the others' total falls to 0 as T grows.
+
+Any keys, faces are necessary. Let S be no such set, F the smallest face that contains S, and m a key on F outside of
+S: there is one, or S would be the set of keys on F. The mean x of S lies in the relative interior of F: a smaller
+face of F that contained x would contain all of S. If k_m = x, let r be all the weight on m. Otherwise one can go a
+little further from k_m through x and stay in F. Either way x is a combination r of the keys on F with r_m > 0. The
+uniform weights p on S give the same x, and so does w = (1-t) p + t r, whose entropy is above H(p) = ln s for small t >
+0, because the slope of -w ln w is infinite at the weight of m, which starts from 0, and finite at every key of S.
+
+For every q, LSE(s) >= w.s + H(w) = (mean of s over S) + H(w) >= (least s on S) + H(w). So the least weight on S is at
+most e^-H(w) < 1/s, for every q: some eps > 0 is out of reach.
+
+Here n = {n}, s = {s}, eps = {eps:g}: T = {T:.6g}, each of the {s} gets {1 / (s + (eps if s < n else 0)):.6g}."""
+
+
+def draw(figure: Any, *, n: int, s: int, eps: float) -> None:
+    left, right = figure.subplots(1, 2)
+    corners = np.array(SQUARE)
+    pictures = (
+        (left, (0, 1), GREEN, "an edge: can be averaged,\neach up to 1/2"),
+        (right, (0, 2), VERMILION, "a diagonal: cannot,\neach at most 1/4"),
+    )
+    for made, chosen, colour, title in pictures:
+        made.fill(*corners.T, color=BLUE, alpha=0.12, lw=0)
+        made.plot(*corners.T, "o", color=GREY, ms=9)
+        made.plot(*corners[list(chosen)].T, "-o", color=colour, ms=12, lw=2)
+        finish(made, title=title, aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), xticks=[], yticks=[])
+        made.spines[:].set_visible(False)
+
+
+# your own answer
+
+
+def some_of_the_keys(latent: Any, *, n: int, s: int, extra: int, eps: float) -> Instance:
+    subset = np.argsort(-latent[0, :n], kind="stable")[:s]  # in any order
+    return Instance(given={"keys": orthonormal_rows(latent, n, extra), "subset": subset, "eps": eps})
+
+
+def _demand(instance: Instance) -> tuple[Any, list[int], float]:
+    return instance.given["keys"], instance.given["subset"].tolist(), instance.given["eps"]
+
+
+QUESTION = Question(
+    function="query",
+    arguments={
+        "keys": "an n x d array of orthonormal keys, one row each",
+        "subset": "an array of s different indices of keys",
+        "eps": "a number with 0 < eps < 1",
+    },
+    task="A query that gives each of the s keys a weight of at least 1/(s+eps).",
+    returns="a query, an array of d numbers",
+    shape=lambda given: given["keys"].shape[1:],
+    sizes=(
+        N,
+        make_size("s", "how many keys the subset has", (1, 2, 3, 5), whole=True, least=1, most=LARGEST),
+        EXTRA,
+        EPS,
+    ),
+    fits=lambda n, s, extra, eps: s <= n,
+    make=some_of_the_keys,
+    judge=lambda instance, query: share_ruling(query, *_demand(instance)),
+    decided=ENCLOSED,
+    measure=SHORTEST,
+    best=lambda instance, query: compare_with_shortest(query, *_demand(instance)),
+)
+
+CLAIM = Claim(
+    name="average-of-any-subset",
+    topic="attention",
+    statement="The same idea extends to any subset of the values: some query averages them.",
+    formula="for every S there is q with alpha_i >= 1/(|S| + eps) for every i in S",
+    sources=(Source("self-attention-written", "(c)", note="its first sentences"),),
+    parameters=(
+        number_of_keys(),
+        Parameter(name="s", default=3, meaning="how many keys the subset has", whole=True, least=1, most=10**9),
+        slack(),
+    ),
+    readings=(
+        Reading(
+            name="orthonormal keys",
+            statement="Orthonormal keys: every subset can be averaged within every eps > 0.",
+            check=check_orthonormal_keys,
+        ),
+        Reading(
+            name="any keys",
+            statement="Any distinct keys: every subset can be averaged within every eps > 0.",
+            check=check_arbitrary_keys,
+            ignores=("n", "s", "eps"),
+        ),
+        Reading(
+            name="faces",
+            statement="Any keys: a subset can be averaged within every eps exactly when it is the keys of a face.",
+            check=check_faces_of_a_square,
+            ignores=("n", "s", "eps"),
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

@@ -1,0 +1,69 @@
+"""Why several heads overcome one head's weakness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.coursework.averaging_error import designed_error
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import noise_parameters
+from regard.coursework.problem_sets import Source
+from regard.coursework.verdict import Reading, Verdict, explained_verdict
+from regard.pictures import BLUE, ORANGE, axes
+
+
+def check_in_words(*, n: int, iso: float, scale: float) -> Verdict:
+    one, two = (
+        designed_error(n, iso=iso, scale=scale, heads=1, spread=0.5)[0],
+        designed_error(n, iso=iso, scale=scale, heads=2, spread=0.5)[0],
+    )
+    coin = ", near the 1/2 of a coin" if 0.4 < one < 0.6 else ""
+    less = f", {one / two:.3g} times less" if two > 0 and one > 1.5 * two else ""
+    return explained_verdict(
+        "One head must give two keys equal scores, and softmax turns a small difference of large scores into all or "
+        f"nothing: its error here is {one:.4g}{coin}. A head of its own for each key needs one score to be ahead, not "
+        "two to be equal: whether ahead by 10 or by 30 makes no difference, and the mean of the heads has "
+        f"{two:.4g}{less}. What remains are the draws in which the key points backwards, and a head each does not "
+        "help against those.",
+        one=one,
+        two=two,
+    )
+
+
+def prove(*, n: int, iso: float, scale: float) -> str:
+    return """\
+One head. alpha_a/alpha_b = e^(s_a - s_b): equal weights need |s_a - s_b| small, while large scores (to silence the
+others) multiply any difference between the two. See small-noise-keeps-the-average and one-head-swings.
+
+Two heads. Head 1 only needs s_a - s_l to be large for every l, which is an inequality with room to spare, not an
+equation: noise that keeps it large changes nothing. See two-heads-average and two-heads-steady, also for what
+remains."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float) -> None:
+    made = axes(
+        figure,
+        title=f"Error of one head and of two (n = {n}, a = {iso:g}, T = {scale:g})",
+        ylabel="E||c - (v_a + v_b)/2||²",
+    )
+    bars = {
+        "one head,\nnoise a I": (designed_error(n, iso=iso, scale=scale, heads=1)[0], ORANGE),
+        "two heads,\nnoise a I": (designed_error(n, iso=iso, scale=scale, heads=2)[0], BLUE),
+        "one head,\na I + ½ μμᵀ": (designed_error(n, iso=iso, scale=scale, heads=1, spread=0.5)[0], ORANGE),
+        "two heads,\na I + ½ μμᵀ": (designed_error(n, iso=iso, scale=scale, heads=2, spread=0.5)[0], BLUE),
+    }
+    drawn = made.bar(list(bars), [value for value, _ in bars.values()], color=[colour for _, colour in bars.values()])
+    made.bar_label(drawn, [f"{value:.2g}" for value, _ in bars.values()])
+
+
+CLAIM = Claim(
+    name="heads-summary",
+    topic="noise",
+    statement="Why several heads overcome one head's weakness.",
+    formula="one head: s_a = s_b, an equation; a head each: s_a >> s_l, an inequality",
+    sources=(Source("cs224n-w25-a4", "1-5"),),
+    parameters=noise_parameters(iso=0.01),
+    readings=(Reading(name="in words", statement="Say why, with numbers.", check=check_in_words),),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,233 @@
+"""Self-attention does not see the order of its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter
+from regard.coursework.problem_sets import Source
+from regard.coursework.question import LARGEST, Instance, Question, Ruling, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.pictures import finish
+
+Rows = list[list[Fraction]]
+SIZE = 4  # rows; all 24 permutations are tried
+WIDTH = 4  # sqrt(4) = 2: the scale 1/sqrt(d) is a fraction too
+
+
+def matrix_product(A: Rows, B: Rows) -> Rows:
+    return [
+        [sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in zip(*B, strict=True)]
+        for row in A
+    ]
+
+
+def exact_softmax(row: list[Fraction], seen: int) -> list[Fraction]:
+    """3^s / sum 3^s in fractions: any positive function in the place of e^s makes the same identity."""
+    raised = [Fraction(3) ** int(s) if j < seen else Fraction(0) for j, s in enumerate(row)]
+    return [x / sum(raised) for x in raised]
+
+
+def exact_layer(X: Rows, W: list[Rows], b_1: list[Fraction], b_2: list[Fraction], *, causal: bool) -> Rows:
+    """The coursework's whole layer Z(X) in fractions, softmax with base 3; ``causal`` hides later rows."""
+    Q, K, V = (matrix_product(X, M) for M in W[:3])
+    scores = [[s / 2 for s in row] for row in matrix_product(Q, [list(k) for k in zip(*K, strict=True)])]
+    H = matrix_product([exact_softmax(row, i + 1 if causal else len(row)) for i, row in enumerate(scores)], V)
+    hidden = [[max(h + b, Fraction(0)) for h, b in zip(row, b_1, strict=True)] for row in matrix_product(H, W[3])]
+    return [[z + b for z, b in zip(row, b_2, strict=True)] for row in matrix_product(hidden, W[4])]
+
+
+def _whole(rng: np.random.Generator, rows: int, columns: int, *, even: bool = False) -> Rows:
+    return [[Fraction(int(x) * (2 if even else 1)) for x in row] for row in rng.integers(-2, 3, (rows, columns))]
+
+
+def check_exactly(*, causal: int, seed: int) -> Verdict:
+    rng = np.random.default_rng(seed)
+    # W_Q even: scores over sqrt(4) are then whole, and 3^s is a fraction
+    W = [_whole(rng, WIDTH, WIDTH, even=k == 0) for k in range(3)] + [_whole(rng, WIDTH, 5), _whole(rng, 5, WIDTH)]
+    b_1, b_2, X = _whole(rng, 1, 5)[0], _whole(rng, 1, WIDTH)[0], _whole(rng, SIZE, WIDTH)
+
+    def layer(rows: Rows) -> Rows:
+        return exact_layer(rows, W, b_1, b_2, causal=bool(causal))
+
+    Z, tried = layer(X), list(itertools.permutations(range(SIZE)))
+    for P in tried:
+        moved, stayed = layer([X[i] for i in P]), [Z[i] for i in P]
+        if moved != stayed:
+            apart = sum(
+                abs(a - b) for one, other in zip(moved, stayed, strict=True) for a, b in zip(one, other, strict=True)
+            )
+            return refuted_verdict(
+                "A mask that depends on the position is not order-blind.",
+                witness=Witness(apart, ">", 0),
+                counterexample=f"{SIZE} whole rows (seed {seed}), permutation {P}: Z(PX) and P Z(X) differ in exact "
+                "fractions, with 3^s in the place of e^s (W_Q times ln 3)",
+                region="without a mask, or with one that P leaves alone",
+                correction="Z(PX) = P Z(X) for every P where every row may attend to every row.",
+            )
+    if causal:
+        return not_refuted_verdict(len(tried), "The mask made no difference to these rows.")
+    return holds(
+        f"proof; the whole layer in exact fractions agrees for all {len(tried)} permutations",
+        f"Z(PX) = P Z(X) on {SIZE} rows of whole numbers, softmax with 3^s in the place of e^s.",
+        region="for every n, every permutation and all weights; not with a causal mask (--set causal=1)",
+    )
+
+
+def check_lemmas(*, causal: int, seed: int) -> Verdict:
+    from regard.symmetry import lemmas
+
+    proved = lemmas(seed=seed)
+    if not proved.answer:
+        return not_refuted_verdict(1, f"The proof and the arithmetic differ: {proved}")
+    return holds("proof; exact arithmetic on one random case agrees", str(proved))
+
+
+def check_in_float64(*, causal: int, seed: int) -> Verdict:
+    from regard.layers import block
+    from regard.symmetry import random_layer, symmetry
+
+    weights = dataclasses.asdict(random_layer(16, seed=seed))
+    seen = np.tri(32, dtype=bool) if causal else None
+
+    def layer(X: Any) -> Any:
+        return block(X, **weights, allowed=seen).output
+
+    measured = symmetry(layer, length=32, dim=16, trials=100, seed=seed)
+    if causal and not measured.order_blind:
+        return refuted_verdict(
+            str(measured),
+            # the floats as they are; half a unit in the last place of the difference is far within the factor 2
+            witness=Witness(Fraction(measured.gap), ">", 2 * Fraction(1, 10**9) * Fraction(measured.size)),
+            counterexample=f"the rows and weights of seed {seed}",
+            region="without a mask, or with one that P leaves alone",
+            correction="Z(PX) = P Z(X) for every P where every row may attend to every row: see the proof.",
+        )
+    return not_refuted_verdict(100, f"{measured} Bit for bit it need not hold: sums are added in another order.")
+
+
+def prove(*, causal: int, seed: int) -> str:
+    return """\
+P is a permutation matrix: P^T P = I, and P A reorders the rows of A as P.
+
+Lemma 1: softmax(P A P^T) = P softmax(A) P^T. Entry (i, j) of P A P^T is A_(p(i) p(j)); the exponentials of a row are
+reordered, their sum is the same, so entry (i, j) of the softmax is that of softmax(A) at (p(i), p(j)).
+
+Lemma 2: ReLU(P A) = P ReLU(A), since ReLU acts entry by entry. Lemma 3: P 1 = 1, since each row of P has a single 1.
+
+Attention: with X replaced by PX, Q, K, V become PQ, PK, PV. softmax(P Q K^T P^T/sqrt d) P V = P softmax(Q K^T/sqrt
+d) P^T P V = P H.
+
+Feed-forward: ReLU(P H W_1 + 1 b_1) W_2 + 1 b_2 = ReLU(P (H W_1 + 1 b_1)) W_2 + P 1 b_2 = P Z, with Lemma 3 in both
+places."""
+
+
+def draw(figure: Any, *, causal: int, seed: int) -> None:
+    from regard.symmetry import random_layer
+
+    rng = np.random.default_rng(seed)
+    X, layer = 3 * rng.standard_normal((6, 6)), random_layer(6, seed=seed)  # large, so that rows attend to few
+    P = rng.permutation(6)
+    parts = (("X", X), ("P X", X[P]), ("Z(X)", layer(X)), ("Z(P X) = P Z(X)", layer(X[P])))
+    for made, (title, rows) in zip(figure.subplots(1, 4), parts, strict=True):
+        made.imshow(rows, cmap="PuOr", vmin=-6, vmax=6, aspect="auto")
+        order = P if "P X" in title else range(6)
+        finish(made, title=title, xticks=[], yticks=range(6))
+        made.set_yticklabels([f"row {i}" for i in order] if "X" in title else [])
+
+
+# your own answer
+
+
+def rows_and_weights(latent: Any, *, length: int, d: int) -> Instance:
+    """Blocks along the diagonal of the latent, so that the identity gives identities."""
+    W = [latent[k : k + d, k : k + d] for k in (1, 2, 3)]
+    up, down = latent[4 : 4 + d, 4 : 5 + d], latent[5 : 6 + d, 5 : 5 + d]
+    X, P = latent[:length, :d], np.argsort(latent[:length, 0], kind="stable")
+    weights = {"W_Q": W[0], "W_K": W[1], "W_V": W[2], "W_1": up, "b_1": latent[6, 6 : 7 + d], "W_2": down}
+    given = {"X": X, **weights, "b_2": latent[7, 7 : 7 + d]}
+    return Instance(given=given, again={**given, "X": X[P]}, hidden={"P": P})
+
+
+def judge_layer(instance: Instance, Z: Any, again: Any) -> Ruling:
+    from regard.layers import block
+
+    ours = block(**instance.given).output
+    size = 1 + float(np.abs(ours).max())
+    moved, off = float(np.abs(again - Z[instance.hidden["P"]]).max()), float(np.abs(Z - ours).max())
+    if moved > 1e-8 * size:
+        return Ruling(room=-moved, said=f"it is not order-blind: Z(P X) and P Z(X) differ by {moved:.3g}")
+    return Ruling(room=1e-8 - off / size, said=f"it is order-blind, but another layer: Z differs by {off:.3g}")
+
+
+QUESTION = Question(
+    function="layer",
+    arguments={
+        "X": "an n x d array, one token per row",
+        "W_Q": "d x d",
+        "W_K": "d x d",
+        "W_V": "d x d",
+        "W_1": "d x m",
+        "b_1": "m numbers",
+        "W_2": "m x d",
+        "b_2": "d numbers",
+    },
+    task="The layer: H = softmax(Q K^T / sqrt(d)) V with Q = X W_Q, K = X W_K, V = X W_V, the softmax over each row, "
+    "and then Z = ReLU(H W_1 + 1 b_1) W_2 + 1 b_2.",
+    returns="Z, an n x d array",
+    shape=lambda given: given["X"].shape,
+    sizes=(
+        make_size("length", "how many rows", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+        make_size("d", "the dimension", (1, 2, 3, 5, 8), whole=True, least=1, most=LARGEST),
+    ),
+    make=rows_and_weights,
+    judge=judge_layer,
+    decided="Z(X) was compared with regard.layers.block, and Z(P X) with P Z(X), in float64, to 1e-8 of their size.",
+)
+
+CLAIM = Claim(
+    name="order-blindness",
+    topic="order",
+    statement="Reordering the rows of X reorders the rows of Z the same way, and does nothing else.",
+    formula="Z(P X) = P Z(X) for every permutation P;  softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A), P "
+    "1 = 1",
+    sources=(
+        Source("sequence-models-hw3", "4(a)"),
+        Source("cs224n-w25-a4", "2-1i"),
+        Source("attention-position-svd", "Position (a)"),
+    ),
+    parameters=(
+        Parameter(
+            name="causal", default=0, meaning="1 hides later rows, 0 as in the statement", whole=True, least=0, most=1
+        ),
+        Parameter(name="seed", default=0, meaning="of the rows and weights", whole=True, least=0, most=10**6),
+    ),
+    readings=(
+        Reading(
+            name="real numbers",
+            statement="For all X, all weights and every permutation P, Z(PX) = P Z(X) exactly.",
+            check=check_exactly,
+        ),
+        Reading(
+            name="the lemmas",
+            statement="softmax(P A P^T) = P softmax(A) P^T, ReLU(P A) = P ReLU(A) and P 1 = 1.",
+            check=check_lemmas,
+            ignores=("causal",),
+        ),
+        Reading(
+            name="float64",
+            statement="The layer as NumPy computes it satisfies Z(PX) = P Z(X) up to rounding, which is less than 1e-9 "
+            "of the outputs' size.",
+            check=check_in_float64,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

@@ -1,0 +1,106 @@
+"""The dog bit the man, the man bit the dog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter
+from regard.coursework.problem_sets import Source
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.pictures import BLUE, ORANGE, axes
+from regard.rigor import balls
+
+
+def check_same_outputs_reordered(*, dim: int, seed: int) -> Verdict:
+    from regard.symmetry import dog_and_man
+
+    example = dog_and_man(dim=dim, seed=seed)
+    if example.answer:
+        return not_refuted_verdict(1, f"The proof and the layer in float64 differ: {example}")
+    return holds("proof (order-blindness), and a layer in float64 agrees", str(example))
+
+
+def check_same_outputs(*, dim: int, seed: int) -> Verdict:
+    from regard.symmetry import random_layer
+    from regard.symmetry.order_witnesses import enclosed_row
+
+    rng = np.random.default_rng(seed)
+    the, dog, bit, man = rng.standard_normal((4, dim))
+    layer = random_layer(dim, seed=seed)
+    sentences = [np.array([the, a, bit, the, b]) for a, b in ((dog, man), (man, dog))]
+    with balls.precise():
+        # row 1 has the dog in one sentence and the man in the other
+        first, second = (enclosed_row(layer, X, np.zeros((5, dim)), [(0, 1, 2, 3, 4)], 1)[0] for X in sentences)
+        apart = [abs(a - b) for a, b in zip(first, second, strict=True)]
+    most = max(apart, key=balls.below)
+    gap = balls.below(most)
+    return refuted_verdict(
+        "The rows change places with the words: read at a fixed place, the outputs do differ.",
+        witness=Witness(most, ">", 0),
+        counterexample=f"row 1 is the dog's in one sentence and the man's in the other; they differ by {gap:.3g} "
+        f"(dim {dim})",
+        region='for rows 0, 2 and 3 ("the", "bit", "the"), whose words stay',
+        correction="The dog's output is the same whether it bites or is bitten. What is lost is who does what, not "
+        "which words there are: any function of the set of rows (a mean, a sum) gives the same for both sentences.",
+    )
+
+
+def prove(*, dim: int, seed: int) -> str:
+    return """\
+Let X be the rows of "the dog bit the man" and P the permutation that exchanges rows 1 and 4 (counted from 0): P X
+are the rows of "the man bit the dog". By order-blindness Z(P X) = P Z(X): the same five output rows, the dog's and
+the man's exchanged.
+
+So each word's output is the same in both sentences, though the meaning is not; nothing computed row by row
+afterwards, nor any sum or mean over the rows, can tell them apart."""
+
+
+def draw(figure: Any, *, dim: int, seed: int) -> None:
+    from regard.positions import sinusoidal
+    from regard.symmetry import dog_and_man
+
+    made = axes(
+        figure,
+        title='"the dog bit the man" against "the man bit the dog"',
+        ylabel="difference of a word's outputs, largest entry",
+        yscale="log",
+    )
+    plain = dog_and_man(dim=dim, seed=seed)
+    placed = dog_and_man(sinusoidal(5, dim), dim=dim, seed=seed)
+    at = np.arange(5)
+    # a difference of exactly 0 has no place on a logarithmic axis
+    made.bar(at - 0.2, np.maximum(plain.differences, 1e-17), 0.4, color=BLUE, label="no positions: rounding only")
+    made.bar(at + 0.2, np.maximum(placed.differences, 1e-17), 0.4, color=ORANGE, label="sinusoidal positions added")
+    made.set_xticks(at, plain.words)
+    made.legend(frameon=False, loc="best")
+    made.set_ylim(1e-17, 1e3)
+
+
+CLAIM = Claim(
+    name="order-blindness-hurts",
+    topic="order",
+    statement='"the dog bit the man" and "the man bit the dog" give the same outputs, reordered.',
+    formula="Z(P X) = P Z(X) with P X the other sentence",
+    sources=(Source("sequence-models-hw3", "4(a)"), Source("cs224n-w25-a4", "2-1ii")),
+    parameters=(
+        Parameter(name="dim", default=8, meaning="dimension of the word vectors", even=True, least=2, most=512),
+        Parameter(name="seed", default=0, meaning="of the word vectors and weights", whole=True, least=0, most=10**6),
+    ),
+    readings=(
+        Reading(
+            name="the same, reordered",
+            statement="Each word has the same output in both sentences (no positions).",
+            check=check_same_outputs_reordered,
+        ),
+        Reading(
+            name="the same, row by row",
+            statement="Each row of the output is the same for both sentences.",
+            check=check_same_outputs,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,163 @@
+"""The squares of the singular values add up to the squared Frobenius norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flint
+import numpy as np
+
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter
+from regard.coursework.problem_sets import Source
+from regard.coursework.question import Instance, Question, Ruling, equality_ruling, format_distinctly, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.pictures import BLUE, ORANGE, axes
+from regard.rigor import balls
+from regard.written_numbers import in_full
+
+TRIALS = 30
+
+
+def check_real_matrices(*, rows: int, columns: int, power: float) -> Verdict:
+    from regard.lowrank import spectrum
+    from regard.rigor.matrices import squares
+
+    if power != 2:
+        return _other_power_verdict(power)
+    rng = np.random.default_rng(0)
+    for trial in range(TRIALS):
+        matrix = rng.standard_normal((rows, columns)) * 10.0 ** rng.integers(-5, 6)
+        if trial % 3 == 0:
+            matrix[:, 0] = matrix[:, -1]  # deficient rank
+        known, total = spectrum(matrix), squares(matrix)
+        low, high = float(np.sum(known.lower**2)), float(np.sum(known.upper**2))
+        if low > total * (1 + 1e-9) or high < total * (1 - 1e-9):
+            return not_refuted_verdict(
+                TRIALS, f"The proof and an enclosed spectrum differ: {low:.9g}, {high:.9g}, {total:.9g}."
+            )
+    return holds(
+        f"proof; enclosed spectra of {TRIALS} matrices agree",
+        f"trace(A^T A) is both sides, here for matrices of {rows} x {columns}.",
+        region="for every real or complex matrix",
+    )
+
+
+def _other_power_verdict(power: float) -> Verdict:
+    with balls.precise():
+        raised = balls.ball(2) ** balls.ball(power)
+    left, right = format_distinctly(float(raised.mid()), 4.0)
+    return refuted_verdict(
+        f"The sum of the singular values to the power {in_full(power)} is another number: only squares add up to the "
+        "squared norm.",
+        witness=Witness(raised, "!=", 4),
+        counterexample=f"A = (2), one entry: sigma_1^{in_full(power)} = {left}, and ||A||_F^2 = {right}",
+        region="for the power 2",
+        correction="sum of sigma_i^2 = ||A||_F^2.",
+    )
+
+
+def check_whole_matrices(*, rows: int, columns: int, power: float) -> Verdict:
+    if power != 2:
+        return _other_power_verdict(power)
+    rng = np.random.default_rng(1)
+    few = (min(rows, 6), min(columns, 6))
+    for _ in range(TRIALS):
+        A = flint.fmpz_mat(rng.integers(-9, 10, few).tolist())
+        gram = A.transpose() * A
+        # The sum of the roots of det(x I - A^T A), read off its second coefficient, without computing any of them.
+        roots = -gram.charpoly()[few[1] - 1]
+        total = sum(int(A[i, j]) ** 2 for i in range(few[0]) for j in range(few[1]))
+        if roots != total:
+            return not_refuted_verdict(TRIALS, f"The proof and exact arithmetic differ at A = {A}.")
+    return holds(
+        f"proof; exact arithmetic on {TRIALS} matrices agrees",
+        f"On {TRIALS} whole matrices of {few[0]} x {few[1]} the sum of the roots of det(x I - A^T A) equals the sum "
+        "of squares.",
+    )
+
+
+def prove(*, rows: int, columns: int, power: float) -> str:
+    A = np.random.default_rng(1).integers(-9, 10, (min(rows, 3), min(columns, 3)))
+    sigma = np.linalg.svd(A, compute_uv=False)
+    return f"""\
+A = U S V^T with orthogonal U and V. ||A||_F^2 = trace(A^T A) = trace(V S^T S V^T) = trace(S^T S V^T V) = trace(S^T
+S) = sum of sigma_i^2, as trace(XY) = trace(YX).
+
+Here, for A = {A.tolist()}: singular values {", ".join(f"{s:.6g}" for s in sigma)}; their squares add up to
+{np.sum(sigma**2):.9g}, the entries' squares to {int(np.sum(A**2))}."""
+
+
+def draw(figure: Any, *, rows: int, columns: int, power: float) -> None:
+    made = axes(
+        figure,
+        title=f"Share of ||A||² in the first k singular values ({rows} x {columns})",
+        xlabel="k",
+        ylabel="sum of the first k squares / ||A||²",
+        ylim=(0, 1.05),
+    )
+    rng = np.random.default_rng(0)
+    for decay, colour, mark in ((0.0, BLUE, "o"), (1.0, ORANGE, "s")):
+        matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
+        squares = np.linalg.svd(matrix, compute_uv=False) ** 2
+        k = np.arange(1, len(squares) + 1)
+        label = "random" if not decay else "columns falling like 1/j"
+        made.plot(k, np.cumsum(squares) / np.sum(matrix**2), "-", marker=mark, ms=4, color=colour, label=label)
+    made.legend(frameon=False, loc="lower right")
+
+
+# your own answer
+
+
+def a_matrix(latent: Any, *, rows: int, columns: int) -> Instance:
+    return Instance(given={"A": latent[:rows, :columns]})
+
+
+def judge_sum_of_squares(instance: Instance, energy: float) -> Ruling:
+    truth = float(np.sum(np.linalg.svd(instance.given["A"], compute_uv=False) ** 2))
+    return equality_ruling(energy, truth, "the sum of the squared singular values")
+
+
+QUESTION = Question(
+    function="energy",
+    arguments={"A": "a matrix, rows x columns"},
+    statement="The sum of the squares of the singular values can be had without a single one of them.",
+    task="The sum of the squares of the singular values of A; try it without computing any.",
+    returns="one number",
+    shape=lambda given: (),
+    sizes=tuple(
+        make_size(name, f"{name} of the matrix", (1, 2, 3, 7), whole=True, least=1, most=300)
+        for name in ("rows", "columns")
+    ),
+    make=a_matrix,
+    judge=judge_sum_of_squares,
+    decided="Compared with the singular values that LAPACK computes in float64, to one part in 10^9.",
+)
+
+CLAIM = Claim(
+    name="singular-energy",
+    topic="rank",
+    statement="The squares of the singular values add up to the squared Frobenius norm.",
+    formula="sum_i sigma_i^2 = ||A||_F^2",
+    sources=(Source("attention-position-svd", "SVD (a)"),),
+    parameters=(
+        Parameter(name="rows", default=7, meaning="rows of the matrices", whole=True, least=1, most=300),
+        Parameter(name="columns", default=11, meaning="columns of the matrices", whole=True, least=1, most=300),
+        Parameter(name="power", default=2.0, meaning="of the singular values, 2 in the statement", above=0, most=10),
+    ),
+    readings=(
+        Reading(
+            name="real matrices",
+            statement="For every real matrix the singular values to the `power` (2) add up to the squared norm.",
+            check=check_real_matrices,
+        ),
+        Reading(
+            name="whole matrices",
+            statement="The same for matrices of whole numbers, by exact arithmetic.",
+            check=check_whole_matrices,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

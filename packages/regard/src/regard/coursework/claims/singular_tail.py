@@ -1,0 +1,154 @@
+"""The k-th singular value is at most the Frobenius norm over sqrt(k)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.array_types import Float
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter
+from regard.coursework.problem_sets import Source
+from regard.coursework.question import Best, Instance, Question, Ruling, bound_ruling, format_distinctly, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, refuted_verdict
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.written_numbers import in_full
+
+
+def climb(matrix: Float, k: int, *, steps: int = 300) -> Float:
+    """Gradient ascent of k sigma_k^2 / ||A||_F^2: the derivative of sigma_k by A is u_k v_k^T."""
+    for _ in range(steps):
+        matrix = matrix / np.linalg.norm(matrix)
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        # values that are nearly sigma_k rise with it: alone it would only change places with them
+        gradient = sum(
+            (np.outer(u[:, i], vt[i]) for i in range(k) if s[i] < s[k - 1] * (1 + 1e-3)), np.zeros(matrix.shape)
+        )
+        matrix = matrix + 0.05 * (gradient - matrix * np.sum(gradient * matrix))
+    return matrix / np.linalg.norm(matrix)
+
+
+def check_as_stated(*, rows: int, columns: int, k: int, factor: float) -> Verdict:
+    if factor < 1:
+        return refuted_verdict(
+            f"The {k} x {k} identity has k sigma_k^2 = ||A||_F^2, and {in_full(factor)} times that is less.",
+            witness=Witness(1, ">", Fraction(factor)),
+            counterexample=f"A the {k} x {k} identity: sigma_{k}^2 = 1 and ||A||_F^2/{k} = 1, more than "
+            f"{in_full(factor)}",
+            region="for factors of 1 and more",
+            correction="sigma_k^2 <= ||A||_F^2/k: see the proof.",
+        )
+    return holds(
+        "proof",
+        f"k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= ||A||_F^2 (k = {k}).",
+        region="for every matrix and every k >= 1; beyond the rank sigma_k = 0",
+        tightness="attained exactly by matrices with k equal singular values and no others, for the factor 1"
+        + _climb_sentence(rows, columns, k),
+    )
+
+
+def _climb_sentence(rows: int, columns: int, k: int) -> str:
+    """How near an adversary comes to equality, in words; nothing where sigma_k is 0."""
+    from regard.lowrank import statements
+
+    small = (min(rows, 12), min(columns, 12))
+    if k > min(small):
+        return ""
+    reached = float(statements(climb(np.random.default_rng(0).standard_normal(small), k)).tail[k - 1]) ** 2
+    return f"; an adversary's climb from a random {small[0]} x {small[1]} matrix reached {reached:.6g} of it"
+
+
+def prove(*, rows: int, columns: int, k: int, factor: float) -> str:
+    matrix = np.random.default_rng(0).standard_normal((rows, columns))
+    sigma, norm = np.linalg.svd(matrix, compute_uv=False), float(np.sum(matrix**2))
+    own = f"{sigma[k - 1] ** 2:.6g}" if k <= len(sigma) else "0"
+    return f"""\
+The singular values fall: sigma_1 >= ... >= sigma_k. So k sigma_k^2 <= sigma_1^2 + ... + sigma_k^2 <= sum of all
+sigma_i^2 = ||A||_F^2, by singular-energy. For k beyond min(rows, columns) sigma_k counts as 0.
+
+Equality needs sigma_1 = ... = sigma_k and nothing after them: the k x k identity, for one.
+
+Here a random {rows} x {columns} matrix (seed 0), k = {k}: sigma_k^2 = {own}, ||A||_F^2/k = {norm / k:.6g}."""
+
+
+def draw(figure: Any, *, rows: int, columns: int, k: int, factor: float) -> None:
+    made = axes(
+        figure,
+        title=f"sigma_k against ||A||/sqrt(k), {rows} x {columns}",
+        xlabel="k",
+        ylabel="sigma_k / ||A||",
+        yscale="log",
+    )
+    at = np.arange(1, min(rows, columns) + 1)
+    made.plot(at, at**-0.5, "--", color=VERMILION, label="1/sqrt(k), the bound")
+    rng = np.random.default_rng(0)
+    for decay, colour, mark, label in ((0.0, BLUE, "o", "random"), (1.0, ORANGE, "s", "columns falling like 1/j")):
+        matrix = rng.standard_normal((rows, columns)) * np.arange(1, columns + 1.0) ** -decay
+        sigma = np.linalg.svd(matrix, compute_uv=False)
+        made.plot(at, sigma / np.linalg.norm(matrix), "-", marker=mark, ms=4, color=colour, label=label)
+    made.legend(frameon=False, loc="best")
+
+
+# your own answer
+
+
+def norm_and_index(latent: Any, *, k: int, norm: float) -> Instance:
+    return Instance(given={"norm": norm, "k": k})
+
+
+def judge_bound(instance: Instance, bound: float) -> Ruling:
+    norm, k = instance.given["norm"], instance.given["k"]
+    value = float(norm / np.sqrt(k))
+    sigma, yours = format_distinctly(value, bound)
+    return bound_ruling(
+        value / max(bound, 1e-300),
+        1.0,
+        f"{sigma} times the {k} x {k} identity has the Frobenius norm {norm:g} and sigma_{k} = {sigma}, "
+        f"above your {yours}",
+    )
+
+
+QUESTION = Question(
+    function="bound",
+    arguments={"norm": "the Frobenius norm of a matrix", "k": "a whole number from 1"},
+    statement="The k-th singular value cannot be large when the Frobenius norm is not.",
+    task="How large the k-th singular value of a matrix with this Frobenius norm can be at most. The smaller the "
+    "better.",
+    returns="one number, at least sigma_k of every matrix with that norm",
+    shape=lambda given: (),
+    sizes=(
+        make_size("norm", "the Frobenius norm", (1.0, 2.0, 10.0), above=0, most=1e100, reach=(1e-6, 1e6)),
+        make_size("k", "which singular value", (1, 2, 3, 10), whole=True, least=1, most=1000),
+    ),
+    make=norm_and_index,
+    judge=judge_bound,
+    decided="Exact for each norm and k: the matrix that was tried is the worst there is, by the proof.",
+    measure="it is {} the smallest bound that is true (attained)",
+    best=lambda instance, bound: Best(yours=bound, best=float(instance.given["norm"] / np.sqrt(instance.given["k"]))),
+)
+
+CLAIM = Claim(
+    name="singular-tail",
+    topic="rank",
+    statement="The k-th squared singular value is at most the squared Frobenius norm divided by k.",
+    formula="sigma_k^2 <= ||A||_F^2 / k",
+    sources=(Source("attention-position-svd", "SVD (b)"),),
+    parameters=(
+        Parameter(name="rows", default=7, meaning="rows of the matrix", whole=True, least=1, most=300),
+        Parameter(name="columns", default=11, meaning="columns of the matrix", whole=True, least=1, most=300),
+        Parameter(name="k", default=3, meaning="which singular value, from 1", whole=True, least=1, most=1000),
+        Parameter(name="factor", default=1.0, meaning="in front of the bound, 1 in the statement", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="as stated",
+            statement="sigma_k^2 <= `factor` (1) times ||A||_F^2/k, for every matrix and every k >= 1.",
+            check=check_as_stated,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

@@ -1,0 +1,211 @@
+"""The translator trained with defaults, then tuned: what perplexity, and what improved it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from regard.coursework.claim import Claim
+from regard.coursework.claims.translator import describe_comparison
+from regard.coursework.problem_sets import Source
+from regard.coursework.training_figures import Figures, RunFigures, record
+from regard.coursework.verdict import Reading, Verdict, measured_verdict, undecided_verdict
+from regard.pictures import BLUE, GREEN, GREY, ORANGE, axes
+
+if TYPE_CHECKING:
+    from regard.translator.studies.search_record import Tuning
+
+
+def check_defaults() -> Verdict:
+    recorded = record("defaults")
+    if recorded is None or not recorded.runs:
+        return undecided_verdict("a recorded run", "Not measured yet.")
+    said = "; ".join(
+        f"seed {run.seed}: {run.perplexity:.2f} ({run.perplexity_without_sos:.2f} without <sos>) after epoch "
+        f"{run.best_epoch}"
+        for run in recorded.runs
+    )
+    first = recorded.runs[0]
+    return measured_verdict(
+        recorded.source,
+        f"{recorded.data}. Best validation perplexity counting <sos>, {len(first.curve)} epochs: {said}. "
+        f"{first.weights:,} weights, {first.cpu_seconds:.0f} CPU-seconds. Run: {first.command}",
+        perplexity=min(run.perplexity for run in recorded.runs),
+    )
+
+
+def check_as_described() -> Verdict:
+    described, ours = record("described"), record("defaults")
+    if described is None or not described.runs:
+        return undecided_verdict("a recorded run", "Not measured yet.")
+    groups: dict[str, list[RunFigures]] = {}
+    for run in described.runs:
+        groups.setdefault(describe_corrections(run), []).append(run)
+    if ours is not None and ours.runs:
+        groups["both corrected, our defaults"] = ours.runs
+    said = "; ".join(f"{name}: {_describe_best(runs)}" for name, runs in groups.items())
+    first = described.runs[0]
+    return measured_verdict(
+        described.source,
+        f"{described.data}. Best validation perplexity counting <sos>: {said}. Run: {first.command}",
+        perplexity=min(run.perplexity for run in next(iter(groups.values()))),
+    )
+
+
+def describe_corrections(run: RunFigures) -> str:
+    """Which of our two corrections a run has, in words."""
+    padding_read = any(change.startswith("model.kind: 'reads-padding'") for change in run.changes)
+    long_start = any(change.startswith("embedding.start: 'normal'") for change in run.changes)
+    match padding_read, long_start:
+        case True, True:
+            return "as described"
+        case True, False:
+            return "word vectors started short"
+        case False, True:
+            return "padding hidden"
+    return "both corrected"
+
+
+def _describe_best(runs: list[RunFigures]) -> str:
+    """Each seed's best, or the mean of several."""
+    values = [run.perplexity for run in runs]
+    if len(values) == 1:
+        return f"{values[0]:.2f} after epoch {runs[0].best_epoch} (seed {runs[0].seed})"
+    each = ", ".join(f"{run.perplexity:.2f} after epoch {run.best_epoch}" for run in runs)
+    return f"{sum(values) / len(values):.2f}, the mean of {len(values)} seeds ({each})"
+
+
+def check_more_epochs() -> Verdict:
+    recorded = record("defaults")
+    if recorded is None or not recorded.runs:
+        return undecided_verdict("a recorded run", "Not measured yet.")
+    said = "; ".join(
+        f"seed {run.seed}: {run.perplexity:.2f} after epoch {run.best_epoch}, {run.curve[-1]:.2f} after "
+        f"{len(run.curve)}"
+        for run in recorded.runs
+    )
+    useful = any(run.best_epoch == len(run.curve) for run in recorded.runs)
+    help_ = "may help (a run was still improving)" if useful else "do not help: each run was at its best before its end"
+    return measured_verdict(recorded.source, f"{said}. With these settings more epochs alone {help_}.")
+
+
+def check_tuned() -> Verdict:
+    recorded = record("tuned")
+    if recorded is None:
+        return undecided_verdict("a recorded search", "Not measured yet: no tuned run has been recorded.")
+    return measured_verdict(recorded.source, " ".join(_tuning_sentences(recorded)))
+
+
+def _tuning_sentences(recorded: Figures) -> list[str]:
+    """What was tried and what improved, one sentence for each source."""
+    defaults = record("defaults")
+    said = [f"{recorded.data}."]
+    if defaults is not None and defaults.runs:
+        said.append(f"The defaults have {min(run.perplexity for run in defaults.runs):.2f}.")
+    if recorded.study is not None:
+        said += _search_sentences(recorded.study)
+    if recorded.comparison is not None:
+        said += [describe_comparison(recorded.comparison), f"Run: {recorded.comparison.command}"]
+    for run in sorted(recorded.runs, key=lambda run: run.perplexity):
+        what = ", ".join(run.changes) or "the defaults"
+        said.append(
+            f"{run.perplexity:.2f} after epoch {run.best_epoch} (seed {run.seed}) with {what}. Run: {run.command}"
+        )
+    return said
+
+
+def _search_sentences(study: Tuning) -> list[str]:
+    best = study.best.perplexity or math.nan
+    chosen = ", ".join(f"{key} = {value}" for key, value in study.best.changes.items())
+    said = [
+        f"{len(study.trials)} trials, {study.cpu_seconds:,.0f} CPU-seconds: the best has {best:.2f}, with {chosen}."
+    ]
+    if study.default is not None:
+        said.append(f"The settings it started from have {study.default.perplexity or math.nan:.2f}.")
+    shown = [f"{one.name} {one.mean:.0%}" for one in study.importance if one.low > 0]
+    said.append(f"Shown to matter: {', '.join(shown) or 'nothing'}.")
+    if study.confirmation is not None:
+        said.append(f"With seeds the search never saw: {describe_comparison(study.confirmation)}")
+    return [*said, f"Run: {study.searched_by}"]
+
+
+def prove() -> str:
+    return f"""\
+Perplexity is exp(-(1/N) sum of ln p(token)) over the N target tokens of the validation pairs. The coursework counts
+<sos>, which is always the first token and always right: one token of every sentence, with p near 1. If M of the N
+tokens are <sos>, the number without them is the (N/(N-M))-th power of the number with them: higher, for the same model.
+So a perplexity means something only together with the vocabulary, the pairs that were kept and what was counted.
+
+The model as the homework describes it reads padding like words, and its word vectors start as torch starts them, with
+length about 11. Ours differs in both: padding is never read, and word vectors start with length about 1. Each has its
+record, "as described" and "defaults".
+
+Tuning. The best of many trials is also the luckiest: its own validation figure flatters it. What counts are new seeds
+and a test set that took no part in the choice.
+
+Here: {_perplexity_sentence()}."""
+
+
+def _perplexity_sentence() -> str:
+    recorded = record("defaults")
+    runs = recorded.runs if recorded else []
+    return "; ".join(
+        f"seed {run.seed} has {run.perplexity:.2f} counting <sos> and {run.perplexity_without_sos:.2f} without"
+        for run in runs
+    )
+
+
+def draw(figure: Any) -> None:
+    made = axes(
+        figure,
+        title="The lowest point comes early: validation perplexity, epoch by epoch",
+        xlabel="epoch",
+        ylabel="perplexity, counting <sos>",
+    )
+    for name, colours in (("defaults", (BLUE, ORANGE, GREY)), ("tuned", (GREEN,))):
+        recorded = record(name)
+        for run, colour in zip(recorded.runs if recorded else [], colours, strict=False):
+            _draw_curve(made, run, f"{name}, seed {run.seed}", colour)
+    made.set_ylim(top=24)
+    if made.lines:
+        made.legend(frameon=False, loc="best")
+
+
+def _draw_curve(made: Any, run: RunFigures, label: str, colour: str) -> None:
+    made.plot(range(1, len(run.curve) + 1), run.curve, "-o", ms=4, color=colour, label=label)
+    made.plot([run.best_epoch], [run.perplexity], "o", ms=11, mfc="none", color=colour)
+
+
+CLAIM = Claim(
+    name="translator-trained",
+    topic="translator",
+    statement="Train it with the defaults and report its perplexity; tune it (more epochs alone do not count) and "
+    "report what was tried and what improved.",
+    formula="perplexity = exp(-(1/N) sum of ln p(target token)) on the validation pairs",
+    sources=(Source("cse151b-hw4", "2B", note="training and tuning"),),
+    parameters=(),
+    readings=(
+        Reading(
+            name="defaults",
+            statement="The perplexity that the coursework's settings reach, with two corrections of ours.",
+            check=check_defaults,
+        ),
+        Reading(
+            name="as described",
+            statement="The perplexity of the model as the homework describes it, and what our two corrections bring.",
+            check=check_as_described,
+        ),
+        Reading(
+            name="more epochs",
+            statement="What the same settings reach if they are only trained for longer.",
+            check=check_more_epochs,
+        ),
+        Reading(
+            name="tuned",
+            statement="What was tried, and what improved.",
+            check=check_tuned,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+)

@@ -1,0 +1,249 @@
+"""Two heads, one for each value, under isotropic noise."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import flint
+import numpy as np
+
+from regard.coursework.averaging_error import (
+    BY_INTEGRALS,
+    KEYS,
+    designed_error,
+    enclosed_error,
+    error_ruling,
+    format_ball,
+)
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter, noise_parameters
+from regard.coursework.problem_sets import Source
+from regard.coursework.query_questions import EXTRA, orthonormal_rows
+from regard.coursework.question import Best, Instance, Question, Ruling, inequality, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.errors import CouldNotFindOut
+from regard.pictures import BLUE, GREY, ORANGE, axes
+from regard.rigor import balls
+from regard.written_numbers import at_most, in_full
+
+POINTS = ((1e-4, 8.0), (1e-2, 12.0), (0.05, 20.0))
+
+
+def check_close_to_the_average(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    from regard.noise import two_heads_bound
+
+    if factor < 1:
+        return _small_factor_verdict(n, iso, scale, factor)
+    here, accuracy = designed_error(n, iso=iso, scale=scale, heads=2)
+    bound, proved = two_heads_bound(n, iso=iso, scale=scale), balls.above(bound_enclosure(n, iso, scale))
+    # the integrals know the error to an accuracy; below that, the proof says more
+    error = f"{here:.4g}" if here > 1e4 * accuracy else f"at most {at_most(min(here + accuracy, proved), 4)}"
+    return holds(
+        "proof",
+        f"q_1 = T mu_a, q_2 = T mu_b: the error is {error}, the bound {_bound_text(n, iso, scale)}.",
+        region="for every n, as a -> 0 and T -> infinity in whatever way, with no condition on a T^2: at most 2(n-1) "
+        "Phi(-1/sqrt(2a)) even as T -> infinity",
+        error=here,
+        bound=bound,
+    )
+
+
+def _small_factor_verdict(n: int, iso: float, scale: float, factor: float) -> Verdict:
+    """The proof is for the factor 1; below it an (a, T) may pass the bound, and then it is enclosed."""
+    from regard.noise import two_heads_bound
+
+    for a, T in ((iso, scale), *POINTS):
+        value = designed_error(n, iso=a, scale=T, heads=2)[0]
+        stated = factor * two_heads_bound(n, iso=a, scale=T)
+        if value > stated:
+            try:
+                error, _ = enclosed_error(n, iso=a, scale=T, heads=2)
+            except CouldNotFindOut:
+                continue
+            return refuted_verdict(
+                f"The error and what is stated: {inequality(value, '>', stated)}.",
+                witness=Witness(error, ">", balls.ball(factor) * bound_enclosure(n, a, T)),
+                counterexample=f"n = {n}, a = {in_full(a)}, T = {in_full(T)}",
+                region="for factors of 1 and more",
+                correction="E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).",
+            )
+    return not_refuted_verdict(len(POINTS) + 1, f"The bound, {in_full(factor)} times ours, was not passed.")
+
+
+def bound_enclosure(n: int, iso: float, scale: float) -> Any:
+    """2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), in balls: P(D > 0), and e^D below 0 as one more Gaussian."""
+    with balls.precise():
+        T, variance = balls.ball(scale), 2 * balls.ball(iso) * balls.ball(scale) ** 2
+        sd = variance.sqrt()
+        x = (variance - T) / sd
+        if x > 1000:  # e^(variance/2) Phi(-x) is beyond the balls, not the density at T/sd times Mills' ratio of x
+            density = (-(T**2) / (2 * variance)).exp() / (2 * flint.arb.pi()).sqrt()
+            below = density * (x / (x**2 + 1)).union(1 / x)
+        else:
+            below = (variance / 2 - T).exp() * balls.normal(-x)
+        return 2 * (n - 1) * (balls.normal(-T / sd) + below)
+
+
+def _bound_text(n: int, iso: float, scale: float) -> str:
+    top = balls.above(bound_enclosure(n, iso, scale))
+    return at_most(top, 4) if top > sys.float_info.min else f"below {at_most(top, 4)}"
+
+
+def check_closer_than_one_head(*, n: int, iso: float, scale: float, factor: float) -> Verdict:
+    try:
+        one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads)[0] for heads in (1, 2))
+    except CouldNotFindOut:
+        return not_refuted_verdict(1, "The scores spread too far for the integrals in balls.")
+    first, second = max(float(one.mid()), 0.0), max(float(two.mid()), 0.0)
+    if two <= one:
+        return holds(
+            "integrals enclosed in balls",
+            f"At a = {in_full(iso)}, T = {in_full(scale)}: one head has {format_ball(one)}, "
+            f"two heads {format_ball(two)}.",
+            one=first,
+            two=second,
+        )
+    return refuted_verdict(
+        f"The errors of two heads and of one: {inequality(second, '>', first, digits=4)}.",
+        witness=Witness(two, ">", one),
+        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}",
+        region="when T is large against ln n and a T^2 is not small; at small T both heads pay for the others' weight",
+        correction="One head needs a T^2 -> 0, two heads only a -> 0.",
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, factor: float) -> str:
+    with balls.precise():
+        limit = balls.above(2 * (n - 1) * balls.normal(-1 / (2 * balls.ball(iso)).sqrt()))
+    return f"""\
+q_1 = T mu_a and q_2 = T mu_b, two different queries. By convexity of the square ||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <=
+(||c_1 - v_a||^2 + ||c_2 - v_b||^2)/2.
+
+With orthonormal values ||c_1 - v_a||^2 = (1 - alpha_a)^2 + sum of the other alpha_l^2 <= 2 (1 - alpha_a)^2 <= 2 (1 -
+alpha_a).
+
+1 - alpha_a <= sum over l != a of min(1, e^(s_l - s_a)), and in head 1, s_l - s_a ~ N(-T, 2aT^2). The same for head 2.
+Together E||c - target||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2).
+
+As a -> 0 this tends to 2 (n-1) e^-T; for fixed a and T -> infinity to 2 (n-1) P(D > 0) = 2 (n-1) Phi(-1/sqrt(2a)).
+No condition ties a to T: E min(1, e^D) <= e^(-T/2) + P(D > -T/2) = e^(-T/2) + Phi(-1/sqrt(8a)), which vanishes for
+every n as a -> 0 and T -> infinity, in whatever way. A score is N(T, aT^2), and its sign is what counts, not its
+size.
+
+Here n = {n}, a = {iso:g}, T = {scale:g}: the bound is {_bound_text(n, iso, scale)}; for T -> infinity at most
+{at_most(limit, 4)}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, factor: float) -> None:
+    from regard.noise import two_heads_bound
+
+    made = axes(
+        figure,
+        title=f"n = {n} keys with noise a I, a = {iso:g}",
+        xlabel="T, length of the queries along the means",
+        ylabel="E||c - (v_a + v_b)/2||²",
+        xscale="log",
+        yscale="log",
+        ylim=(1e-12, 2),
+    )
+    grid = np.geomspace(2, 60, 9)
+    made.plot(
+        grid, [designed_error(n, iso=iso, scale=T, heads=1)[0] for T in grid], "o-", color=ORANGE, label="one head"
+    )
+    made.plot(
+        grid,
+        [max(designed_error(n, iso=iso, scale=T, heads=2)[0], 1e-12) for T in grid],
+        "s-",
+        color=BLUE,
+        label="two heads",
+    )
+    made.plot(grid, [two_heads_bound(n, iso=iso, scale=T) for T in grid], "--", color=GREY, label="bound, two heads")
+    made.minorticks_off()
+    made.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    made.legend(frameon=False, loc="best")
+
+
+# your own answer
+
+
+def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
+
+
+def judge_two_heads(instance: Instance, queries: Any) -> Ruling:
+    from regard.noise import NoiseModel
+
+    given = instance.given
+    if np.array_equal(queries[0], queries[1]):
+        return Ruling(room=-1.0, said="the two queries are the same, and are to be different")
+    return error_ruling(NoiseModel(means=given["means"], isotropic=given["iso"]), queries, given["error"])
+
+
+def compare_with_shortest_means(instance: Instance, queries: Any) -> Best | None:
+    """The longer query against the shortest T mu_0 and T mu_1 that do: their error falls as T grows."""
+    given, n = instance.given, len(instance.given["means"])
+    if n == 2:
+        return None  # two keys are averaged by q = 0 already
+    # bisection: the error falls as T grows, and with a at most 0.01 far below 200 nothing more is gained
+    low, high = 0.0, 200.0
+    while high - low > 1e-3:
+        T = (low + high) / 2
+        small = designed_error(n, iso=given["iso"], scale=max(T, 0.01), heads=2)[0] <= given["error"]
+        low, high = (low, T) if small else (T, high)
+    return Best(yours=float(np.linalg.norm(queries, axis=1).max()), best=high)
+
+
+QUESTION = Question(
+    function="queries",
+    arguments={
+        "means": "an n x d array, the orthonormal means of the keys, one row each",
+        "iso": "a, the variance of the keys around their means in every direction",
+        "error": "how large the expected squared error may be",
+    },
+    statement="Noise a I: two different queries whose outputs' mean is close to (v_0 + v_1)/2.",
+    task="Two different queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error. Keys are N(mu_i, a I) "
+    "and independent, values orthonormal.",
+    returns="a 2 x d array, one query per row",
+    shape=lambda given: (2, given["means"].shape[1]),
+    sizes=(
+        KEYS,
+        EXTRA,
+        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        make_size("error", "the error allowed", (0.1, 0.01, 0.001), least=1e-6, most=0.2),
+    ),
+    make=noisy_keys,
+    judge=judge_two_heads,
+    decided=BY_INTEGRALS,
+    measure="its longer query is {} as long as the shortest T mu_0 and T mu_1 that do it",
+    best=compare_with_shortest_means,
+)
+
+CLAIM = Claim(
+    name="two-heads-average",
+    topic="noise",
+    statement="Noise a I: two different queries whose outputs' mean is close to (v_a + v_b)/2.",
+    formula="q_1 = T mu_a, q_2 = T mu_b:  (c_1 + c_2)/2 is close to (v_a + v_b)/2",
+    sources=(Source("cs224n-w25-a4", "1-4i"), Source("self-attention-written", "(d)i")),
+    parameters=(
+        *noise_parameters(iso=0.01),
+        Parameter(name="factor", default=1.0, meaning="in front of our bound, 1 in it", above=0, most=100),
+    ),
+    readings=(
+        Reading(
+            name="close",
+            statement="E||(c_1+c_2)/2 - (v_a+v_b)/2||^2 <= 2 (n-1) E min(1, e^D), D ~ N(-T, 2aT^2), for all n, a and "
+            "T, which vanishes for every n as a -> 0 and T -> infinity.",
+            check=check_close_to_the_average,
+        ),
+        Reading(
+            name="closer than one head",
+            statement="At this a and T the error of two heads is at most that of one head.",
+            check=check_closer_than_one_head,
+            ignores=("factor",),
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

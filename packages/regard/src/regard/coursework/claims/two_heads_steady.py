@@ -1,0 +1,307 @@
+"""Two heads when one key's length is uncertain: how steady are they?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.averaging_error import BY_INTEGRALS, KEYS, enclosed_error, error_ruling, least_error, mean_error
+from regard.coursework.claim import Claim
+from regard.coursework.parameters import Parameter, noise_parameters, number_of_keys
+from regard.coursework.problem_sets import Source
+from regard.coursework.query_questions import EXTRA, orthonormal_rows
+from regard.coursework.question import Best, Instance, Question, make_size
+from regard.coursework.verdict import Reading, Verdict, Witness, holds, not_refuted_verdict, refuted_verdict
+from regard.errors import CouldNotFindOut
+from regard.pictures import BLUE, ORANGE, VERMILION, axes
+from regard.rigor import balls
+from regard.written_numbers import at_least, at_most, between, in_full
+
+ALMOST_ALWAYS = Fraction(99, 100)
+FAR_LESS = 5
+LONG_ENOUGH = 2000.0  # T of the heads' own variances: beyond, integrals take minutes and say no more
+
+
+def _chance_above(n: int, iso: float, scale: float, spread: float) -> tuple[float, float]:
+    """P(alpha_a > 0.9) in head 1, and its accuracy."""
+    from regard import noise
+
+    model = noise.gaussian_setting(n, spread=spread, iso=iso)
+    chance = noise.weight_law(noise.score_laws(model, noise.two_heads(n, scale)[:1]), 0).above(0.9)
+    return min(max(chance.value, 0.0), 1.0), chance.accuracy  # a probability: outside there is only rounding
+
+
+def check_almost_always(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    with balls.precise():
+        a, s, T = balls.ball(iso), balls.ball(spread), balls.ball(scale)
+        most = balls.normal(1 / (s + 2 * a).sqrt())
+        negative = balls.below(balls.normal(-1 / (s + a).sqrt()))
+        # alpha_a > 0.9 puts s_a ln 9 ahead of every other score, and ln(9(n-1)) ahead of their mean, by convexity
+        ahead_of_one = balls.normal((T - balls.ball(9).log()) / (T * (s + 2 * a).sqrt()))
+        ahead_of_all = balls.normal((T - balls.ball(9 * (n - 1)).log()) / (T * (s + a + a / (n - 1)).sqrt()))
+        here = min(ahead_of_one, ahead_of_all, key=balls.above)
+    value, accuracy = _chance_above(n, iso, scale, spread)
+    if most < balls.ball(99) / 100:
+        proved = balls.above(most)
+        return refuted_verdict(
+            f"P(alpha_a > 0.9) <= {at_most(proved, 6, percent=True)} at every scale T and for every n >= 2 (proved); "
+            f"here it is {value:.4%}.",
+            witness=Witness(most, "<", ALMOST_ALWAYS),
+            counterexample=f"n = 2, a = {in_full(iso)}: s_a < s_b in head 1, so alpha_a < 1/2, in {1 - proved:.4%} of "
+            f"the draws, whatever T (k_a.mu_a < 0 in {negative:.4%})",
+            region=f"for draws with k_a.mu_a > 0, {1 - negative:.2%} of them, as a -> 0 and T -> infinity; or for "
+            "every "
+            # 2.3263 = Phi^-1(0.99)
+            f"draw but 1 % only where spread + 2a <= {at_least(1 / 2.3263**2, 4)}",
+            correction="c_1 stays at v_a with probability 1 - Phi(-1/sqrt(spread)) in the limit a -> 0, T -> infinity: "
+            "92.135 % for spread 1/2. "
+            "Proof: s_a = T k_a.mu_a, so its sign does not depend on T.",
+            chance=value,
+            most=proved,
+        )
+    if here < balls.ball(99) / 100:
+        return refuted_verdict(
+            f"P(alpha_a > 0.9) is {value:.4%} here, at most {at_most(balls.above(here), 6, percent=True)} (proved).",
+            witness=Witness(here, "<", ALMOST_ALWAYS),
+            counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}",
+            region="for larger T or smaller a",
+            correction="The limit a -> 0, T -> infinity is 1 - Phi(-1/sqrt(spread)).",
+        )
+    return not_refuted_verdict(1, f"P(alpha_a > 0.9) = {value:.4%} by integration, to {accuracy:.0e}.")
+
+
+def check_without_negative_draws(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    value, accuracy = _chance_above(n, iso, scale, spread)
+    with balls.precise():
+        positive = balls.normal(1 / (balls.ball(spread) + balls.ball(iso)).sqrt())
+        # alpha_a > 0.9 and s_a <= 0 need every other score below -ln 9
+        each = balls.normal(-balls.ball(9).log() / (balls.ball(iso).sqrt() * balls.ball(scale)))
+        stray = (1 - positive) * each ** (n - 1)
+    low = max(value - accuracy - balls.above(stray), 0.0) / balls.above(positive)
+    high = (value + accuracy) / balls.below(positive)
+    within = between(low, min(high, 1), 6, percent=True)
+    return holds(
+        "proof of the limit",
+        f"Given k_a.mu_a > 0, P(alpha_a > 0.9) is {within} here (by integration, a = {in_full(iso)}, "
+        f"T = {in_full(scale)}), and tends to 1 as a -> 0 and T -> infinity.",
+        region="in the limit a -> 0, T -> infinity; at a fixed a > 0 another key's noise keeps it below 1 however "
+        "large T is",
+        low=low,
+        high=min(high, 1.0),
+    )
+
+
+def check_far_less_variance(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    try:
+        one, two = (enclosed_error(n, iso=iso, scale=scale, heads=heads, spread=spread)[1] for heads in (1, 2))
+    except CouldNotFindOut:
+        return not_refuted_verdict(1, "The scores spread too far for the integrals in balls.")
+    first, second = max(float(one.mid()), 0.0), max(float(two.mid()), 0.0)
+    ratio = f", {first / second:.4g} times less" if second else ""
+    text = f"Total variance of the output: one head {first:.6g}, two heads {second:.6g}{ratio}."
+    if FAR_LESS * two <= one:
+        return holds("integrals enclosed in balls", text, tightness=describe_limits(n, spread), one=first, two=second)
+    return refuted_verdict(
+        text,
+        witness=Witness(one, "<", FAR_LESS * two),
+        counterexample=f"n = {n}, a = {in_full(iso)}, T = {in_full(scale)}, spread = {in_full(spread)}{ratio}",
+        region=f"for larger T, where Phi(-1/sqrt(spread)) is small enough: {describe_limits(n, spread)}",
+        correction="The ratio depends on n, a, T and spread; its limits are as above.",
+    )
+
+
+def _first_upper(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def describe_limits(n: int, spread: float) -> str:
+    """What the ratios of the variances and of the errors tend to, in both orders of the limits."""
+    p = 0.5 * math.erfc(1 / math.sqrt(2 * spread))
+    apart, together = p * (2 - p - p / (n - 1)), p * (1 - p) * n / (n - 1)
+    if not p * p:  # so small that the ratios have no digits left
+        return "as a -> 0 and T -> infinity one head's variance tends to 1/2, and that of two heads to nearly 0"
+    return (
+        "as a -> 0 and T -> infinity one head's variance tends to 1/2, and with p = Phi(-1/sqrt(spread)) that of two "
+        f"heads to (1 - (1-p)^2 - p^2/(n-1))/4, {2 / apart:.3g} times less, where sqrt(a) T -> infinity, and to "
+        f"p(1-p) n/(4(n-1)), {2 / together:.3g} times less, where sqrt(a) T -> 0 (a vanishing for every T, as the sets "
+        f"have it); the errors E||c - target||^2 to p/2, {1 / p:.3g} times less, and to p n/(4(n-1)), "
+        f"{2 * (n - 1) / (n * p):.3g} times less. The negative draws are what remains"
+    )
+
+
+def check_head_by_head(*, n: int, iso: float, scale: float, spread: float) -> Verdict:
+    from regard.noise.comparison import head_variances
+
+    T = min(scale, LONG_ENOUGH)
+    (first, kept), (second, _) = (head_variances(n, spread, iso, T, head) for head in (0, 1))
+    return holds(
+        "proof of the limit; integrals for the numbers",
+        f"At a = {iso:g}, T = {T:g}, orthonormal values: Var c_1 = {first:.3g} over all draws and {kept:.3g} without "
+        f"those with k_a.mu_a < 0; Var c_2 = {second:.3g} either way, since k_a.q_2 does not know the length of k_a.",
+        region="without the draws with k_a.mu_a < 0, in the limit a -> 0, T -> infinity; with them Var c_2 -> 0 still, "
+        "but Var c_1 does not: with p = Phi(-1/sqrt(spread)) it tends to 1 - (1-p)^2 - p^2/(n-1) where sqrt(a) T -> "
+        "infinity, and to p(1-p) n/(n-1) where sqrt(a) T -> 0",
+        first=first,
+        first_kept=kept,
+        second=second,
+    )
+
+
+def prove(*, n: int, iso: float, scale: float, spread: float) -> str:
+    p = 0.5 * math.erfc(1 / math.sqrt(2 * (spread + iso)))
+    return f"""\
+In head 1, q_1 = T mu_a: s_a = T x with x = k_a.mu_a ~ N(1, spread + a), and the others s_l ~ N(0, aT^2), independent.
+In head 2, q_2 = T mu_b: s_b ~ N(T, aT^2), the others, k_a among them, N(0, aT^2), independent of head 1. Limits are
+for fixed n and spread > 0, with p = P(x < 0) -> Phi(-1/sqrt(spread)) as a -> 0.
+
+Not almost always. alpha_a > 0.9 implies s_a > s_l for any one other key l, and s_a - s_l ~ N(T, T^2 (spread + 2a)).
+So P(alpha_a > 0.9) <= Phi(1/sqrt(spread + 2a)), at every T: below 92.14 % for spread 1/2. T cancels: scaling q makes
+a negative score more negative, not positive.
+
+Without the negative draws. Fix d > 0. If x > d and every s_l <= dT/2, which given x > 0 has a probability of at least
+1 - P(x <= d | x > 0) - (n-1) Phi(-d/(2 sqrt a)), then 1 - alpha_a <= (n-1) e^(-dT/2). As a -> 0 and T -> infinity the
+last term and the last bound vanish, and P(x <= d | x > 0) is as small as one likes with d. So alpha_a -> 1 in
+probability, given x > 0.
+
+Head 2 looks for mu_b, where k_b has noise a I only: its alpha_b -> 1 in probability, as in two-heads-average.
+
+Head by head. Weights are bounded, so convergence in probability is convergence of all moments: given x > 0, Var c_1
+-> 0, and over all draws Var c_2 -> 0. With the negative draws Var c_1 does not vanish. Given x < 0, s_a falls behind
+the others (x < -d with nearly all of that probability, and then s_a < -dT while s_l > -dT/2), so alpha_a -> 0, and
+the others share the weight as softmax of n - 1 independent N(0, aT^2). Where sqrt(a) T -> infinity the largest of
+them takes it all, each as likely: Var c_1 -> 1 - (1-p)^2 - (n-1) (p/(n-1))^2 = 1 - (1-p)^2 - p^2/(n-1). Where sqrt(a)
+T -> 0 they share it evenly, c_1 is v_a or the mean w of the n - 1 other values, and Var c_1 -> p(1-p) ||v_a - w||^2 =
+p(1-p) n/(n-1). (In between, where sqrt(a) T stays bounded and away from 0, neither limit is reached.)
+
+The variance of the mean. c_2 -> v_b, so Var (c_1 + c_2)/2 tends to Var c_1/4, with either of the two limits above.
+One head's variance tends to 1/2 (one-head-swings), whatever sqrt(a) T does.
+
+The error, which is not the variance: the mean of c_1 is not v_a. One head's tends to 1/2. With two heads ||c -
+target||^2 -> ||c_1 - v_a||^2/4: 0 with probability 1 - p, and given x < 0 2/4 at one other value, so p/2, where
+sqrt(a) T -> infinity; ||w - v_a||^2/4 = n/(4(n-1)) at their mean, so p n/(4(n-1)), where sqrt(a) T -> 0.
+
+Here spread = {spread:g}, a = {iso:g}: P(x < 0) = {p:.4%}. {_first_upper(describe_limits(n, spread))}."""
+
+
+def draw(figure: Any, *, n: int, iso: float, scale: float, spread: float) -> None:
+    made = axes(
+        figure,
+        title=f"How often head 1 stays at v_a (n = {n}, a = {iso:g}, spread {spread:g})",
+        xlabel="T, length of the query",
+        ylabel="P(alpha_a > 0.9)",
+        xscale="log",
+        ylim=(0, 1.03),
+    )
+    grid = np.geomspace(3, 300, 12)
+    made.plot(grid, [_chance_above(n, iso, T, spread)[0] for T in grid], "o-", color=BLUE, label="head 1, all draws")
+    most = 1 - 0.5 * math.erfc(1 / math.sqrt(2 * (spread + 2 * iso)))
+    made.axhline(most, color=VERMILION, ls="--", label=f"no scale gets past {at_most(most, 3, percent=True)}")
+    made.axhline(float(ALMOST_ALWAYS), color=ORANGE, ls=":", label='"almost always", 99 %')
+    made.minorticks_off()
+    made.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
+    made.legend(frameon=False, loc="lower right")
+
+
+# your own answer
+
+
+def noisy_keys(latent: Any, *, n: int, extra: int, iso: float, error: float) -> Instance:
+    return Instance(given={"means": orthonormal_rows(latent, n, extra), "iso": iso, "error": error})
+
+
+def _model(instance: Instance) -> Any:
+    from regard.noise import NoiseModel, Spread
+
+    spreads = [Spread(key=0, variance=0.5)]
+    return NoiseModel(means=instance.given["means"], isotropic=instance.given["iso"], spreads=spreads)
+
+
+def compare_with_best_means(instance: Instance, queries: Any) -> Best | None:
+    n = len(instance.given["means"])
+    if n == 2:
+        return None  # two keys are averaged by q = 0 already
+    best = least_error(n, iso=instance.given["iso"], heads=2, spread=0.5)
+    return Best(yours=mean_error(_model(instance), queries)[0], best=best)
+
+
+QUESTION = Question(
+    function="queries",
+    arguments={
+        "means": "an n x d array, the orthonormal means of the keys, one row each",
+        "iso": "a, the variance of the keys around their means in every direction",
+        "error": "how large the expected squared error may be; one averaging head has some 0.4",
+    },
+    statement="Sigma_0 = a I + (1/2) mu_0 mu_0^T, the other keys a I: two heads vary far less than one.",
+    task="Two queries for which E||(c_1 + c_2)/2 - (v_0 + v_1)/2||^2 is at most error, over all draws. Keys are normal "
+    "and independent, key 0 with the covariance a I + (1/2) mu_0 mu_0^T, the others with a I; values orthonormal.",
+    returns="a 2 x d array, one query per row",
+    shape=lambda given: (2, given["means"].shape[1]),
+    sizes=(
+        replace(KEYS, parameter=number_of_keys(most=50)),
+        EXTRA,
+        make_size("iso", "a, the variance of the noise", (0.01, 0.001, 0.0001), above=0, most=0.01),
+        make_size("error", "the error allowed", (0.2, 0.1, 0.08), least=0.08, most=0.5),
+    ),
+    make=noisy_keys,
+    judge=lambda instance, queries: error_ruling(_model(instance), queries, instance.given["error"]),
+    decided=BY_INTEGRALS,
+    measure="its expected error is {} that of T mu_0 and T mu_1 at their best T (other queries can do better)",
+    best=compare_with_best_means,
+)
+
+CLAIM = Claim(
+    name="two-heads-steady",
+    topic="noise",
+    statement="Sigma_a = a I + (1/2) mu_a mu_a^T, two heads: c_1 stays at v_a almost always and c_2 at v_b, so the "
+    "mean has far less variance than one head's.",
+    formula="q_1 = T mu_a, q_2 = T mu_b, k_a ~ N(mu_a, a I + spread mu_a mu_a^T)",
+    sources=(
+        Source("cs224n-w25-a4", "1-4ii"),
+        Source(
+            "self-attention-written",
+            "(d)ii",
+            note="which lets the reader ignore draws with k_a.q_i < 0",
+            reading="without the negative draws",
+        ),
+    ),
+    parameters=(
+        *noise_parameters(iso=0.01),
+        Parameter(
+            name="spread",
+            default=0.5,
+            meaning="the further variance of k_a along mu_a, 1/2 in the statement",
+            above=0,
+            most=9,
+        ),
+    ),
+    readings=(
+        Reading(
+            name="almost always",
+            statement="P(alpha_a > 0.9 in head 1) is at least 99 %, over all draws.",
+            check=check_almost_always,
+        ),
+        Reading(
+            name="without the negative draws",
+            statement="Given k_a.mu_a > 0, P(alpha_a > 0.9 in head 1) -> 1 as a -> 0 and T -> infinity.",
+            check=check_without_negative_draws,
+        ),
+        Reading(
+            name="far less variance",
+            statement="The variance of the mean of two heads is at least 5 times less than one head's, all draws "
+            "counted.",
+            check=check_far_less_variance,
+        ),
+        Reading(
+            name="variances of c_1 and c_2",
+            statement="Without the draws with k_a.mu_a < 0, Var c_1 -> 0 and Var c_2 -> 0 as a -> 0 and T -> infinity.",
+            check=check_head_by_head,
+        ),
+    ),
+    prove=prove,
+    draw=draw,
+    question=QUESTION,
+)

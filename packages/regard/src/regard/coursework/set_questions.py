@@ -1,0 +1,205 @@
+"""Questions found by set and label, with the claims that answer them, their checklists, and the verdicts for that set.
+
+>>> from regard.coursework.catalogue import claims
+>>> found = claims.of("cs224n", "1-4")
+>>> [(one.label, one.claims[0].name) for one in found.questions]
+[('1-4i', 'two-heads-average'), ('1-4ii', 'two-heads-steady')]
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from regard.coursework.checklists import Checklist
+from regard.coursework.claim import Claim, Proof
+from regard.coursework.problem_sets import ProblemSet
+from regard.coursework.verdict import WIDTH, ClaimReport, wrap_text
+from regard.errors import InputError
+from regard.progress import Progress
+from regard.results import Result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetQuestion(Result):
+    """One question of a set: the claims that answer it and what a complete written answer contains."""
+
+    set: str
+    label: str
+    claims: tuple[Claim, ...]
+    checklist: Checklist
+
+    def note(self, claim: Claim) -> str:
+        """What the set says of this claim in particular."""
+        source = claim.source_in(self.set)
+        return source.note if source else ""
+
+    def is_aside(self, claim: Claim) -> bool:
+        """Whether the set says it in passing only, beside what is asked here."""
+        source = claim.source_in(self.set)
+        return source is not None and source.aside
+
+    def __str__(self) -> str:
+        keys = "With --proof, what each item should come to."
+        return "\n\n".join([*map(str, self.claims), f"{self.checklist}\n{wrap_text(keys, indent=2)}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        claims = [{**claim.to_dict(), "here": self.note(claim)} for claim in self.claims]
+        items = [{"text": item.text, "points": item.points} for item in self.checklist.items]  # keys come with --proof
+        return {"label": self.label, "claims": claims, "checklist": items, "points": self.checklist.points}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuestionSelection(Result):
+    """The questions that were asked for, in the order of their set: a list, or one question opened."""
+
+    set: ProblemSet
+    questions: tuple[SetQuestion, ...]
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims of these questions, each once, in the order of the set."""
+        return tuple({claim.name: claim for one in self.questions for claim in one.claims}.values())
+
+    @property
+    def central(self) -> tuple[Claim, ...]:
+        """These claims without what the set says in passing only."""
+        return tuple(claim for claim in self.claims if not any(one.is_aside(claim) for one in self.questions))
+
+    def only_claim(self, doing: str, *, checkable: bool = False) -> Claim:
+        """The one claim that an option such as --proof can be about."""
+        fitting = [claim for claim in self.claims if claim.is_checkable or not checkable]
+        central = [claim for claim in fitting if claim in self.central]
+        if len(central or fitting) == 1:
+            return (central or fitting)[0]
+        labels = ", ".join(one.label for one in self.questions)
+        if not fitting:
+            raise InputError(
+                f"{self.set.name}, {labels} asks for words; "
+                f"regard claims {self.set.name} {shell_label(labels)} has what a "
+                "complete answer contains."
+            )
+        names = ", ".join(claim.name for claim in fitting)
+        raise InputError(f"{doing} is about one claim, and {self.set.name}, {labels} has {names}: name one of them.")
+
+    def check(self, *, progress: Progress | None = None, **parameters: float) -> SetReport:
+        """Every claim of these questions, decided by this set's premises."""
+        if parameters:
+            self.only_claim("A parameter").resolve_parameters(**parameters)
+        checked: dict[str, ClaimReport] = {}
+        for done, claim in enumerate(self.claims):
+            if progress is not None:
+                progress(done, len(self.claims))
+            checked[claim.name] = claim.check(**parameters).for_set(self.set.name)
+        rows = [(one.label, tuple(checked[claim.name] for claim in one.claims)) for one in self.questions]
+        return SetReport(set=self.set, rows=tuple(rows))
+
+    def proof(self, **parameters: float) -> SetProofs:
+        """Our proofs, and what each item of the checklists should come to."""
+        if parameters:
+            # refused here, before the first of several claims is worked out
+            self.only_claim("A parameter").resolve_parameters(**parameters)
+        proofs = tuple(claim.proof(**parameters) for claim in self.claims)
+        return SetProofs(set=self.set, proofs=proofs, checklists=tuple(one.checklist for one in self.questions))
+
+    def solution(self, **parameters: float) -> SetSolution:
+        """The verdicts for this set, and the proofs."""
+        return SetSolution(checked=self.check(progress=None, **parameters), proved=self.proof(**parameters))
+
+    def __str__(self) -> str:
+        if len(self.questions) == 1:
+            one = self.questions[0]
+            return "\n\n".join([f"{self.set.name}, {one.label}: {self.set}", str(one)])
+        widest = max(len(one.label) for one in self.questions)
+        lines = [f"{self.set.name}: {self.set}"]
+        for one in self.questions:
+            lines += [self._line(one, claim, widest) for claim in one.claims]
+        first = self.questions[0].label
+        opens = f"regard claims {self.set.name} {shell_label(first)}"
+        return "\n".join([*lines, "", f"Next: {opens} opens a question; add --check for the verdicts."])
+
+    @staticmethod
+    def _line(one: SetQuestion, claim: Claim, widest: int) -> str:
+        note = one.note(claim)
+        said = claim.statement + (f" ({note})" if note else "")
+        head = f"  {one.label:<{widest}}  {claim.name:<30}"
+        return head + textwrap.shorten(said, WIDTH - len(head), placeholder=" ...")
+
+    def to_dict(self) -> dict[str, Any]:
+        questions = [one.to_dict() for one in self.questions]
+        return {"set": self.set.name, "title": self.set.title, "term": self.set.term, "questions": questions}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetReport(Result):
+    """The verdicts for one set. Of a single question the answer is no where a claim in it is refuted for this set."""
+
+    set: ProblemSet
+    rows: tuple[tuple[str, tuple[ClaimReport, ...]], ...]  # label, and what was checked under it
+
+    @property
+    def answer(self) -> bool:
+        """A table of several questions is a report; one question can be answered with no."""
+        return len(self.rows) > 1 or all(checked.answer for _, several in self.rows for checked in several)
+
+    def __str__(self) -> str:
+        if len(self.rows) == 1:
+            label, several = self.rows[0]
+            return "\n\n".join([f"{self.set.name}, {label}: {self.set}", *map(str, several)])
+        widest = max(len(label) for label, _ in self.rows)
+        lines = [f"{self.set.name}: {self.set}"]
+        for label, several in self.rows:
+            for checked in several:
+                head = (
+                    f"{label:<{widest}}  {checked.status.value:<12} {checked.claim}: {checked.deciding_reading.reading}"
+                )
+                lines.append(wrap_text(head, indent=2, hang=widest + 15))
+        return "\n".join([*lines, "", "Each by the premise of this set; add a question for what supports its verdict."])
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{"label": label, "claims": [one.to_dict() for one in several]} for label, several in self.rows]
+        return {"set": self.set.name, "questions": rows}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetProofs(Result):
+    """The proofs of some questions, and their checklists with what each item should come to."""
+
+    set: ProblemSet
+    proofs: tuple[Proof, ...]
+    checklists: tuple[Checklist, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.proofs), *(one.text(keys=True) for one in self.checklists)])
+
+    def to_dict(self) -> dict[str, Any]:
+        proofs = [{"claim": one.claim, "parameters": one.parameters, "text": one.text} for one in self.proofs]
+        return {"set": self.set.name, "proofs": proofs, "checklists": [one.to_dict() for one in self.checklists]}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SetSolution(Result):
+    """Verdicts for a set, proofs and checklists together."""
+
+    checked: SetReport
+    proved: SetProofs
+
+    @property
+    def answer(self) -> bool:
+        return self.checked.answer
+
+    def __str__(self) -> str:
+        return f"{self.checked}\n\n{self.proved}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.checked.to_dict(), **self.proved.to_dict()}
+
+
+def shell_label(label: str) -> str:
+    """A label as a shell takes it, without quotes where that is possible.
+
+    >>> shell_label("1B.ii"), shell_label("3(a)i"), shell_label("Attention (b)")
+    ('1B.ii', '3ai', 'Attention b')
+    """
+    return label.replace("(", "").replace(")", "")

@@ -1,0 +1,234 @@
+"""The students' files: one function per question, what it gets and returns, and public examples; never an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.answers.answer_check import Check
+from regard.coursework.answers.report import literal
+from regard.coursework.catalogue import claims
+from regard.errors import InputError
+from regard.files import write_file
+from regard.grading.folders import make_folder
+from regard.grading.gradebook.secret import Secret
+from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.submissions.students import Student, identity
+from regard.grading.submissions.submission import YOURS
+from regard.results import Result
+from regard.sandbox.clock import Clock
+
+WIDTH = 96
+EXAMPLES = 2
+MOST_NUMBERS = 60  # of an example
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TemplateWritten(Result):
+    """The files that students start from."""
+
+    files: tuple[str, ...]
+    questions: int
+
+    def __str__(self) -> str:
+        shown = self.files if len(self.files) <= 4 else (*self.files[:3], f"... and {len(self.files) - 3} more")
+        count = f"{self.questions} question{'s' * (self.questions != 1)}"
+        return "\n".join([f"Wrote the students' files, {count}:", *(f"  {file}" for file in shown)])
+
+
+def write_template(
+    assignment: Assignment,
+    folder: str | os.PathLike[str],
+    *,
+    secret: Secret | None = None,
+    students: dict[str, Student] | None = None,
+) -> TemplateWritten:
+    """Write a .py file and a notebook; with a secret and a list of students, a folder for each of them."""
+    base = Path(folder)
+    seeds: dict[str, Secret | None] = {"": None}
+    if secret is not None and students:
+        seeds = {student.id: secret for student in students.values()}
+    elif any(task.kind is Kind.STATEMENTS for task in assignment.tasks):
+        raise InputError(
+            "This assignment has other statements for each student: give --secret FILE and --students FILE."
+        )
+    written = []
+    for student, key in seeds.items():
+        home = base / file_name(student) if student else base
+        listed = (students or {}).get(identity(student))
+        who = f"group {identity(listed.group)}" if listed is not None and listed.group else identity(student)
+        parts = [question_part(task, _seed(key, assignment, who, task)) for task in assignment.tasks]
+        texts = {
+            f"{stem(assignment)}.py": as_python(assignment, parts),
+            f"{stem(assignment)}.ipynb": as_notebook(assignment, parts),
+        }
+        for name in texts:
+            if (home / name).exists():
+                raise InputError(f"{home / name} exists and is not overwritten; give another --out.")
+        make_folder(home)
+        for name, text in texts.items():
+            write_file(home / name, text.encode())
+            written.append(str(home / name))
+    return TemplateWritten(files=tuple(written), questions=len(assignment.tasks))
+
+
+def _seed(secret: Secret | None, assignment: Assignment, who: str, task: Task) -> int | None:
+    return None if secret is None else secret.seed(assignment.name, who, task.id)
+
+
+def stem(assignment: Assignment) -> str:
+    """A file name that Python can import."""
+    return re.sub(r"\W+", "_", assignment.name, flags=re.ASCII).strip("_").lower() or "answers"
+
+
+def file_name(text: str) -> str:
+    """A file's name for a student: plain letters, and no two students with the same.
+
+    >>> file_name("ada"), file_name("../ada")
+    ('ada', '_ada-60088279')
+    """
+    import hashlib
+
+    plain = re.sub(r"[^A-Za-z0-9@+_-]+", "_", text)[:60]
+    return plain if plain == text else f"{plain}-{hashlib.sha256(identity(text).encode()).hexdigest()[:8]}"
+
+
+APART = "Hand it in as a file of its own beside this one: torch is there for that file only."
+WORDS = "# (in words: below, in lines that begin with #, or in a text file that you hand in with this one)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One question: words, and the code to fill in (empty for words)."""
+
+    title: str
+    words: str
+    code: str
+
+
+def question_part(task: Task, seed: int | None) -> Part:
+    """The question of a task as words and code."""
+    title = f"{task.id} ({task.points:g} point{'s' * (task.points != 1)})"
+    if task.kind is Kind.WRITTEN:
+        return Part(title=title, words=text_of(task), code="")
+    if task.kind in (Kind.TRANSFORMER, Kind.AUDIT):
+        frame = " regard claims translator --template my.py writes its frame." * (task.kind is Kind.TRANSFORMER)
+        what = "a class" if task.kind is Kind.TRANSFORMER else "a function that returns a torch model,"
+        words = f"{text_of(task)} Write {what} {task.function}.{frame} {APART}"
+        return Part(title=title, words=words, code=f"# {task.function}: in a file of its own")
+    words = text_of(task)
+    if task.kind is Kind.STATEMENTS and seed is not None:
+        from regard.grading.questions.statements import draw_statements
+
+        words += "".join(f"\n\n{n}. {one.text}" for n, one in enumerate(draw_statements(task, seed), 1))
+    return Part(title=title, words=words, code=function_text(task))
+
+
+def text_of(task: Task) -> str:
+    """What is asked, in words."""
+    if task.text:
+        return task.text
+    if task.kind in (Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY):
+        return task.question.task
+    claim = claims[task.claim]
+    return (claim.question.statement if claim.question is not None else "") or claim.statement
+
+
+def function_text(task: Task) -> str:
+    """The function to fill in, with its arguments, what it returns, and public examples of calls."""
+    question = task.question
+    inside = [_wrap(question.task), ""]
+    inside += [_wrap(f"{name}: {meaning}" if meaning else name, hang=4) for name, meaning in question.arguments.items()]
+    inside += ["", _wrap(f"Return {question.returns}.")]
+    examples = list(islice(public_examples(task), EXAMPLES))
+    if examples:
+        inside += ["", "It is called like this, and with many other arguments:", *(f"    {line}" for line in examples)]
+    body = textwrap.indent('"""' + "\n".join(inside).replace("\\", "\\\\") + '\n"""', "    ")
+    head = f"def {task.function}({', '.join(question.arguments)}):"
+    return f'{head}\n{body}\n    raise NotImplementedError("write your answer here")'
+
+
+def public_examples(task: Task) -> Iterator[str]:
+    """Calls with small arguments; what comes back is left to the student."""
+    if task.kind in (Kind.STATEMENTS, Kind.PERPLEXITY):
+        return
+    question = task.question
+    sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
+    check = Check(task.claim, question, "", lambda given, *, most: {}, sizes, Clock(10), 0)
+    seen: set[str] = set()
+    for _, instance in islice(check.instances(), 40):
+        if sum(np.size(value) for value in instance.given.values()) > MOST_NUMBERS:
+            continue
+        call = f"{task.function}({', '.join(literal(value) for value in instance.given.values())})"
+        if call not in seen and len(call) < 160:
+            seen.add(call)
+            yield call
+
+
+def as_python(assignment: Assignment, parts: list[Part]) -> str:
+    """The plain file."""
+    head = [
+        f'"""{_wrap(assignment.title)}',
+        "",
+        *(_wrap(line) for line in _rules(assignment)),
+        '"""',
+        "",
+        "import numpy as np",
+    ]
+    lines = list(head)
+    for one in parts:
+        lines += ["", "", *(f"# {line}".rstrip() for line in [one.title, *_wrap(one.words).splitlines()])]
+        lines += [one.code] if one.code else [WORDS, f"# {YOURS}{one.title.partition(' (')[0]}:"]
+    return "\n".join([*lines, ""])
+
+
+def as_notebook(assignment: Assignment, parts: list[Part]) -> str:
+    """The same as a notebook, a cell for the words and one for the code of each question."""
+    cells: list[dict[str, Any]] = [_cell("markdown", f"# {assignment.title}\n\n" + "\n\n".join(_rules(assignment)))]
+    cells.append(_cell("code", "import numpy as np"))
+    for one in parts:
+        cells.append(_cell("markdown", f"## {one.title}\n\n{one.words}"))
+        cells.append(
+            _cell("code", one.code) if one.code else _cell("markdown", f"{YOURS}{one.title.partition(' (')[0]}:")
+        )
+    book = {
+        "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(kind: str, text: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
+    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
+
+
+def _rules(assignment: Assignment) -> list[str]:
+    due = f"Due {assignment.deadline:%Y-%m-%d %H:%M %Z}. {assignment.late}" if assignment.deadline else ""
+    check = f"regard grade {stem(assignment)}.py --public --assignment {assignment.path.name}"
+    said = (
+        "Fill in the functions; keep their names. Each is called with many arguments, other ones for each student, and "
+        "by an adversary that looks for a failure; any right answer counts. Python's own modules, NumPy and SciPy are "
+        f"there. Keys are counted from 0. Check it with: {check}"
+    )
+    return [line for line in (due, said) if line]
+
+
+def _wrap(text: str, *, hang: int = 0) -> str:
+    return "\n".join(
+        textwrap.fill(line, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=False)
+        if line
+        else ""
+        for line in text.splitlines()
+    )

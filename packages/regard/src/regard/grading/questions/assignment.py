@@ -1,0 +1,201 @@
+"""What an assignment is: questions with points, a rule for part of the points, a deadline, and what students are shown.
+
+What decides a verdict (the claim, its sizes, the limits) has a digest, so that an answer is run again only when that
+has changed; points, hints and the late policy can be changed at any time, and the marks follow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.coursework.answers.answer_check import Stage
+from regard.coursework.question import Question
+from regard.written_numbers import in_full
+
+STEPS = 2  # the rule of the steps; with another one an answer is run again
+ORDER = (Stage.PLAIN, Stage.TRAPS, Stage.ENDS, Stage.RANDOM, Stage.ADVERSARY)
+LADDER = {Stage.PLAIN: 0.2, Stage.TRAPS: 0.1, Stage.ENDS: 0.2, Stage.RANDOM: 0.3, Stage.ADVERSARY: 0.2}
+STAGES = {
+    Stage.PLAIN: "the smallest and plainest instances",
+    Stage.RANDOM: "random instances",
+    Stage.TRAPS: "instances that are hard on purpose",
+    Stage.ENDS: "both ends of every size",
+    Stage.ADVERSARY: "an adversary that looks for a failure",
+}
+
+
+class Kind(StrEnum):
+    """How a question is decided."""
+
+    CLAIM = "claim"  # a function, by the claim's own judge
+    OWN = "own"  # a function, by the teacher's judge
+    STATEMENTS = "statements"  # true or false, other statements for each student
+    PERPLEXITY = "perplexity"  # a translator's, on sentences that nobody has seen
+    TRANSFORMER = "transformer"  # a class, part by part
+    AUDIT = "audit"  # a torch model, by what must hold for any of its kind
+    WRITTEN = "written"  # by a person, with a checklist
+
+
+class Reveal(StrEnum):
+    """What a student is told of a lost point, besides the hint."""
+
+    MARK = "mark"  # only how many points
+    REASON = "reason"  # and at which stage, and why
+    COUNTEREXAMPLE = "counterexample"  # and the smallest instance found at which it fails
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatePolicy:
+    """What a late submission loses: a share of its points for each day begun, and all of them after some days."""
+
+    per_day: float = 0.0
+    most_days: int = 0  # 0: no end
+    grace: timedelta = timedelta(0)
+
+    def kept_share(self, late: timedelta) -> float:
+        """The share of the points that stays.
+
+        >>> late = timedelta(hours=30)
+        >>> LatePolicy(per_day=0.25).kept_share(late), LatePolicy(per_day=0.25, most_days=1).kept_share(late)
+        (0.5, 0.0)
+        """
+        if late <= self.grace:
+            return 1.0
+        days = math.ceil(late / timedelta(days=1))
+        return 0.0 if self.most_days and days > self.most_days else max(0.0, 1 - self.per_day * days)
+
+    def __str__(self) -> str:
+        if not self.per_day and not self.most_days:
+            return "A late submission loses nothing."
+        lost = f"A late submission loses {self.per_day:.0%} of its points for each day begun"
+        end = f", and after {self.most_days} day{'s' * (self.most_days != 1)} all of them" if self.most_days else ""
+        minutes = self.grace.total_seconds() / 60
+        return f"{lost}{end}{f'; {minutes:g} minutes are not counted' if minutes else ''}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much each answer is tried: work, the same on every machine; and seconds, which only stop what hangs."""
+
+    instances: int = 60
+    moves: int = 40  # of the adversary, from each of the three tightest instances
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a checklist: what must be there, what it should come to (for who marks), and its weight."""
+
+    text: str
+    key: str = ""
+    points: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """One question of an assignment."""
+
+    id: str
+    kind: Kind
+    points: float
+    function: str = ""  # what the student writes
+    claim: str = ""
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    text: str = ""  # instead of the claim's
+    hint: str = ""
+    reveal: Reveal = Reveal.COUNTEREXAMPLE
+    ladder: Mapping[Stage, float] = field(default_factory=lambda: LADDER)
+    file: Path | None = None  # of the teacher
+    within: float = 0.0  # times the best possible that an answer may be; 0: any right answer
+    checklist: tuple[Line, ...] = ()
+    count: int = 4  # of statements
+    good: float = 0.0  # perplexity: up to here all points,
+    bad: float = 0.0  # from here on none
+    weights: str = ""  # the file of weights that is handed in beside the code; then there is torch
+
+    @cached_property
+    def question(self) -> Question:
+        """What the runner asks; only for tasks that a function answers."""
+        from regard.grading.questions.question_kinds import question_for
+
+        return question_for(self)
+
+    @property
+    def asks_for_function(self) -> bool:
+        return self.kind in (Kind.CLAIM, Kind.OWN, Kind.STATEMENTS, Kind.PERPLEXITY)
+
+    def checklist_share(self, ticks: list[bool]) -> float:
+        """The share of the points that these lines of the checklist are."""
+        total = sum(line.points for line in self.checklist)
+        return sum(line.points for line, tick in zip(self.checklist, ticks, strict=True) if tick) / total
+
+    def outcome_inputs(self, limits: Limits) -> dict[str, Any]:
+        """Everything that the outcome of running an answer hangs on."""
+        own = hashlib.sha256(self.file.read_bytes()).hexdigest() if self.file is not None else ""
+        return {
+            "kind": self.kind.value,
+            "steps": STEPS,
+            "claim": self.claim,
+            "sizes": dict(self.sizes),
+            "file": own,
+            "count": self.count if self.kind is Kind.STATEMENTS else 0,
+            "function": self.function,
+            "within": self.within,
+            "weights": self.weights,
+            "limits": [limits.instances, limits.moves],
+        }
+
+    def digest(self, limits: Limits) -> str:
+        """A short name for what decides this question."""
+        return hashlib.sha256(json.dumps(self.outcome_inputs(limits), sort_keys=True).encode()).hexdigest()[:16]
+
+    def rule(self) -> str:
+        """How points are given, in one sentence."""
+        if self.kind is Kind.WRITTEN:
+            return f"A person marks it, with a checklist of {len(self.checklist)} lines."
+        if self.kind is Kind.STATEMENTS:
+            return "Right answers minus wrong ones, as a share of all; what is left out (-1) counts nothing."
+        if self.kind is Kind.PERPLEXITY:
+            none = f"none from {in_full(self.bad)} on"
+            return f"All points up to a perplexity of {in_full(self.good)}, {none}, by its logarithm between."
+        if self.kind in (Kind.TRANSFORMER, Kind.AUDIT):
+            return "The share of the parts that are right." if self.kind is Kind.TRANSFORMER else "All or nothing."
+        best = f", and at most {in_full(self.within)} times the best possible" if self.within else ""
+        if len(self.ladder) == 1:
+            return f"All points if no failure is found{best}, else none."
+        steps, sum_ = [], 0.0
+        for stage in (stage for stage in ORDER[:3] if self.ladder.get(stage)):
+            sum_ += self.ladder[stage]
+            steps.append(f"{sum_:.0%} with {STAGES[stage]}")
+        if sum_ < 1 - 1e-9:
+            steps.append("all with random instances and an adversary that looks for a failure")
+        return f"Step by step, as far as no instance fails: {', '.join(steps)}{best}."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assignment:
+    """A problem set to be handed in."""
+
+    name: str
+    title: str
+    tasks: tuple[Task, ...]
+    path: Path
+    deadline: datetime | None = None
+    late: LatePolicy = LatePolicy()
+    limits: Limits = Limits()
+
+    @property
+    def points(self) -> float:
+        return sum(task.points for task in self.tasks)
+
+    def task(self, id: str) -> Task:
+        return next(task for task in self.tasks if task.id == id)

@@ -1,0 +1,282 @@
+"""One answer examined: stage by stage, from the plainest instances to the adversary, until a stage fails.
+
+What is found is an :class:`Outcome`, plain data: it goes into the journal, and points are computed from it later.
+Work is counted, not time: the same answer gives the same outcome on every machine. What the clock has stopped is
+CUT_SHORT, and what this machine could not run is NOT_RUN; neither is a zero.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from regard.coursework.adversary import Attempt
+from regard.coursework.answers.answer_check import Check, Stage
+from regard.coursework.question import Instance, format_distinctly
+from regard.errors import CouldNotFindOut, InputError
+from regard.grading.questions.assignment import ORDER, Kind, Limits, Task
+from regard.grading.submissions.notebooks import Code
+from regard.sandbox.clock import Clock
+from regard.sandbox.jail import Tier
+from regard.sandbox.runner import Runner, SandboxStartError, TimeLimitError
+from regard.sandbox.tool import NO_TORCH, Tool
+from regard.written_numbers import at_least
+
+
+class Status(StrEnum):
+    """How an examination ended."""
+
+    PASSED = "passed"  # nothing was found against it
+    FAILED = "failed"
+    CUT_SHORT = "cut short"  # by the clock: for a person to look at
+    NOT_RUN = "not run"  # this machine could not: grade again
+    BY_HAND = "by hand"  # a person marks it
+    DOUBTED = "doubted"  # it seems right, and could not be checked again from outside: a person looks at it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What running one answer has shown; ``share`` is of the points, where that is not by stages."""
+
+    status: Status
+    passed: tuple[str, ...] = ()  # stages
+    at: str = ""  # the stage that failed
+    share: float | None = None
+    reason: str = ""
+    counterexample: Mapping[str, Any] | None = None  # said, setting, code
+    mistakes: tuple[str, ...] = ()  # names of what is wrong, for counting
+    instances: int = 0
+    moves: int = 0
+    tier: str = ""
+    confined: str = ""
+    printed: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # the limit that cut it short: with a higher one it is tried again
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Outcome:
+        lists = {name: tuple(said[name]) for name in ("passed", "mistakes", "notes")}
+        return cls(**{**said, **lists, "status": Status(said["status"])})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StudentAnswer:
+    """What is to be examined: the name of a file, its text, the notebook behind it, and the seed of the instances."""
+
+    name: str
+    source: bytes
+    seed: int
+    notebook: Code | None = None
+    weights: bytes | None = None  # of a model, where the question asks for them
+
+
+class WorkClock(Clock):
+    """Looking for a smaller counterexample is bounded by work; the wall's clock ends only what would take for ever."""
+
+    def is_late(self) -> bool:
+        return time.monotonic() - self.start > 20 * self.limit
+
+
+def examine(task: Task, given: StudentAnswer, *, limits: Limits, jail: Tier) -> Outcome:
+    """Run one answer in a process of its own, and judge it here."""
+    if not task.asks_for_function:
+        from regard.grading.questions.transformer_answers import examine_model
+
+        return examine_model(task, given, limits=limits, jail=jail)
+    clock = WorkClock(limits.seconds)
+    arguments = tuple(task.question.arguments)
+    runner = Runner(
+        f"{given.name}:{task.function}",
+        function=task.function,
+        arguments=arguments,
+        clock=clock,
+        jail=jail,
+        code=given.source,
+        tool=tool_of(task),
+    )
+    try:
+        with runner:
+            outcome = _judge_answer(task, given, runner, clock, limits)
+    except SandboxStartError as error:
+        return Outcome(status=Status.NOT_RUN, reason=str(error))
+    except TimeLimitError as error:
+        outcome = Outcome(status=Status.CUT_SHORT, reason=without_author_advice(str(error)))
+    except CouldNotFindOut as error:  # the judge's own, or the teacher's
+        outcome = Outcome(status=Status.NOT_RUN, reason=str(error))
+    except InputError as error:  # whatever is wrong before the first instance
+        if NO_TORCH in str(error):
+            return Outcome(status=Status.NOT_RUN, reason=str(error))
+        outcome = failed_outcome(str(error), at=Stage.PLAIN)
+    return _add_run_details(outcome, given, runner)
+
+
+def tool_of(task: Task) -> Tool | None:
+    """What goes in beside the code: torch and the weights, where the question asks for a model with weights."""
+    if not task.weights:
+        return None
+    from regard.grading.questions.perplexity import SCORER
+
+    return SCORER
+
+
+def failed_outcome(reason: str, *, at: str = "", **more: Any) -> Outcome:
+    """It fails, for this reason."""
+    return Outcome(status=Status.FAILED, reason=reason, at=at, mistakes=(pattern(reason),), **more)
+
+
+def pattern(reason: str) -> str:
+    """What reasons have in common that differ in their numbers only.
+
+    >>> pattern("alpha_0 = 0.333333 is below 1/(2+eps) = 0.4"), pattern("hw.py:query failed: line 3: KeyError: 'a'")
+    ('alpha_# = # is below #/(#+eps) = #', "KeyError: 'a'")
+    """
+    kept = re.sub(r"^\S+?\.(py|ipynb)(:\w+)?:? ", "", reason).partition(" (for ")[0]
+    kept = re.sub(r"^(failed|cannot be imported): ((cell \d+, )?line \d+: )?", "", kept)
+    kept = re.sub(r" for \w+ of shape .*?(?=, not |; )", "", kept)
+    kept = kept.removesuffix("; fix it first.")
+    kept = re.sub(r"np\.array\(.*?\)(?= |$|;)", "#", kept)
+    return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", kept)[:160]
+
+
+def _add_run_details(outcome: Outcome, given: StudentAnswer, runner: Runner) -> Outcome:
+    """With what kept it in, what it printed, and lines as cells where it is a notebook."""
+    book = given.notebook
+    reason = outcome.reason.replace(".ipynb.py", ".ipynb").removesuffix("; fix it first.")
+    printed = runner.printed_text if hasattr(runner, "lines") else ""
+    said = {
+        **outcome.to_dict(),
+        "reason": book.with_cell_numbers(reason) if book is not None else reason,
+        "tier": runner.tier.value,
+        "seconds": runner.clock.limit if outcome.status is Status.CUT_SHORT else 0.0,
+        "confined": re.sub(r"user \d+", "another user", runner.jail_description),  # else two runs would differ
+        "printed": printed[:500],
+        "notes": (*outcome.notes, *(book.notes if book is not None else ())),
+    }
+    return Outcome.from_dict(said)
+
+
+def without_author_advice(reason: str) -> str:
+    """Without the advice to the author of a single check."""
+    return reason.partition("; end the loop")[0] + "; that is no verdict: a person has to look at it."
+
+
+def _judge_answer(task: Task, given: StudentAnswer, runner: Runner, clock: Clock, limits: Limits) -> Outcome:
+    if task.kind is Kind.STATEMENTS:
+        from regard.grading.questions.statements import judge_statements
+
+        return judge_statements(task, runner, given.seed)
+    if task.kind is Kind.PERPLEXITY:
+        from regard.grading.questions.perplexity import judge_perplexity
+
+        return judge_perplexity(task, runner, given.weights)
+    question = task.question
+    sizes = question.chosen_sizes(dict(task.sizes), task.claim or task.id)
+    check = Check(task.claim or task.id, question, runner.name, runner.call, sizes, clock, given.seed)
+    return Stages(check, limits, within=task.within).examine()
+
+
+@dataclass(eq=False)
+class Stages:
+    """The stages of one examination, and how far it has come.
+
+    Random instances and the adversary are passed together or not at all: which of the two meets a failure is luck.
+    """
+
+    check: Check
+    limits: Limits
+    within: float = 0.0
+    fresh: int = 0
+    passed: list[str] = field(default_factory=list)
+    tried: list[Attempt] = field(default_factory=list)
+
+    def examine(self) -> Outcome:
+        """Stage by stage; the first failure ends it."""
+        groups = self.check.steps(self.limits.instances)
+        self.fresh = sum(map(len, groups.values()))
+        empty: list[str] = []  # a question without traps: their share goes with the next step
+        for stage in ORDER:
+            try:
+                outcome = self._adversary() if stage is Stage.ADVERSARY else self._stage(stage, groups[stage])
+            except TimeLimitError as error:
+                return self._outcome(Status.CUT_SHORT, reason=without_author_advice(str(error)), at=stage)
+            except SandboxStartError:
+                raise
+            except InputError as error:  # it raised, or returned something that is no answer, or ended the process
+                return self._outcome(Status.FAILED, reason=str(error), at=stage, mistakes=(pattern(str(error)),))
+            if outcome is not None:
+                return outcome
+            empty.append(stage.value)
+            if groups.get(stage) or stage is Stage.ADVERSARY:
+                self.passed += empty
+                empty = []
+        return self._outcome(Status.PASSED, notes=self._unsteady_notes())
+
+    def _stage(self, stage: Stage, instances: list[Instance]) -> Outcome | None:
+        for instance in instances:
+            one = self.check.judge(instance)
+            if one.ruling.fails:
+                return self._failure(one, stage)
+            self.tried.append(one)
+        return None
+
+    def _adversary(self) -> Outcome | None:
+        failure = self.check.adversary_failure(self.tried, moves=self.limits.moves)
+        if failure is not None:
+            return self._failure(failure, Stage.ADVERSARY)
+        again = self.check.judge(self.tried[0].instance)  # whoever counts calls, or looks at the clock, shows here
+        if again.ruling.fails:
+            return self._failure(again, Stage.ADVERSARY, shrink=False)
+        if (far := self._too_far()) is not None:
+            return far
+        if self.check.clock.stopped:
+            most = at_least(0.9 * self.limits.seconds, 3)
+            reason = f"it took more than {most} s before all moves of the adversary were made"
+            return self._outcome(Status.CUT_SHORT, reason=reason, at=Stage.ADVERSARY)
+        return None
+
+    def _too_far(self) -> Outcome | None:
+        """Right, but much larger than it need be, where the assignment bounds that."""
+        distance = self.check.distance(self.tried) if self.within else None
+        if distance is None or distance.most <= self.within * (1 + 1e-9):
+            return None
+        times, most = format_distinctly(distance.most, self.within, digits=4)
+        said = f"it is right, but {distance.measure.format(f'{times} times')}, and {most} are allowed"
+        mistakes = ("right, but too far from the best",)
+        return self._outcome(Status.FAILED, reason=said, at=Stage.ADVERSARY, mistakes=mistakes)
+
+    def _failure(self, one: Attempt, stage: Stage, *, shrink: bool = True) -> Outcome:
+        asked = self.check.asked  # before anything smaller is looked for
+        smallest = self.check.counterexample(self.check.shrink(one) if shrink else one)
+        code = smallest.code.replace("numbers: to_json() has them", "numbers, too many to be shown")
+        shown = {"said": smallest.said, "setting": dict(smallest.setting), "code": code}
+        self.check.asked = asked
+        notes = () if shrink else ("for the same arguments it gave a right answer first, and a wrong one later",)
+        return self._outcome(
+            Status.FAILED,
+            reason=smallest.said,
+            at=stage,
+            counterexample=shown,
+            mistakes=(pattern(smallest.said),),
+            notes=notes,
+        )
+
+    def _unsteady_notes(self) -> tuple[str, ...]:
+        first = self.tried[0]
+        answer = self.check.judge(first.instance).answer
+        same = np.array_equal(np.asarray(answer, dtype=object), np.asarray(first.answer, dtype=object))
+        return () if same else ("its answers change from call to call",)
+
+    def _outcome(self, status: Status, **more: Any) -> Outcome:
+        fresh = min(self.check.asked, self.fresh)
+        lucky = () if status is Status.PASSED else (Stage.RANDOM,)
+        passed = tuple(stage for stage in self.passed if stage not in lucky)
+        return Outcome(status=status, passed=passed, instances=fresh, moves=max(self.check.asked - fresh, 0), **more)

@@ -1,0 +1,63 @@
+"""What a grading leaves in its folder: marks.json, marks.csv, class.html, students/, and the marking form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.files import write_file
+from regard.grading.assignments.template import file_name
+from regard.grading.gradebook.grader import MARKS, Pile
+from regard.grading.gradebook.marks import ClassMarks
+from regard.grading.reports.course_systems import canvas_csv, moodle_csv
+from regard.grading.reports.marking_form import marking_page
+from regard.grading.reports.pages import class_page, student_page
+from regard.grading.reports.spreadsheet import as_csv
+
+
+def write_marks(folder: Path, pile: Pile, marks: ClassMarks) -> ClassMarks:
+    """Everything, each file whole or not at all; the marks last, since the next grading compares with them."""
+    (folder / "students").mkdir(exist_ok=True)
+    for row in marks.rows:
+        page = student_page(pile.assignment, row)
+        write_file(folder / "students" / f"{file_name(row.student)}.html", page.encode())
+    write_file(folder / "class.html", class_page(marks).encode())
+    if form := marking_page(pile, marks):
+        write_file(folder / "marking.html", form.encode())
+    write_file(folder / "marks.csv", marks_csv(marks).encode("utf-8-sig"))
+    for name, table in (("moodle.csv", moodle_csv(marks)), ("canvas.csv", canvas_csv(marks))):
+        write_file(folder / name, table.encode("utf-8-sig"))
+    if marks.changed:
+        write_file(folder / "changed.txt", ("\n".join(marks.changed) + "\n").encode())
+    else:
+        (folder / "changed.txt").unlink(missing_ok=True)  # it was about the marks before
+    write_file(folder / MARKS, (marks.to_json() + "\n").encode())
+    return replace(marks, folder=str(folder))
+
+
+def marks_csv(marks: ClassMarks) -> str:
+    """One row for each student, one column for each question."""
+    tasks = marks._assignment.tasks
+    rows = [
+        ["id", "name", "group", *(task.id for task in tasks), "earned", "late_kept", "total", "of", "open", "notes"]
+    ]
+    for row in marks.rows:
+        cells = [f"{one.points:g}" for one in row.questions] or [""] * len(tasks)
+        changed = [f"{one.question}: {one.automatic:g} -> {one.points:g}" for one in row.questions if one.overruled]
+        notes = "; ".join([*([row.refused] if row.refused else []), *row.problems, *changed])
+        total = "" if row.refused else f"{row.points:g}"
+        rows.append(
+            [
+                row.student,
+                row.name,
+                row.group,
+                *cells,
+                f"{row.earned_points:g}",
+                f"{row.kept:g}",
+                total,
+                f"{row.of:g}",
+                str(row.open),
+                notes,
+            ]
+        )
+    return as_csv(rows)

@@ -1,0 +1,149 @@
+"""The marking form: one page on which a person decides, with the keyboard alone, and the file that it saves.
+
+First what is written, each answer with its checklist; then what waits for a person, such as a doubted mark; then all
+the others. Any mark can be overruled, with a reason. The page keeps what was decided in the browser, and ``s`` saves
+written.json: what is decided now, and what was when the page was made, so that
+:mod:`regard.grading.gradebook.manual_marks` can tell what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+from regard.grading.gradebook.grader import Pile
+from regard.grading.gradebook.manual_marks import MOST_REASON
+from regard.grading.gradebook.marks import ClassMarks, QuestionMark
+from regard.grading.questions.assignment import Assignment, Kind, Task
+from regard.grading.questions.examination import Status
+from regard.grading.reports.pages import escape_html, html_page
+from regard.grading.submissions.students import identity
+from regard.grading.submissions.submission import YOURS, Submission
+
+OWN_SCRIPT = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+)
+KEYS = (
+    ("j / k", "next, previous"),
+    ("1 ... 9", "tick a line"),
+    ("a", "tick all"),
+    ("0", "tick none"),
+    ("n", "next that waits"),
+    ("f", "find a student"),
+    ("p", "overrule: points, reason, Enter"),
+    ("x", "do not overrule"),
+    ("s", "save written.json"),
+)
+MOST_SHOWN = 20_000  # characters of an answer
+
+
+def marking_page(pile: Pile, marks: ClassMarks) -> str:
+    """The form; empty where nobody has handed in anything."""
+    items = [*_written_items(pile), *_automatic_items(pile, marks)]
+    if not items:
+        return ""
+    asked = [[item["student"], item["question"], item["checklist"]] for item in items]
+    version = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+    data = {"assignment": pile.assignment.name, "version": version, "items": items, **_previous_decisions(pile, items)}
+    script = (resources.files("regard.grading.reports") / "marking_form.js").read_text(encoding="utf-8")
+    text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")  # nothing of a submission ends the element
+    keys = " ".join(f"<kbd>{escape_html(key)}</kbd> {escape_html(does)} ·" for key, does in KEYS).rstrip("·")
+    body = [
+        f"<h1>Marking: {escape_html(pile.assignment.title)}</h1><p class=soft>{keys}</p>",
+        "<p><input id=find type=search placeholder='student, question' aria-label='Find a student'></p>",
+        "<h2 id=where></h2><p id=text></p><div class=answer id=answer tabindex=0></div><div id=list></div>",
+        "<p class=overrule><label>Overrule: <input id=points type=number min=0 step=any> <span id=of></span></label>",
+        f"<label class=reason>because <input id=reason type=text maxlength={MOST_REASON}></label></p>",
+        "<p id=done aria-live=polite></p><p><button id=save>Save written.json</button></p>",
+        f'<script type="application/json" id=data>{text}</script><script>{script}</script>',
+    ]
+    return html_page(f"Marking: {pile.assignment.title}", body, policy=OWN_SCRIPT.format(digest=_digest(script)))
+
+
+def _previous_decisions(pile: Pile, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was decided before: of the items, and of students who are not there any more, which is kept too."""
+    there = {(identity(item["student"]), item["question"]): item for item in items}
+    marks, others = {}, []
+    for student, questions in pile.by_hand.items():
+        for question, given in questions.items():
+            if (item := there.get((student, question))) is not None:
+                marks[f"{item['student']}\x00{question}"] = given.to_dict()
+            else:
+                others.append({"student": student, "question": question, **given.to_dict()})
+    return {"marks": marks, "others": others}
+
+
+def _digest(script: str) -> str:
+    import base64
+
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+
+
+def _written_items(pile: Pile) -> Iterator[dict[str, Any]]:
+    for task in pile.assignment.tasks:
+        if task.kind is Kind.WRITTEN:
+            for submission in pile.submissions:
+                if not submission.refused:
+                    yield {
+                        "student": submission.student,
+                        "question": task.id,
+                        "text": task.text or task.claim,
+                        "checklist": [f"{line.text} ({line.points:g})" for line in task.checklist],
+                        "keys": [line.key for line in task.checklist],
+                        "answer": written_answer(submission, task, pile.assignment),
+                        "of": task.points,
+                        "waits": True,
+                    }
+
+
+def _automatic_items(pile: Pile, marks: ClassMarks) -> list[dict[str, Any]]:
+    """What the checks gave, once for each submission; those that wait for a person first."""
+    items: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in marks.rows:
+        for one in row.questions:
+            if pile.assignment.task(one.question).kind is not Kind.WRITTEN:
+                owner = row.by or row.student
+                items.setdefault((identity(owner), one.question), _automatic_item(owner, one))
+    return sorted(items.values(), key=lambda item: not item["waits"])
+
+
+def _automatic_item(student: str, one: QuestionMark) -> dict[str, Any]:
+    gave = one.points if one.automatic is None else one.automatic
+    waits = one.status in (Status.DOUBTED.value, Status.CUT_SHORT.value, Status.NOT_RUN.value)
+    example = str(one.counterexample["code"]) if one.counterexample is not None else ""
+    shown = "\n\n".join(word for word in (one.reason or "Nothing was found against it.", *one.notes, example) if word)
+    return {
+        "student": student,
+        "question": one.question,
+        "text": f"The check gives {gave:g} of {one.of:g}" + (f"; {one.status}." if waits else "."),
+        "checklist": [],
+        "keys": [],
+        "answer": shown[:MOST_SHOWN],
+        "of": one.of,
+        "was": gave,
+        "waits": waits,
+    }
+
+
+def written_answer(submission: Submission, task: Task, assignment: Assignment) -> str:
+    """What a student wrote on this question: from the heading that names it to the next one; else everything."""
+    texts = submission.texts()
+    ids = [re.escape(one.id) for one in assignment.tasks]
+    heading = re.compile(rf"(?m)^[ \t]*(?:#+[ \t]*|(?P<yours>{YOURS}))?(?P<id>{'|'.join(ids)})(?=[\s:.()]|$)")
+    sections: list[tuple[bool, str]] = []  # whether it is marked as theirs, and what stands there
+    inside = yours = False
+    for text in texts:
+        places = list(heading.finditer(text))
+        if inside:
+            sections.append((yours, text[: places[0].start()] if places else text))
+        for place, after in zip(places, [*places[1:], None], strict=False):  # no heading at all: no pair
+            inside, yours = place["id"] == task.id, place["yours"] is not None
+            if inside:
+                sections.append((yours, text[place.end() : after.start() if after else None].removeprefix(":")))
+    marked = [text for yours, text in sections if yours and text.strip()]
+    kept = marked or [text for _, text in sections] or ["\n\n".join(texts)]
+    return "\n".join(kept).strip()[:MOST_SHOWN]

@@ -1,0 +1,221 @@
+"""Which states of a page a copy without Python holds: for each page a few grids, small enough to be computed at once.
+
+A grid has words that are fixed and axes, words with several values each; its states are all combinations. In the copy a
+slider goes to the nearest state that is held; what the hand does to a page in actions ("norm 5", "start hexagon") is
+said here too, as the word that it changes and the number that each value stands for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from regard.lab.copy_state import START, STARTS, read_setup
+from regard.lab.hidden_parts import ANSWERS
+from regard.lab.page import pages
+from regard.lab.pages import claims, order, rank, translator
+from regard.lab.pages.copy import EPS
+from regard.lab.projection import QUERY
+from regard.lab.state import State, format_rows
+from regard.translator.runs.example import EXAMPLE, FOLDER
+
+DIRECTIONS, NORMS = 16, (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+SPREADS = ("0", "0.1", "0.2", "0.3", "0.5", "0.8", "1", "2", "4")
+SCALES = ("1", "2", "5", "10", "15", "20", "30", "40", "60")
+ISOS, COUNTS = ("0.005", "0.01", "0.05", "0.1", "0.5"), ("2", "5", "10", "20")
+LENGTHS = ("10", "100", "1000", "10000")
+RANKS = 16  # per matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Fixed words, axes, and actions: what each one changes, and how a value is found."""
+
+    fixed: dict[str, str]
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    deeds: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def states(self) -> Iterator[dict[str, str]]:
+        """Every state, the last axis moving fastest.
+
+        >>> [state["b"] for state in Grid(fixed={"a": "1"}, axes={"b": ("2", "3")}).states()]
+        ['2', '3']
+        """
+        for values in itertools.product(*self.axes.values()):
+            yield {**self.fixed, **dict(zip(self.axes, values, strict=True))}
+
+    def to_dict(self) -> dict[str, Any]:
+        axes = [{"word": word, "values": list(values)} for word, values in self.axes.items()]
+        return {"fixed": self.fixed, "axes": axes, "deeds": self.deeds}
+
+
+def grids(page: str, hidden: frozenset[str] = frozenset()) -> list[Grid]:
+    """The grids of a page; the first state of the first one is where the page begins."""
+    start = {word: value for word, value in pages()[page].start.items() if word != "do"}
+    made = {
+        "copy": lambda: [one for name in STARTS for one in _copy(_start_words(name))],
+        "noise": lambda: _noise(start),
+        "order": lambda: _order(start),
+        "rank": lambda: _rank(start),
+        "translator": lambda: _translator(start),
+        "claims": lambda: _claims(start, hidden),
+        "models": lambda: [Grid(fixed={"text": _sentences()[0]})],
+    }
+    return made[page]() if page in made else [Grid(fixed=start)]
+
+
+def page_actions(page: str) -> dict[str, dict[str, str]]:
+    """Actions that lead to a state whatever was before."""
+    return {f"start {name}": _start_words(name) for name in STARTS} if page == "copy" else {}
+
+
+def nearby_grids(page: str, words: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
+    """The state of ``words`` and a few beside it, one word changed at a time: what a page of one piece holds."""
+    whole = {word: value for word, value in ({**pages()[page].start, **words}).items() if word != "do"}
+    beside: dict[str, dict[str, Sequence[str]]] = {
+        "noise": {"spread": SPREADS[1:6], "scale": SCALES[1:5]},
+        "rank": {"rank": [str(k) for k in range(1, 9)]},
+        "order": {"positions": ("off", "on")},
+        "claims": {} if ANSWERS in hidden else {"show": claims.SHOWN},
+    }
+    if page == "copy":
+        return _copy(whole, directions=1)
+    lines = [_line_grid(whole, word, values) for word, values in beside.get(page, {}).items()]
+    return lines or [Grid(fixed=whole)]
+
+
+def _line_grid(words: dict[str, str], word: str, values: Sequence[str]) -> Grid:
+    """One word with several values, the one it has first."""
+    fixed = {name: value for name, value in words.items() if name != word}
+    return Grid(fixed=fixed, axes={word: tuple(dict.fromkeys([words[word], *values]))})
+
+
+def _start_words(name: str) -> dict[str, str]:
+    """The words of a start of the page on copying, as the page itself writes them."""
+    words = dict(zip(("space", "keys", "q", "to"), STARTS[name], strict=True))
+    return read_setup(State(words, start=START)).words()
+
+
+def _copy(words: dict[str, str], directions: int | None = None) -> list[Grid]:
+    """The query in several directions and lengths; and each key alone, for several eps."""
+    bench = read_setup(State(words, start=START))
+    rows = list(_put_first(words["q"], _queries(words, directions or DIRECTIONS)))
+    vectors = [read_setup(State({**words, "q": row}, start=START)).vector for row in rows]
+    places = bench.scene.place(QUERY * np.array(vectors))[0]
+    rest = {name: value for name, value in words.items() if name != "q"}
+    by_norm = {"word": "q", "numbers": [[float(np.linalg.norm(v))] for v in vectors], "like": _angles(vectors)}
+    moved = Grid(
+        fixed=rest,
+        axes={"q": tuple(rows)},
+        deeds={"norm": by_norm, "move q": {"word": "q", "numbers": places.round(4).tolist()}},
+    )
+    alone = tuple(str(key) for key in range(len(bench.rows)))
+    chosen = tuple(dict.fromkeys([words["to"], *alone]))
+    eps = tuple(dict.fromkeys([words["eps"], *EPS]))
+    rest = {name: value for name, value in words.items() if name not in ("to", "eps")}
+    pressed = {"word": "to", "numbers": [[float(one)] if one in alone else [-1.0] for one in chosen]}
+    return [moved, Grid(fixed=rest, axes={"to": chosen, "eps": eps}, deeds={"choose": pressed})]
+
+
+def _queries(words: dict[str, str], directions: int) -> list[str]:
+    """Words of queries around the circle, or along the one that is there."""
+    bench = read_setup(State(words, start=START))
+    if bench.space == "sphere":
+        turned = [(bench.query[0] + 360 * k / directions + 180) % 360 - 180 for k in range(directions)]
+        return [format_rows([[round(turn, 1), bench.query[1], norm]]) for turn in turned for norm in NORMS]
+    x, y = bench.query
+    first = float(np.arctan2(y, x))
+    angles = [first + 2 * np.pi * k / directions for k in range(directions)]
+    return [format_rows([[round(n * np.cos(a), 3), round(n * np.sin(a), 3)]]) for a in angles for n in NORMS]
+
+
+def _angles(vectors: list[Any]) -> list[int]:
+    """A number for each direction: a change of length keeps to the queries of the same one."""
+    units = [np.round(v / (np.linalg.norm(v) or 1.0), 2).tolist() for v in vectors]
+    seen: list[list[float]] = []
+    for unit in units:
+        if not any(np.allclose(unit, other, atol=0.02) for other in seen):
+            seen.append(unit)
+    return [next(i for i, other in enumerate(seen) if np.allclose(unit, other, atol=0.02)) for unit in units]
+
+
+def _noise(start: dict[str, str]) -> list[Grid]:
+    rest = {name: value for name, value in start.items() if name not in ("spread", "scale")}
+    both = Grid(
+        fixed=rest, axes={"spread": _put_first(start["spread"], SPREADS), "scale": _put_first(start["scale"], SCALES)}
+    )
+    return [both, _line_grid(start, "iso", ISOS), _line_grid(start, "keys", COUNTS)]
+
+
+def _order(start: dict[str, str]) -> list[Grid]:
+    """Every order of the first sentence, with and without positions; and the chart by dimension, length and format."""
+    count = len(start["text"].split())
+    orders = _put_first(start["order"], [",".join(map(str, p)) for p in itertools.permutations(range(count))])
+    rest = {name: value for name, value in start.items() if name not in ("order", "positions")}
+    shuffled = Grid(fixed=rest, axes={"order": orders, "positions": ("off", "on")}, deeds=_moves(orders, count))
+    axes = {
+        "dim": _put_first(start["dim"], [str(dim) for dim in order.DIMS]),
+        "length": _put_first(start["length"], LENGTHS),
+        "format": _put_first(start["format"], order.FORMATS),
+    }
+    fixed = {name: value for name, value in start.items() if name not in axes}
+    return [shuffled, Grid(fixed=fixed, axes=axes)]
+
+
+def _moves(orders: Sequence[str], count: int) -> dict[str, dict[str, Any]]:
+    """Where each action leads from each order; a shuffle goes to any."""
+    moves = [f"move {a} {b}" for a in range(count) for b in range(count) if a != b]
+    tables: dict[str, dict[str, Any]] = {
+        action: {"word": "order", "next": {}} for action in [*moves, "reverse", "restore"]
+    }
+    for one in orders:
+        for action, table in tables.items():
+            table["next"][one] = order.order_after(one, action)
+    return {**tables, "shuffle": {"word": "order", "any": True}}
+
+
+def _rank(start: dict[str, str]) -> list[Grid]:
+    from regard.examples import example
+
+    made = []
+    for name in _put_first(start["matrix"].removeprefix("example:"), rank.MATRICES):
+        most = min(*example(name).shape, RANKS)
+        wanted = [str(k) for k in range(1, most + 1)]
+        first = start["rank"] if start["rank"] in wanted else wanted[0]
+        made.append(Grid(fixed={"matrix": f"example:{name}"}, axes={"rank": _put_first(first, wanted)}))
+    return made
+
+
+def _translator(start: dict[str, str]) -> list[Grid]:
+    """The package's own run, every head of a few sentences; none of the folder's runs, which are somebody's own."""
+    from regard.translator.runs.settings import load_settings
+
+    model = load_settings(FOLDER / "settings.toml").model
+    axes = {"layer": tuple(map(str, range(model.decoder_layers))), "head": tuple(map(str, range(model.heads)))}
+    rest = {name: value for name, value in start.items() if name not in axes}
+    return [Grid(fixed={**rest, "run": EXAMPLE, "text": text}, axes=axes) for text in _sentences()]
+
+
+def _sentences() -> list[str]:
+    first = translator.first_sentence(FOLDER)
+    return list(_put_first(first, translator.examples(FOLDER)))
+
+
+def _claims(start: dict[str, str], hidden: frozenset[str]) -> list[Grid]:
+    from regard.coursework.catalogue import claims as catalogue
+
+    shown = ("picture",) if ANSWERS in hidden else claims.SHOWN
+    rest = {name: value for name, value in start.items() if name not in ("show", "claim")}
+    return [
+        Grid(fixed={**rest, "claim": name}, axes={"show": shown})
+        for name in _put_first(start["claim"], list(catalogue))
+    ]
+
+
+def _put_first(value: str, others: Sequence[str]) -> tuple[str, ...]:
+    """The values, this one before all others."""
+    return tuple(dict.fromkeys([value, *others]))

@@ -1,0 +1,237 @@
+"""Claims: every statement of the coursework with its formula and picture, and its verdict a click away."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from regard.coursework.problem_sets import SETS
+from regard.errors import InputError
+from regard.lab.formula_text import typeset
+from regard.lab.hidden_parts import ANSWERS, REFUSED
+from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.state import State, shortest_text
+from regard.latex import formulas
+from regard.notation import readable, readable_values
+from regard.web.background_tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from regard.coursework.claim import Claim
+    from regard.coursework.set_questions import QuestionSelection
+
+SHOWN = ("picture", "verdict", "proof")  # each shows what is before it, too
+
+tasks = BackgroundTasks("regard.lab.pages.claims")
+
+
+def answer(state: State) -> Answer:
+    """A claim, its picture, and the verdict once it is asked for."""
+    from regard.coursework.catalogue import claims
+
+    selected = claims.of(state.text("of"), state.text("question") or None) if state.text("of") else None
+    claim, moved = _current_claim(selected, state.text("claim"))
+    given = {} if moved else _parse_parameters(claim, state.text("set"))
+    show = state.choice("show", SHOWN)
+    answers = ANSWERS not in state.hidden
+    if show != "picture" and not answers:
+        raise InputError(REFUSED)
+    words = {"claim": claim.name, "parameters": given}
+    drawn = tasks.ask("draw_claim", **words)
+    of = selected.set.name if selected else ""
+    verdict = None if show == "picture" else tasks.ask("check_claim", **words, proof=show == "proof", of=of)
+    checklists = _checklists(selected, claim) if answers else []
+    return Answer(
+        picture={
+            "sets": list(SETS),
+            "questions": list(selected.set.labels) if selected else [],
+            "topics": _topics()
+            if selected is None
+            else {one.label: [c.name for c in one.claims] for one in selected.questions},
+            "answers": answers,
+            "checklists": readable_values(checklists),
+            "statement": readable(claim.statement),
+            "sources": [f"{source}: {SETS[source.name]}" for source in claim.sources if of in ("", source.name)],
+            "parameters": _parameters(claim, given),
+            "typeset": _typeset([claim.statement, [p.meaning for p in claim.parameters], verdict, checklists]),
+            "drawn": drawn,
+            "verdict": readable_values(verdict),
+            "running": drawn is None or (verdict is None and show != "picture"),
+        },
+        numbers=_numbers(verdict),
+        say=_say(claim, show, verdict) if answers else (),
+        formulas=(*formulas(claim.formula), *_parameter_formulas(claim, given)),
+        python=_python(claim, given, show, of),
+        shell=_shell(claim, given, show, of),
+        state={
+            "set": ",".join(f"{name}={shortest_text(value)}" for name, value in given.items()),
+            "claim": claim.name,
+            "of": of,
+            "question": _label(selected, state.text("question")),
+        },
+    )
+
+
+def _current_claim(selected: QuestionSelection | None, name: str) -> tuple[Claim, bool]:
+    """The claim that is shown, and whether the filter moved there: one that it leaves out gives way to its first."""
+    from regard.coursework.catalogue import claims
+
+    if selected is None or name in [claim.name for claim in selected.claims]:
+        return claims[name], False
+    return selected.claims[0], True
+
+
+def _typeset(value: object) -> dict[str, tuple[tuple[str, bool], ...]]:
+    """Every text inside that has formulas, by paragraph, as the page shows it: its parts, prose and MathML."""
+    if isinstance(value, str):
+        parts = {readable(one): typeset(one) for one in value.split("\n\n")}
+        return {text: pieces for text, pieces in parts.items() if any(is_formula for _, is_formula in pieces)}
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return {text: pieces for one in inside for text, pieces in _typeset(one).items()}
+
+
+def _label(selected: QuestionSelection | None, question: str) -> str:
+    """The question of the address by the set's own label; a beginning of several stays as it is."""
+    labels = [one.label for one in selected.questions] if selected else []
+    return labels[0] if question and len(labels) == 1 else question if selected else ""
+
+
+def _checklists(selected: QuestionSelection | None, claim: Claim) -> list[dict[str, Any]]:
+    """What a complete answer contains, for the questions of the set that this claim answers."""
+    asked = [one.checklist for one in selected.questions if claim in one.claims] if selected else []
+    return [
+        {
+            "question": one.question,
+            "points": one.points,
+            "items": [{"text": item.text, "worth": item.worth} for item in one.items],
+        }
+        for one in asked
+    ]
+
+
+def _parse_parameters(claim: Claim, text: str) -> dict[str, float]:
+    """The parameters of the address that are not the defaults, such as n=1000,eps=0.01, checked by the claim."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not all(equals for _, equals, _ in pairs):
+        raise InputError(f"set must be parameters such as n=1000,eps=0.01, not {text!r}.")
+    chosen = claim.resolve_parameters(**{name.strip(): value.strip() for name, _, value in pairs})
+    return {p.name: chosen[p.name] for p in claim.parameters if chosen[p.name] != p.default}
+
+
+@cache
+def _topics() -> dict[str, list[str]]:
+    """The names of all claims by topic."""
+    from regard.coursework.catalogue import claims
+
+    topics: dict[str, list[str]] = {}
+    for name in claims:
+        topics.setdefault(claims[name].topic, []).append(name)
+    return topics
+
+
+def _parameters(claim: Claim, given: dict[str, float]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": p.name,
+            "value": shortest_text(given.get(p.name, p.default)),
+            "meaning": readable(p.meaning),
+            "rule": p.rule(),
+        }
+        for p in claim.parameters
+    ]
+
+
+def _parameter_formulas(claim: Claim, given: dict[str, float]) -> tuple[str, ...]:
+    """The numbers that the formula has here."""
+    pairs = [rf"\mathrm{{{p.name}}} = {tex(given.get(p.name, p.default), 12)}" for p in claim.parameters]
+    return (r",\quad ".join(pairs),) if pairs else ()
+
+
+def _numbers(verdict: dict[str, Any] | None) -> tuple[Number, ...]:
+    """What the readings' verdicts found, as their checks name it."""
+    numbers: dict[str, Number] = {}
+    for reading in verdict["readings"] if verdict else []:
+        for name, value in reading["numbers"].items():
+            label = f"{reading['reading']}: {name.replace('_', ' ')}"
+            if isinstance(value, (int, float)):
+                numbers.setdefault(name, Number(name=name, label=label, value=float(value), form=".6g"))
+    return tuple(numbers.values())
+
+
+def _say(claim: Claim, show: str, verdict: dict[str, Any] | None) -> tuple[str, ...]:
+    if show == "picture":
+        count = len(claim.readings)
+        several = (
+            f"can be read in {count} ways, each with its verdict" if count > 1 else "has one reading and one verdict"
+        )
+        return (f"The statement {several}: guess, then check.",)
+    if verdict is None:
+        return ("Checking …",)
+    if verdict["asked"]:
+        return (f"{claim.name}: {verdict['status']} for {verdict['asked']}, by the reading that has its premise.",)
+    return (f"{claim.name}: {verdict['status']}, by its first reading, which is the statement's own.",)
+
+
+def _python(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
+    options = [f"{name}={shortest_text(value)}" for name, value in given.items()]
+    whose = f'.for_set("{of}")' if of else ""
+    verb = {"picture": "claim", "verdict": f"claim.check({{}}){whose}", "proof": f"claim.answered({{}}){whose}"}[show]
+    return "\n".join(
+        [
+            "from regard.coursework.catalogue import claims",
+            f'claim = claims["{claim.name}"]',
+            f"print({verb.format(', '.join(options))})",
+            f"claim.plot({', '.join([repr(claim.name + '.svg'), *options])})",
+        ]
+    )
+
+
+def _shell(claim: Claim, given: dict[str, float], show: str, of: str) -> str:
+    settings = "".join(f" --set {name}={shortest_text(value)}" for name, value in given.items())
+    asked = {"picture": "", "verdict": " --check", "proof": " --check --proof"}[show]
+    return f"regard claims {_command_words(claim, of)}{asked}{settings} --plot {claim.name}.svg"
+
+
+def _command_words(claim: Claim, of: str) -> str:
+    """The set and the question where these name the claim, or else its name."""
+    from regard.coursework.catalogue import claims
+    from regard.coursework.set_questions import shell_label
+
+    source = claim.source_in(of)
+    if source is None:
+        return claim.name
+    selected = claims.of(of, source.question)
+    return f"{of} {shell_label(source.question)}" if selected.central == (claim,) else claim.name
+
+
+# tasks, in a process of their own ----------------------------------------------------------------------------------
+
+
+def draw_claim(claim: str, parameters: dict[str, float]) -> dict[str, Any]:
+    """The claim's picture as SVG, or why there is none."""
+    from regard.coursework.catalogue import claims
+    from regard.lab.themed_svg import draw_svg as picture
+
+    chosen = claims[claim].resolve_parameters(**parameters)
+    try:
+        return {"svg": picture(lambda figure: claims[claim].draw_into(figure, **chosen)), "why": ""}
+    except InputError as error:  # no matplotlib: the verdicts do without
+        return {"svg": "", "why": str(error)}
+
+
+def check_claim(claim: str, parameters: dict[str, float], proof: bool, of: str = "") -> dict[str, Any]:
+    """The verdicts on a claim's readings, decided by the premise of a set if one is chosen, and its proof if wanted."""
+    from regard.coursework.catalogue import claims
+
+    verdict = claims[claim].solution(**parameters) if proof else claims[claim].check(**parameters)
+    return (verdict.for_set(of) if of else verdict).to_dict()
+
+
+PAGE = Page(
+    place=6,
+    title="Claims",
+    hint="Choose a claim, or your problem set and a question of it, guess whether it holds, and check; then change a "
+    "number until the verdict turns.",
+    start={"claim": "average-within-budget", "of": "", "question": "", "set": "", "show": "picture"},
+    answer=answer,
+    close=tasks.close,
+)

@@ -1,0 +1,266 @@
+"""Copy and share: keys one can drag, what a query of one's own does to them, and the shortest that does the task."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.array_types import Float
+from regard.errors import CouldNotFindOut, InputError
+from regard.lab.copy_reasons import attention_steps, why_ceilings_fall, why_the_shortest
+from regard.lab.copy_state import START, STARTS, CopySetup, apply_actions, read_setup
+from regard.lab.hidden_parts import ANSWERS, REFUSED
+from regard.lab.page import Answer, Number, Page, tex
+from regard.lab.projection import QUERY, WINDOW, Sphere, hull_edges
+from regard.lab.state import State, format_rows, shortest_text
+from regard.written_numbers import at_most
+
+if TYPE_CHECKING:
+    from regard.attention import Attention
+    from regard.design import Ceiling, Design
+
+LONGEST = 12.0  # the norm at which the slider of the query ends, unless a query in the picture is longer
+EPS = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5")
+
+
+def answer(state: State) -> Answer:
+    """Everything about the keys and the query of a state."""
+    from regard import attend
+
+    answers = ANSWERS not in state.hidden
+    if not answers and "use" in state.text("do"):
+        raise InputError(REFUSED)
+    bench, complaints = apply_actions(read_setup(state), state.text("do"))
+    keys = bench.keys
+    own = attend(bench.vector, keys, keys)
+    ceilings: list[Ceiling | None] = (
+        list(_ceilings(tuple(map(tuple, keys.tolist())))) if answers else [None] * len(keys)
+    )
+    shortest = bench.design() if answers else None
+    return Answer(
+        picture={**_picture(bench, own, ceilings, shortest), "answers": answers},
+        numbers=_numbers(bench, own, shortest),
+        say=(*complaints, *(_say(bench, shortest) if answers else ()), *_say_inside(ceilings)),
+        formulas=(*_formulas(bench, own, shortest), *_proofs(ceilings)),
+        python=_python(bench, answers),
+        shell=_shell(bench, answers),
+        state=bench.words(),
+        why=(*why_the_shortest(bench, shortest), *why_ceilings_fall(ceilings)),
+        steps=attention_steps(bench, own),
+    )
+
+
+# What is computed ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)  # a query that is dragged changes no ceiling
+def _ceilings(rows: tuple[tuple[float, ...], ...]) -> tuple[Ceiling | None, ...]:
+    """The most that each key can ever get; None where that could not be pinned down."""
+    from regard import design
+
+    keys = np.array(rows)
+
+    ceilings: list[Ceiling | None] = []
+    for index in range(len(keys)):
+        try:
+            ceilings.append(design.ceiling(keys, index))
+        except CouldNotFindOut:
+            ceilings.append(None)
+    return tuple(ceilings)
+
+
+def _combination(ceiling: Ceiling) -> list[tuple[int, float]]:
+    """The convex combination of other keys that equals the key: the proof of its ceiling; empty where there is none."""
+    from regard.design.certificate import floats
+
+    combination = ceiling.certificate.combination
+    weights = [] if combination is None else floats(combination.weights).tolist()
+    others = [i for i in range(len(weights) + 1) if i != ceiling.key]
+    return [(i, weight) for i, weight in zip(others, weights, strict=True) if weight > 0] if weights else []
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def _picture(
+    bench: CopySetup, own: Attention, ceilings: list[Ceiling | None], shortest: Design | str | None
+) -> dict[str, Any]:
+    places, behind = bench.scene.place(bench.keys)
+    degrees = "°" if bench.space == "sphere" else ""
+    rows = [
+        {
+            "key": i,
+            "place": ", ".join(shortest_text(round(x, 4)) for x in bench.rows[i]) + degrees,
+            "exactly": ", ".join(shortest_text(x) for x in bench.rows[i]) + degrees,
+            "x": places[i, 0],
+            "y": places[i, 1],
+            "behind": behind[i],
+            "chosen": i in bench.chosen,
+            "score": own.scores[i],
+            "weight": own.weights[i],
+            "ceiling": None if ceiling is None else ceiling.ceiling,
+            "most": "?" if ceiling is None else ceiling._bound_text(4),
+            "inside": ceiling is not None and ceiling.ceiling < 0.5,
+        }
+        for i, ceiling in enumerate(ceilings)
+    ]
+    (output,), (hidden,) = bench.scene.place(own.output[None])
+    return {
+        "space": bench.space,
+        "window": WINDOW,
+        "radius": Sphere.radius,
+        "keys": rows,
+        "circles": bench.scene.circles(),
+        "edges": hull_edges(bench.keys),
+        "output": {"x": output[0], "y": output[1], "behind": hidden, "text": _vector(own.output)},
+        "arrows": _arrows(bench, shortest),
+        "eps": list(EPS),
+        "starts": {name: start[0] for name, start in STARTS.items()},
+        "longest": max(LONGEST, *(math.ceil(arrow["norm"]) for arrow in _arrows(bench, shortest))),
+        "norm": bench.norm,
+        "scale": QUERY if bench.space == "plane" else QUERY * Sphere.radius,
+    }
+
+
+def _arrows(bench: CopySetup, shortest: Design | str | None) -> list[dict[str, Any]]:
+    """The queries in the drawing: the shortest and the textbook's, where there are any, and the user's own."""
+    shown = [("own", "your query", bench.vector)]
+    if not isinstance(shortest, str) and shortest is not None:
+        if shortest.textbook is not None:
+            shown.insert(0, ("textbook", "the textbook's", shortest.textbook.query))
+        if shortest.query is not None:
+            shown.insert(0, ("shortest", "the shortest", shortest.query))
+    arrows = []
+    for kind, name, query in shown:
+        (place,), (hidden,) = bench.scene.place(QUERY * query[None])
+        cut = min(1.0, 0.97 * WINDOW / max(float(np.abs(place).max()), 1e-9))
+        arrows.append(
+            {"kind": kind, "name": name, "norm": float(np.linalg.norm(query)), "behind": hidden, "cut": cut < 1}
+            | {"x": cut * place[0], "y": cut * place[1], "text": _vector(query)}
+        )
+    return arrows
+
+
+def _numbers(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[Number, ...]:
+    numbers = [Number(name="own-norm", label="norm of your query", value=bench.norm)]
+    if bench.chosen:
+        least = float(own.weights[bench.chosen].min())
+        label = "attention it gives" if len(bench.chosen) == 1 else "least attention it gives"
+        numbers.append(Number(name="own-attention", label=label, value=least, form=".6g"))
+    if not isinstance(shortest, str) and shortest is not None:
+        if shortest.norm is not None:
+            numbers.append(Number(name="shortest-norm", label="norm of the shortest", value=shortest.norm, form=".6g"))
+        if shortest.textbook is not None:
+            numbers.append(Number(name="textbook-norm", label="norm of the textbook's", value=shortest.textbook.norm))
+        if shortest.bound is not None and not shortest.reachable:
+            numbers.append(Number(name="bound", label="the most there is", value=shortest.bound, form=".6g"))
+    return tuple(numbers)
+
+
+def _say(bench: CopySetup, shortest: Design | str | None) -> tuple[str, ...]:
+    if shortest is None:
+        return ("Choose a key to copy, or several to share between: click its row, or press space on the point.",)
+    if isinstance(shortest, str):
+        return (shortest,)
+    task = _task(bench)
+    checked = "(proved, and rechecked by separate code)"
+    if not shortest.reachable:
+        most = at_most(shortest.bound or 0.0, 6)
+        return (f"No query gives {task} {_required_share(bench)}; {most} is the most there is {checked}.",)
+    norm = at_most(shortest.norm or 0.0, 6)
+    first = f"The shortest query that gives {task} {_required_share(bench)} has norm {norm}: none is shorter {checked}."
+    if shortest.norm == 0:
+        first = f"The zero query already gives {task} {_required_share(bench)} {checked}."
+    if shortest.textbook is None:
+        return (first, "The textbook has none here: its keys are orthonormal, or of length 1 and at least 1 apart.")
+    longer = "" if not shortest.norm else f", {shortest.textbook.norm / shortest.norm:.3g} times as long"
+    return (first, f"The textbook's, {shortest.textbook.name}, has norm {shortest.textbook.norm:.4g}{longer}.")
+
+
+def _say_inside(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
+    inside = [ceiling for ceiling in ceilings if ceiling is not None and ceiling.ceiling < 0.5]
+    if not inside:
+        return ()
+    keys = ", ".join(str(ceiling.key) for ceiling in inside)
+    several = "s" * (len(inside) > 1)
+    verb = "lie" if several else "lies"
+    return (f"Key{several} {keys} {verb} in the hull of the others and can never win: some other scores as high.",)
+
+
+def _task(bench: CopySetup) -> str:
+    keys = ", ".join(map(str, bench.chosen))
+    return f"key {keys}" if len(bench.chosen) == 1 else f"each of keys {keys}"
+
+
+def _required_share(bench: CopySetup) -> str:
+    count, eps = len(bench.chosen), bench.eps
+    return f"a share of 1/({count}+{eps:g}) = {1 / (count + eps):.4g}"
+
+
+def _formulas(bench: CopySetup, own: Attention, shortest: Design | str | None) -> tuple[str, ...]:
+    key = bench.chosen[0] if bench.chosen else int(own.weights.argmax())
+    shown = own.scores[:4] if len(own.scores) > 5 else own.scores
+    terms = " + ".join(f"e^{{{score:.2f}}}" for score in shown) + r" + \dots" * (len(shown) < len(own.scores))
+    weight = rf"\alpha_{{{key}}} = \frac{{e^{{q \cdot k_{{{key}}}}}}}{{\sum_i e^{{q \cdot k_i}}}} = "
+    weight += rf"\frac{{e^{{{own.scores[key]:.2f}}}}}{{{terms}}} = {own.weights[key]:.4f}"
+    if isinstance(shortest, str) or shortest is None or not shortest.reachable:
+        return (weight,)
+    which = ", ".join(rf"\alpha_{{{i}}}" for i in bench.chosen[:3]) + r", \dots" * (len(bench.chosen) > 3)
+    least = rf"\min \lVert q \rVert = {tex(shortest.norm or 0.0, 6)} \quad\text{{for}}\quad "
+    least += rf"{which} \ge \frac{{1}}{{{len(bench.chosen)}+{bench.eps:g}}} = {1 / (len(bench.chosen) + bench.eps):.4f}"
+    return (weight, least)
+
+
+def _proofs(ceilings: list[Ceiling | None]) -> tuple[str, ...]:
+    """For keys in the hull: the combination, and the ceiling that its entropy proves."""
+    proofs = []
+    for ceiling in ceilings:
+        parts = _combination(ceiling) if ceiling is not None else []
+        if ceiling is not None and parts:
+            total = sum(weight for _, weight in parts)
+            mixed = " + ".join(f"{weight / total:.3f}\\,k_{{{i}}}" for i, weight in parts)
+            most = ceiling._bound_text(4)
+            proofs.append(rf"k_{{{ceiling.key}}} = {mixed} \;\Rightarrow\; \alpha_{{{ceiling.key}}} \le {most}")
+    return tuple(proofs[:2])
+
+
+def _python(bench: CopySetup, answers: bool) -> str:
+    verb, chosen = ("copy", bench.chosen[0]) if len(bench.chosen) == 1 else ("share", bench.chosen)
+    lines = [
+        "from regard import attend, design" if answers else "from regard import attend",
+        f"keys = {bench.keys.tolist()}",
+        f"query = {bench.vector.tolist()}",
+    ]
+    lines.append("print(attend(query, keys, keys).weights.tolist())")
+    if not answers:
+        return "\n".join(lines)
+    if bench.chosen:
+        lines.append(f"print(design.{verb}(keys, {chosen}, eps={shortest_text(bench.eps)}).details())")
+    return "\n".join([*lines, "print(design.ceilings(keys).details())"])
+
+
+def _shell(bench: CopySetup, answers: bool) -> str:
+    keys, lines = format_rows(bench.keys.tolist()), []
+    if bench.chosen:
+        verb, chosen = "copy" if len(bench.chosen) == 1 else "share", " ".join(map(str, bench.chosen))
+        lines.append(f'regard design {verb} --keys "{keys}" {chosen} --eps {shortest_text(bench.eps)} --details')
+    lines.append(f'regard design ceiling --keys "{keys}" --all-rows')
+    lines = lines if answers else []
+    code = f"from regard import attend; k = {bench.keys.tolist()}; print(attend({bench.vector.tolist()}, k, k).weights)"
+    return "\n".join([*lines, f'python -c "{code}"'])
+
+
+def _vector(vector: Float) -> str:
+    return "(" + ", ".join(f"{x:.3g}" for x in vector) + ")"
+
+
+PAGE = Page(
+    place=1,
+    title="Copy and share",
+    hint="Drag a key into the middle of the others and watch its ceiling fall; then try to win it back with the query.",
+    start=START,
+    answer=answer,
+)

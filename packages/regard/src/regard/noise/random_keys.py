@@ -1,0 +1,265 @@
+"""What random keys do to an attention output: one verb, one result, every number with its method and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard.array_types import Real
+from regard.arrays import as_array
+from regard.errors import InputError
+from regard.noise.law import quantile, weight_law
+from regard.noise.model import NoiseModel
+from regard.noise.scores import Scores, check_queries, score_laws
+from regard.noise.values import WeightLaw
+from regard.noise.weights import WeightMoments, weight_moments
+from regard.progress import Progress
+from regard.results import Result
+from regard.written_numbers import at_most, in_full
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HOW = {
+    "enumeration": "counting every outcome",
+    "integral": "integrals over ln u",
+    "qmc": "scrambled Sobol points",
+    "sampling": "random draws",
+}
+_KIND = {"enumeration": "rounding only", "integral": "error bound"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study(Result):
+    """The weights w = (1/H) sum_h softmax(K q_h) and the output c = V^T w of random keys.
+
+    ``accuracy`` belongs to the moments: a bound for integrals and enumeration, half a 95 % interval otherwise.
+    Keys are counted from 0. With n keys, H heads and values of width v:
+    """
+
+    heads: int
+    target: tuple[int, ...]
+    weight_mean: Real  # n numbers
+    weight_covariance: Real  # n x n
+    head_weight_means: Real  # H x n
+    output_mean: Real  # v numbers
+    output_covariance: Real  # v x v
+    target_output: Real  # v numbers
+    error: float  # E||c - target||^2 = bias_squared + variance
+    bias_squared: float
+    variance: float
+    error_accuracy: float
+    method: str
+    accuracy: float
+    share: float
+    share_probability: Real  # P(w_i > share) for every key
+    share_accuracy: Real  # n numbers
+    share_methods: tuple[str, ...]
+    anyone_above: float | None  # P(some w_i > share), where share >= 1/2 makes these events exclusive
+    quantile_levels: tuple[float, ...]
+    quantiles: Real | None  # keys x levels
+    quantile_accuracy: Real | None  # keys x levels
+
+    def __str__(self) -> str:
+        return "\n".join([*self._moment_lines(), *self._weight_lines(), *self._share_lines()])
+
+    def figure(self) -> Figure:
+        """The picture as a matplotlib figure (needs ``regard[plots]``)."""
+        from regard.noise.pictures import study_figure
+
+        return study_figure(self)
+
+    def _moment_lines(self) -> list[str]:
+        heads = "one head" if self.heads == 1 else f"the mean of {self.heads} heads"
+        wanted = " and ".join(str(k) for k in self.target)
+        kind = _KIND.get(self.method, "95 % interval")
+        return [
+            f"Random keys, {heads}; the target is the mean of the values of keys {wanted} (counted from 0).",
+            f"E||c - target||^2 = {self.error:.10g} = {self.bias_squared:.4g} (bias^2) + {self.variance:.10g} "
+            f"(variance), by {_HOW[self.method]}, {kind} {self.error_accuracy:.1g}.",
+        ]
+
+    def _weight_lines(self) -> list[str]:
+        sd = np.sqrt(np.maximum(self.weight_covariance.diagonal(), 0.0))
+        order = by_interest(self)
+        lines = [f"{'key':>5} {'E weight':>12} {'sd':>10} {f'P(> {in_full(self.share)})':>12}"]
+        lines[0] += "".join(f"{f'{100 * level:g} %':>11}" for level in self.quantile_levels)
+        for k in order[:6]:
+            row = f"{k:>5} {self.weight_mean[k]:>12.8f} {sd[k]:>10.3g} {self.share_probability[k]:>12.7f}"
+            if self.quantiles is not None:
+                row += "".join(f"{value:>11.4g}" for value in self.quantiles[k])
+            lines.append(row)
+        return [*lines, f"  ... and {len(sd) - 6} more keys (to_json() lists all)"] if len(sd) > 6 else lines
+
+    def _share_lines(self) -> list[str]:
+        methods = ", ".join(dict.fromkeys(self.share_methods))
+        line = f"Shares and quantiles by {methods}; accuracy {at_most(float(self.share_accuracy.max()), 1)} or better."
+        if self.anyone_above is not None:
+            line += f" P(some key takes more than {in_full(self.share)}) = {self.anyone_above:.7f}."
+        return [line]
+
+
+def by_interest(result: Study) -> list[int]:
+    """The target keys, then the others by their mean weight."""
+    others = [k for k in range(len(result.weight_mean)) if k not in result.target]
+    # rounded, so that keys that are equal but for rounding keep their order on every machine
+    return [*result.target, *sorted(others, key=lambda k: -round(float(result.weight_mean[k]), 9))]
+
+
+def study(  # noqa: PLR0913 - a verb's options, each with a default
+    model: NoiseModel,
+    queries: ArrayLike,
+    *,
+    target: Sequence[int] = (0, 1),
+    values: ArrayLike | None = None,
+    share: float = 0.9,
+    quantiles: Sequence[float] = (),
+    method: str = "auto",
+    points: int = 2**13,
+    scrambles: int = 16,
+    draws: int = 100_000,
+    seed: int | np.random.Generator = 0,
+    progress: Progress | None = None,
+) -> Study:
+    """Mean, covariance, error, shares and quantiles of attention over random keys.
+
+    E||c - target||^2 = ||E c - target||^2 + tr Cov c, with c = V^T w and the target the mean of chosen values.
+
+    Exact methods are chosen by themselves (``method="auto"``): enumeration for finitely many outcomes, integrals for
+    independent keys, Sobol points with an interval for correlated ones. The double integral between heads grows with
+    the square of the number of heads and with the range of the scores.
+
+    model: the law of the keys. queries: H x d, or one vector. target: keys whose values' mean is wanted.
+    values: n x m, the identity (the output is the weights) if left out. share: of which P(weight > share) is wanted.
+    quantiles: levels. points, scrambles, draws, seed: for the methods that use points or draws.
+
+    Two keys whose length is 1/2 or 3/2 with equal chance, and a query that reaches both with log-odds ln 9:
+
+    >>> from regard.noise import Magnitude
+    >>> model = NoiseModel(means=np.eye(2), magnitudes=[Magnitude(key=0)])
+    >>> result = study(model, np.log(9) * np.ones(2), share=0.7)
+    >>> round(result.error, 12), round(result.variance, 12), result.share_probability.tolist()
+    (0.125, 0.125, [0.5, 0.5])
+    """
+    Q = check_queries(queries, model.dimension)
+    chosen, V = check_target(target, model.keys), check_values(values, model.keys)
+    if not 0 < share < 1:
+        raise InputError(f"share must lie between 0 and 1, not {share:g}.")
+    if not all(0 < level < 1 for level in quantiles):
+        raise InputError("quantile levels must lie between 0 and 1.")
+    scores = score_laws(model, Q)
+    moments = weight_moments(
+        scores, method=method, draws=draws, progress=progress, points=points, scrambles=scrambles, seed=seed
+    )
+    if scores.joint is not None:  # no two keys share a law, so each has points of its own: fewer
+        points = min(points, 2**10)
+    law = partial(weight_law, scores, points=points, scrambles=scrambles, seed=seed)
+    shares = _shares(scores, law, share, tuple(quantiles), progress)
+    bias, variance = expected_error(moments, V, chosen)
+    return Study(
+        heads=len(Q),
+        target=chosen,
+        weight_mean=moments.mean,
+        weight_covariance=moments.covariance,
+        head_weight_means=moments.head_means,
+        output_mean=moments.mean @ V,
+        output_covariance=V.T @ moments.covariance @ V,
+        target_output=V[list(chosen)].mean(axis=0),
+        error=bias + variance,
+        bias_squared=bias,
+        variance=variance,
+        error_accuracy=moments.accuracy * error_sensitivity(V, chosen),
+        method=moments.method,
+        accuracy=moments.accuracy,
+        share=share,
+        share_probability=shares.probability,
+        share_accuracy=shares.accuracy,
+        share_methods=shares.methods,
+        # above one half two keys cannot both exceed the share, so the chances add up
+        anyone_above=float(shares.probability.sum()) if share >= 0.5 else None,
+        quantile_levels=tuple(quantiles),
+        quantiles=shares.quantiles if quantiles else None,
+        quantile_accuracy=shares.quantile_accuracy if quantiles else None,
+    )
+
+
+def expected_error(moments: WeightMoments, values: Real, target: Sequence[int]) -> tuple[float, float]:
+    """E||c - target||^2 as (bias^2, variance); values: n x v, one row per key."""
+    mean, goal = moments.mean @ values, values[list(target)].mean(axis=0)
+    variance = float(np.sum(values * (moments.covariance @ values)))
+    return float(np.sum((mean - goal) ** 2)), max(variance, 0.0)  # rounding may leave -1e-16
+
+
+def error_sensitivity(values: Real, target: Sequence[int]) -> float:
+    """How far E||c - target||^2 can move when every first and second moment moves by 1:
+    sum |V V^T| + 2 sum |V goal|.
+    """
+    goal = values[list(target)].mean(axis=0)
+    return float(np.abs(values @ values.T).sum() + 2 * np.abs(values @ goal).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """One entry per key; quantiles: keys x levels."""
+
+    probability: Real
+    accuracy: Real
+    methods: tuple[str, ...]
+    quantiles: Real
+    quantile_accuracy: Real
+
+
+def _shares(
+    scores: Scores,
+    law_of: Callable[[int], WeightLaw],
+    share: float,
+    levels: tuple[float, ...],
+    progress: Progress | None,
+) -> _Shares:
+    """Shares and quantiles, once for all keys of the same law."""
+    n = scores.keys
+    if n == 1:
+        certain = np.ones((1, len(levels)))
+        return _Shares(np.ones(1), np.zeros(1), ("one key",), certain, np.zeros_like(certain))
+    # with a joint covariance equal laws do not make keys alike: their correlations may differ
+    groups = list(range(n)) if scores.joint is not None else list(scores.which)
+    probability, accuracy, methods = np.zeros(n), np.zeros(n), [""] * n
+    table, table_accuracy = np.zeros((n, len(levels))), np.zeros((n, len(levels)))
+    for done, group in enumerate(dict.fromkeys(groups)):
+        members = [k for k in range(n) if groups[k] == group]
+        law = law_of(members[0])
+        above, cuts = law.above(share), [quantile(law, level) for level in levels]
+        for k in members:
+            probability[k], accuracy[k], methods[k] = above.value, above.accuracy, law.method
+            table[k], table_accuracy[k] = [c.value for c in cuts], [c.accuracy for c in cuts]
+        if progress is not None:
+            progress(done + 1, len(set(groups)))
+    return _Shares(probability, accuracy, tuple(methods), table, table_accuracy)
+
+
+def check_target(target: Sequence[int], n: int) -> tuple[int, ...]:
+    """Different keys from 0 to n - 1."""
+    chosen = tuple(int(k) for k in target)
+    if not chosen or any(not 0 <= k < n for k in chosen) or len(set(chosen)) < len(chosen):
+        raise InputError(f"target must name different keys from 0 to {n - 1}, not {list(chosen)}.")
+    return chosen
+
+
+def check_values(values: ArrayLike | None, n: int) -> Real:
+    """A finite row of values for every key; unit vectors where none are given."""
+    if values is None:
+        return np.eye(n)
+    try:
+        V = np.array(as_array(values, "values"), dtype=float)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"values must be numbers, but {error}; pass one row per key.") from None
+    if V.ndim != 2 or len(V) != n or not np.isfinite(V).all():
+        raise InputError(f"values must be finite with one row for each of the {n} keys, not shape {V.shape}.")
+    return V

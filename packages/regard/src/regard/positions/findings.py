@@ -1,0 +1,151 @@
+"""What is found out about the positions of one encoding, in real arithmetic and in a number format."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.array_types import Float
+from regard.errors import CouldNotFindOut
+from regard.positions.collisions import LIMIT, first_collision
+from regard.positions.nearest import Nearest, offsets_within
+from regard.positions.number_formats import Table, unit_roundoff
+from regard.positions.rows import Pair, nearest_rows
+from regard.progress import Progress
+from regard.written_numbers import at_least, at_most
+
+_HELD = 1 << 24  # numbers in a table that is held whole
+_ALL_PAIRS = 4 * 10**10  # multiplications for all pairs of rows: some ten seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Equal rows or not, the nearest two, and why; ``distance`` is an interval."""
+
+    equal: Pair | None = None
+    nearest: Pair | None = None
+    distance: tuple[float, float] | None = None
+    searched: int
+    in_doubt: int = 0
+    reasons: tuple[str, ...]
+
+
+def finding_in_real(length: int, near: Nearest | None) -> Finding:
+    """Real arithmetic: distinct by theorem, the nearest by proof."""
+    if near is None:
+        return Finding(searched=length, reasons=("There is only one position.",))
+    reasons = [
+        "Proof: an equal first pair means a difference of 2 pi m, m > 0, and pi would be rational.",
+        f"The nearest is proved by {near.method} over all offsets to {near.searched:,}.",
+    ]
+    if near.searched < length - 1:
+        reasons.append("Beyond, nothing nearer is ruled out: the search spent its effort; raise it to go on.")
+    return Finding(
+        nearest=(0, near.offset),
+        distance=(near.low, near.high),
+        searched=near.searched + 1,
+        reasons=tuple(reasons),
+    )
+
+
+def finding_in_format(table: Table, length: int, near: Nearest | None, progress: Progress | None) -> Finding:
+    """A number format: no two equal by spacing, or else every row compared."""
+    # Rounded numbers are within u/2, so equal rows are within u in each of dim numbers, and any distance is
+    # within sqrt(dim) u of the real one.
+    spread = math.sqrt(table.dim) * unit_roundoff(table.format) * (1 + 1e-9)
+    if near is not None and near.searched == length - 1 and near.low > spread:
+        return _finding_by_spacing(table, length, near, spread, progress)
+    # comparing rows goes no farther than the proof has come: nothing is gained by it
+    if near is not None and near.low > spread and LIMIT <= near.searched < length - 1:
+        raise CouldNotFindOut(
+            f"No two of the first {near.searched + 1:,} positions are equal, by their spacing in real arithmetic, "
+            "and the search spent its effort there; raise the effort, or choose a smaller length."
+        )
+    collision = _search(table, length, progress)
+    if collision.equal is not None or length < 2 or not can_hold(length, table.dim):
+        return collision
+    pair, distance = nearest_rows(table.rows(np.arange(length)), progress=progress)
+    return replace(collision, nearest=pair, distance=(distance, distance))
+
+
+def can_hold(length: int, dim: int) -> bool:
+    """Whether all pairs of rows can be compared."""
+    return length * dim <= _HELD and length * length * dim <= _ALL_PAIRS
+
+
+def _search(table: Table, length: int, progress: Progress | None) -> Finding:
+    if table.format == "float64" and table.through == "real":
+        raise CouldNotFindOut(
+            f"Among {length:,} positions some are too near, or unknown to be far enough, for float64 to be sure, "
+            "and a correctly rounded float64 table is not searched; choose a smaller length, or through native."
+        )
+    collision = first_collision(table, length, progress=progress)
+    if collision.pair is None and collision.searched < length:
+        raise CouldNotFindOut(
+            f"No two of the first {collision.searched:,} positions are equal, and the search ends there; "
+            f"choose a length of at most {LIMIT:,}."
+        )
+    reason = f"All {collision.searched:,} rows were compared, bit for bit."
+    if collision.pair is not None:
+        reason = f"It is the first such pair: the {collision.pair[1]} positions before the second are all different."
+    return Finding(
+        equal=collision.pair,
+        nearest=collision.pair,
+        distance=None if collision.pair is None else (0.0, 0.0),
+        searched=length,
+        in_doubt=collision.in_doubt,
+        reasons=(reason,),
+    )
+
+
+def _finding_by_spacing(table: Table, length: int, near: Nearest, spread: float, progress: Progress | None) -> Finding:
+    """Distinct by spacing; the nearest pair has an offset whose real distance is within 2 ``spread`` of the least."""
+    reason = (
+        f"Proof: equal rows would be within sqrt(dim) u = {at_most(spread, 3)} of each other in real arithmetic, where "
+        f"the nearest two, {near.offset} apart, are at {at_least(near.low, 6)} or more (by {near.method})."
+    )
+    most = int(1e8 / (length * table.dim))  # some five seconds
+    offsets = offsets_within(near.high + 2 * spread, table.dim, length - 1, base=table.base, most=most)
+    if len(offsets) > most or table.format == "float64":
+        around = (near.low - spread, near.high + spread)
+        return Finding(
+            distance=around, searched=length, reasons=(reason, _unnamed_reason(table, offsets, most, spread))
+        )
+    pair, distance = _nearest_at_offsets(table, length, offsets, progress)
+    over = "The nearest is over all pairs: other offsets are too far apart in real arithmetic."
+    return Finding(nearest=pair, distance=(distance, distance), searched=length, reasons=(reason, over))
+
+
+def _unnamed_reason(table: Table, offsets: list[int], most: int, spread: float) -> str:
+    """Why the nearest pair has no name: telling equally spaced pairs apart takes every row, correctly rounded."""
+    if len(offsets) == 1:
+        them = f"it is one of those {offsets[0]} apart, which are all equally far in real arithmetic"
+    else:
+        them = f"{f'more than {most}' if len(offsets) > most else len(offsets)} offsets are as near in real arithmetic"
+    slow = ", too slow to round correctly for all" if table.format == "float64" else ", too many to compare"
+    return f"Which pair is nearest is not named: {them}, so only roundings (at most {at_most(spread, 2)}) decide{slow}."
+
+
+def _nearest_at_offsets(table: Table, length: int, offsets: list[int], progress: Progress | None) -> tuple[Pair, float]:
+    best, pair, step = math.inf, (0, 1), max(1, (1 << 20) // table.dim)
+    for done, t in enumerate(offsets):
+        for at in range(0, length - t, step):
+            s = np.arange(at, min(at + step, length - t))
+            squares = (_row_differences(table, s, t) ** 2).sum(axis=1)
+            i = int(squares.argmin())
+            if squares[i] < best:
+                best, pair = float(squares[i]), (int(s[i]), int(s[i]) + t)
+            if progress is not None:
+                progress(done * length + at, len(offsets) * length)
+    return pair, math.sqrt(best)
+
+
+def _row_differences(table: Table, s: npt.NDArray[np.int64], t: int) -> Float:
+    if t >= len(s):
+        return table.rows(s + t) - table.rows(s)
+    # the two runs of rows overlap: computed once
+    rows = table.rows(np.arange(s[0], s[-1] + t + 1))
+    return rows[t:] - rows[:-t]

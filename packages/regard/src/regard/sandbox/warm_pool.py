@@ -1,0 +1,240 @@
+"""Processes that other people's code runs in, seen from outside: one of its own, or one made by a keeper in a jail.
+
+Starting Python and importing NumPy takes far longer than most answers. So a jail has a keeper: it starts once, imports,
+and then makes a copy of itself for each answer. The copy confines itself before it sees the file; the keeper never sees
+one, and talks to us over a socket that the copy has closed. Each copy is ended and waited for before the next is made,
+and has its own pipes, user rights, /tmp and limits: nothing of one answer is there for the next. What bounds memory as
+a whole is the jail's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from regard.sandbox import child
+from regard.sandbox.cgroup import MemoryGroup, descendants, kill_first_for_memory
+from regard.sandbox.jail import Start
+from regard.sandbox.lines import clean
+from regard.strict_json import parse_json
+from regard.written_numbers import at_least
+
+ANSWERS_WITHIN = 30.0  # seconds, for a keeper that is asked to end something
+OWN_MEMORY = 2**28  # bytes that a keeper takes itself: Python, NumPy, perhaps torch
+
+
+class WarmPoolError(Exception):
+    """It did not start, or does not answer; what it said is the message."""
+
+
+def popen(start: Start, **pipes: Any) -> subprocess.Popen[bytes]:
+    """The command of a start, as the user and in the environment that it names."""
+    user = start.user
+    as_user: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    return subprocess.Popen(start.command, env=start.environment, start_new_session=True, **pipes, **as_user)
+
+
+class PlainWorker:
+    """A process of its own, with our rights; its guard ends what it has started."""
+
+    memory_held = False
+
+    def __init__(self, start: Start) -> None:
+        self.process = popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
+        self.pipes = tuple(pipe for pipe in pipes if pipe is not None)  # all three
+
+    def processes(self) -> list[int]:
+        """Those that it consists of; more may come."""
+        return [self.process.pid, *descendants(self.process.pid)]
+
+    @property
+    def code(self) -> int | None:
+        """How it ended; below 0 by a signal."""
+        return self.process.returncode
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself; it is left to be waited for, so that its number is not given to another."""
+        last = time.monotonic() + seconds
+        while os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > last:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def end(self) -> None:
+        """End it, and those that it has started: its pipe is closed already, which tells the guard.
+
+        The signal to the group is for whoever does not hear, and is sent whether or not the first process still lives.
+        """
+        if self.process.returncode is not None:
+            return
+        if sys.platform.startswith("linux"):
+            self.ends_within(child.ENDED_AFTER + 1)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # its number is still taken: it has not been waited for
+        self.process.wait()
+
+    def out_of_memory(self) -> bool:
+        """Nobody bounds it."""
+        return False
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class WarmPool:
+    """A process in a jail that makes one process after the other."""
+
+    def __init__(self, start: Start, *, memory: int, seconds: float) -> None:
+        self.said = ""
+        self.group = MemoryGroup(memory + OWN_MEMORY)
+        # messages, not a stream: each arrives whole, together with the ends of the pipes that belong to it
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self.process = popen(start, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        except OSError as error:
+            self.control.close()
+            self.group.remove()
+            raise WarmPoolError(str(error)) from None
+        self.group.add_process(self.process.pid)  # while it starts, which takes longer
+        self.ask(None, seconds=seconds)
+        self.group.add_process(self.process.pid)
+        self.own = (self.process.pid, *descendants(self.process.pid))
+
+    def ask(self, question: dict[str, Any] | None, *, seconds: float, ends: Sequence[int] = ()) -> dict[str, Any]:
+        """What it says to a question, or at its start; the ends of pipes go along."""
+        try:
+            if question is not None:
+                socket.send_fds(self.control, [json.dumps(question).encode()], ends)
+            self.control.settimeout(seconds)
+            reply = self.control.recv(1000)
+            if not reply:
+                raise WarmPoolError(self._exit_reason())
+            return dict(parse_json(reply))
+        except TimeoutError:
+            self.close()
+            raise WarmPoolError(f"it did not answer within {at_least(seconds, 3)} s") from None
+        except OSError as error:
+            self.close()
+            raise WarmPoolError(str(error)) from None
+
+    def _exit_reason(self) -> str:
+        """Why it is gone, in its own words."""
+        self.close()
+        return self.said or f"it left with code {self.process.returncode}"
+
+    def close(self) -> None:
+        """End it, and what it has made."""
+        self.control.close()
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        if self.process.stderr is not None and not self.process.stderr.closed:
+            said = self.process.stderr.read(2000)  # it has ended, so this does
+            self.said = clean(said.decode("utf-8", errors="replace")).strip()
+            self.process.stderr.close()
+        self.group.remove()
+
+
+class Worker:
+    """A process made by a keeper."""
+
+    def __init__(self, keeper: WarmPool, *, imports: Sequence[str], seconds: float, alone: bool) -> None:
+        self.keeper, self.alone = keeper, alone
+        self.code: int | None = None
+        self.ended = False
+        self.memory_held, self.before = keeper.group.is_active, keeper.group.count_memory_kills()
+        questions, replies, prints = os.pipe(), os.pipe(), os.pipe()
+        theirs = (questions[0], replies[1], prints[1])
+        ours = ((questions[1], "wb"), (replies[0], "rb"), (prints[0], "rb"))
+        self.pipes: tuple[IO[bytes], ...] = tuple(os.fdopen(end, mode, buffering=0) for end, mode in ours)
+        try:
+            keeper.ask({"imports": [*imports]}, seconds=seconds, ends=theirs)
+            self.own = [pid for pid in descendants(keeper.process.pid) if pid not in keeper.own]
+            for pid in self.own:
+                kill_first_for_memory(pid)
+        except WarmPoolError:
+            for pipe in self.pipes:
+                pipe.close()
+            raise
+        finally:
+            # ours must be the only open ends, or nobody would notice that the other side has closed its own
+            for end in theirs:
+                os.close(end)
+
+    def processes(self) -> list[int]:
+        """Its number, as we see it; in its jail it has another, and it can start none."""
+        return self.own
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself; if not, it is ended."""
+        if not self.ended:
+            self.ended = True
+            with contextlib.suppress(WarmPoolError):  # then its jail is gone, and it with it
+                self.code = self.keeper.ask({"within": seconds}, seconds=seconds + ANSWERS_WITHIN)["code"]
+        return self.code is not None
+
+    def out_of_memory(self) -> bool:
+        """Whether it was ended for want of memory."""
+        return self.keeper.group.count_memory_kills() > self.before
+
+    def end(self) -> None:
+        """End it; it may have ended already."""
+        self.ends_within(0.0)
+
+    def close(self) -> None:
+        """Let the keeper go, unless it is kept for the next."""
+        if self.alone:
+            self.keeper.close()
+
+
+_warm: dict[tuple[str, ...], WarmPool] | None = None
+
+
+@contextlib.contextmanager
+def keep_warm() -> Iterator[None]:
+    """Meanwhile keepers stay for the next answer; not for several threads."""
+    global _warm
+    before, _warm = _warm, {}
+    try:
+        yield
+    finally:
+        for keeper in _warm.values():
+            keeper.close()
+        _warm = before
+
+
+def borrow(start: Start, *, imports: Sequence[str], memory: int, seconds: float) -> Worker:
+    """A process in the jail of this start: of a keeper that is there already, or of a new one.
+
+    ``memory``: bytes for all that an answer holds, where the system bounds that.
+    """
+    if _warm is None:
+        return _new_worker(WarmPool(start, memory=memory, seconds=seconds), imports, seconds, alone=True)
+    key = (*start.command, *imports, str(memory))  # how the jail is built, with which users, and what is loaded in it
+    if key in _warm:
+        with contextlib.suppress(WarmPoolError):
+            if _warm[key].process.poll() is None:  # what is left of an ended jail may still answer, and die with it
+                return _new_worker(_warm[key], imports, seconds, alone=False)
+        _warm[key].close()
+    _warm[key] = WarmPool(start, memory=memory, seconds=seconds)
+    return _new_worker(_warm[key], imports, seconds, alone=False)
+
+
+def _new_worker(keeper: WarmPool, imports: Sequence[str], seconds: float, *, alone: bool) -> Worker:
+    try:
+        return Worker(keeper, imports=imports, seconds=seconds, alone=alone)
+    except WarmPoolError:
+        keeper.close()
+        raise

@@ -1,0 +1,258 @@
+"""Running somebody's model and writing down all that the judge will need: the half that touches other people's code.
+
+The model is made in float64, put into eval(), and its parameters are drawn anew: on a fresh start biases are 0, gains
+are 1 and two norms look like one, which would hide mistakes. Frozen parameters and buffers stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.tracing import seeded_draws
+from regard.tracing.constructor_arguments import PLACES, BuiltModel, build
+from regard.tracing.recording import Recording, Run, Slope
+from regard.tracing.seeded_draws import FRESH, SHAPES
+from regard.tracing.tracer import array, failure_from, files_of, trace
+
+STEP = 1e-8  # of the differences: at 1e-6 the kinks of ReLU accuse correct models
+
+
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probe:
+    """How a model is asked: inputs of a shape (sentences, places), and the tensor wanted of what it returns."""
+
+    make: Callable[[tuple[int, int]], Inputs]
+    call: Callable[[Inputs], Tensor]
+
+
+def record_model(
+    factory: Any, *, name: str = "", declared: Mapping[str, Any] | None = None, seed: int = 0, pad: int | None = None
+) -> Recording:
+    """Everything about a model from ids (N, T) to scores (N, T, words); a class, a function or the model itself."""
+    declared = declared or {}
+    with recording_settings(seed):
+        built = prepare_model(factory, declared, seed=seed)
+        model = built.model
+        files = files_of(model) | files_of(factory)
+        pad = declared.get("pad", pad)
+        padding = known_padding(model, files, seed) if pad is None else int(pad)
+        asked = Probe(
+            make=lambda shape: {"ids": ids(shape, padding, seed)},
+            call=lambda given: scores(_with_ids(model, padding), given["ids"]),
+        )
+        title = name or getattr(factory, "__name__", type(factory).__name__)
+        return make_recording(built, asked, files=files, seed=seed, name=title, pad=padding)
+
+
+def make_recording(built: BuiltModel, asked: Probe, *, files: frozenset[str], seed: int, **about: Any) -> Recording:
+    """Two traced runs, fresh shapes, slopes, and what hangs on the model."""
+    model = built.model
+    runs = [trace_run(model, asked, shape, files) for shape in SHAPES]
+    if runs[1].raised is not None and runs[0].raised is None:  # it takes its full length only
+        runs[1] = trace_run(model, asked, (SHAPES[1][0], PLACES), files)
+    module = model if isinstance(model, nn.Module) else nn.Module()
+    return Recording(
+        runs=tuple(runs),
+        fresh=tuple(evaluate_run(asked, shape, files) for shape in FRESH),
+        parameters={key: array(value) for key, value in module.named_parameters()},
+        buffers={key: array(value) for key, value in module.named_buffers()},
+        slopes=() if any(run.raised for run in runs) else slopes(module, asked, seed),
+        unregistered=built.unregistered,
+        unsteady=is_unsteady(asked),
+        sizes=built.sizes,
+        source=next(iter(files), ""),
+        **about,
+    )
+
+
+@contextlib.contextmanager
+def recording_settings(seed: int) -> Iterator[None]:
+    """float64 by default, a seed of our own, and torch's encoder layers step by step; all are put back.
+
+    In eval() without gradients nn.TransformerEncoder would cut padding off and hand back zeros in its place, which
+    neither its own training nor any formula does.
+    """
+    before, quick = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
+    torch.set_default_dtype(torch.float64)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_default_dtype(before)
+        torch.backends.mha.set_fastpath_enabled(quick)
+
+
+def prepare_model(factory: Any, declared: Mapping[str, Any], *, seed: int) -> BuiltModel:
+    """The model, in float64 and eval(), with fresh numbers in it."""
+    ready = isinstance(factory, nn.Module)
+    built = BuiltModel(model=factory, sizes={}, arguments={}) if ready else build(factory, declared)
+    if not isinstance(built.model, nn.Module):
+        raise InputError(
+            f"{getattr(factory, '__name__', 'It')} made something of type {type(built.model).__name__}; it must "
+            "be a class, or a function that makes one, derived from torch.nn.Module."
+        )
+    built.model.double().eval()
+    redraw(built.model, seed)
+    return replace(built, unregistered=unregistered_attributes(built.model))
+
+
+def redraw(model: nn.Module, seed: int) -> None:
+    """Fresh numbers in every trainable parameter; whoever judges knows the seed, and draws the same ones."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and parameter.is_floating_point():
+                ones, table = bool((parameter == 1).all()), id(parameter) in tables
+                parameter.copy_(
+                    torch.from_numpy(seeded_draws.parameter(seed, name, parameter.shape, ones=ones, table=table))
+                )
+
+
+def ids(shape: tuple[int, int], pad: int, seed: int) -> Tensor:
+    """Padded sentences."""
+    return torch.from_numpy(seeded_draws.sentences(shape, pad, seed))
+
+
+def known_padding(model: nn.Module, files: frozenset[str], seed: int) -> int:
+    """The id that the model compares its input with, or its table's padding_idx; 0 where it has neither."""
+    asked = Probe(
+        make=lambda shape: {"ids": ids(shape, 0, seed)}, call=lambda given: scores(_with_ids(model, 0), given["ids"])
+    )
+    run = trace_run(model, asked, (2, PLACES), files)
+    for event in run.events:
+        if event.op in ("eq", "ne") and run.nodes[event.inputs[0]].live and len(event.inputs) == 1:
+            return int(event.plain[0])
+        if event.op == "embedding" and run.nodes[event.inputs[1]].live and event.plain and event.plain[0] >= 0:
+            return int(event.plain[0])
+    return 0
+
+
+def trace_run(model: Any, asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+    """One run under the tracer."""
+    given = asked.make(shape)
+    return trace(model, given, lambda: asked.call(given), files=files)
+
+
+def evaluate_run(asked: Probe, shape: tuple[int, int], files: frozenset[str]) -> Run:
+    """One run whose output alone is kept."""
+    given = asked.make(shape)
+    plain = {name: array(tensor) for name, tensor in given.items()}
+    with torch.no_grad():
+        try:
+            return Run(inputs=plain, output=array(asked.call(given)))
+        except Exception as error:
+            return Run(inputs=plain, output=None, raised=failure_from(error, files))
+
+
+def _with_ids(model: Any, pad: int) -> Callable[[Tensor], Any]:
+    """Forward of the ids alone: a mask that it must have is None, and lengths are counted."""
+    known = [p for p in inspect.signature(model.forward).parameters.values() if p.kind in (0, 1)]
+    needed = [p.name for p in known if p.default is p.empty][1:]
+    for name in needed:
+        if not _is_length(name) and "mask" not in name.lower():
+            raise InputError(
+                f"forward must have {name!r} besides the ids; give it a default, as in {name}=None, since a check has "
+                "ids (N, T) alone."
+            )
+    return lambda given: model(given, *((given != pad).sum(1) if _is_length(name) else None for name in needed))
+
+
+def _is_length(name: str) -> bool:
+    return "len" in name.lower()
+
+
+def scores(model: Any, given: Tensor) -> Tensor:
+    """The scores among what the model returns: the first tensor with a row for every place."""
+    returned = model(given)
+    tensors = [r for r in (returned if isinstance(returned, (tuple, list)) else (returned,)) if isinstance(r, Tensor)]
+    for tensor in tensors:
+        if tensor.dim() == 3 and tensor.shape[:2] == given.shape[:2]:
+            return tensor
+    came = tuple(tensors[0].shape) if tensors else type(returned).__name__
+    raise ValueError(f"forward returned {came} for an input of shape {tuple(given.shape)}; (N, T, ...) is wanted")
+
+
+def slopes(model: nn.Module, asked: Probe, seed: int) -> tuple[Slope, ...]:
+    """Each parameter's derivative along a random direction, by backward and by the model's own differences."""
+    draw = torch.Generator().manual_seed(seed + 1)
+    given = asked.make(SHAPES[0])
+    with torch.no_grad():
+        first = asked.call(given)
+        mix = torch.randn(first.shape, generator=draw, dtype=first.dtype)
+        # each number carries some tens of roundings, and the differences divide them by the step
+        rounding = float((first * mix).abs().sum()) * 2**-52 * 20 / STEP
+
+    def value() -> Tensor:
+        return (asked.call(given) * mix).sum()
+
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    gradients = _gradients(value, [p for _, p in trained])
+    silent = {id(m.weight): m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding)}
+    measured = []
+    for (name, parameter), gradient in zip(trained, gradients, strict=True):
+        way = torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype)
+        if silent.get(id(parameter)) is not None:
+            way[silent[id(parameter)]] = 0  # torch gives the row of padding no gradient, by design
+        by_hand = _difference(value, parameter, way)
+        backward = None if gradient is None else float((gradient * way).sum())
+        measured.append(Slope(parameter=name, backward=backward, differences=by_hand, scale=rounding))
+    return tuple(measured)
+
+
+def _gradients(value: Callable[[], Tensor], parameters: list[nn.Parameter]) -> tuple[Tensor | None, ...]:
+    if not parameters:
+        return ()
+    try:
+        return torch.autograd.grad(value(), parameters, allow_unused=True)
+    except RuntimeError:  # nothing in it has a gradient, or an operation in place has spoilt it
+        return (None,) * len(parameters)
+
+
+def _difference(value: Callable[[], Tensor], parameter: nn.Parameter, way: Tensor) -> float:
+    """(f(p + h u) - f(p - h u)) / 2h."""
+    with torch.no_grad():
+        kept = parameter.detach().clone()
+        parameter.copy_(kept + STEP * way)
+        high = float(value())
+        parameter.copy_(kept - STEP * way)
+        low = float(value())
+        parameter.copy_(kept)
+    return (high - low) / (2 * STEP)
+
+
+def unregistered_attributes(model: nn.Module) -> tuple[str, ...]:
+    """Tensors and modules that hang on the model but that it does not know: plain attributes, and lists of them."""
+    known = {id(one) for one in (*model.modules(), *model.parameters(), *model.buffers())}
+    names = []
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            inside = list(value.values()) if isinstance(value, dict) else value
+            inside = inside if isinstance(inside, (list, tuple)) else [value]
+            strange = [v for v in inside if id(v) not in known and isinstance(v, (nn.Module, Tensor))]
+            if not name.startswith("_") and any(isinstance(v, nn.Module) or v.dim() > 0 for v in strange):
+                names.append(f"{path}.{name}" if path else name)
+    return tuple(names)
+
+
+def is_unsteady(asked: Probe) -> bool:
+    """Whether two evaluations in eval() differ."""
+    given = asked.make(SHAPES[0])
+    with torch.no_grad():
+        try:
+            first, second = (asked.call(given) for _ in range(2))
+        except Exception:
+            return False
+    return not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)

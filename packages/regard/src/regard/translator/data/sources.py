@@ -1,0 +1,312 @@
+"""Where sentence pairs come from: paired text files, a table, a Hugging Face dataset; the built-in corpus is next door.
+
+Every reader returns whole splits or raises; nothing is half loaded. Text is UTF-8, plain or gzip; a line ends at a
+line feed and nowhere else (Unicode has other line breaks, and one of them inside a sentence would shift the pairs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.errors import InputError
+from regard.extras import require
+from regard.translator.data.bounded_reader import open_reader
+
+TEXT = 1 << 31  # bytes of one text file that are read into memory
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+_SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION, "dev": VALIDATION}
+_PAIRED = re.compile(r"(?P<stem>train|val|valid|validation|dev|test[^.]*)\.(?P<language>[A-Za-z_-]+?)(?:\.gz)?")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences and their translations, line by line; ``labels`` names the phenomena of each pair, where known."""
+
+    source: list[str]
+    target: list[str]
+    labels: list[frozenset[str]] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.source), len(self.target), len(self.labels if self.labels is not None else self.source)}
+        if len(lengths) > 1:
+            raise InputError(
+                f"Pairs need as many source as target sentences (and labels, if any), not {len(self.source)} and "
+                f"{len(self.target)}{'' if self.labels is None else f' and {len(self.labels)}'}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def keep(self, positions: Iterable[int]) -> Pairs:
+        """The pairs at these positions, in this order."""
+        chosen = list(positions)
+        labels = None if self.labels is None else [self.labels[i] for i in chosen]
+        return Pairs([self.source[i] for i in chosen], [self.target[i] for i in chosen], labels)
+
+
+@dataclass
+class SourceSplits:
+    """The splits a source had, before cleaning, and what a person should be told about how they were found.
+
+    ``divisible`` says that there are no splits, only rows, from which some may be held out.
+    """
+
+    splits: dict[str, Pairs]
+    notes: list[str] = field(default_factory=list)
+    divisible: bool = False
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, plain or gzip; a byte-order mark is skipped."""
+    with open_reader(path) as stream:
+        raw = stream.rest(most=TEXT)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8: byte {raw[error.start]:#04x} at offset {error.start}; "
+            "convert it, for instance with iconv -f latin1 -t utf-8."
+        ) from error
+    return text
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file; an empty file is an error."""
+    lines = read_text(path).split("\n")
+    if lines[-1] == "":  # the line feed that ends the last line
+        lines.pop()
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{path} has no text in it; give a file with one sentence on each line.")
+    return lines
+
+
+def read_pairs(source: str | Path, target: str | Path) -> Pairs:
+    """Two files with one sentence on each line, line by line each other's translation."""
+    sources, targets = read_lines(Path(source)), read_lines(Path(target))
+    if len(sources) != len(targets):
+        raise InputError(
+            f"{source} has {len(sources)} lines and {target} has {len(targets)}; "
+            "paired files need one translation on each line, so the counts must be equal."
+        )
+    return Pairs(sources, targets)
+
+
+def from_files(files: Mapping[str, Sequence[str | Path]]) -> SourceSplits:
+    """Splits from explicit file pairs: ``{"train": (FILE, FILE), "validation": (FILE, FILE), ...}``."""
+    splits = {}
+    for name, pair in files.items():
+        if _split_name(name) is None or isinstance(pair, str) or len(pair) != 2:
+            raise InputError(f"Give each of train, validation and test as two files, not {name} as {pair!r}.")
+        splits[_split_name(name) or name] = read_pairs(*pair)
+    return SourceSplits(splits)
+
+
+def from_folder(folder: Path, source: str, target: str, *, test: str | None = None) -> SourceSplits:
+    """Splits from a folder: ``train.de`` and ``train.en``, ``val.*``, ``test*.*``, each plain or ``.gz``."""
+    files: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):  # so a plain file comes before, and wins over, its .gz
+        match = _PAIRED.fullmatch(path.name)
+        if match and path.is_file() and match["language"] != "tsv":
+            files.setdefault(match["stem"], {}).setdefault(match["language"], path)
+    if not files:
+        return _tables_in(folder, source, target)
+    _check_languages(folder, files, source, target)
+    notes: list[str] = []
+    both = {stem: files[stem] for stem in files if source in files[stem] and target in files[stem]}
+    chosen = _chosen_stems(folder, sorted(both), test, notes)
+    return SourceSplits({name: read_pairs(both[s][source], both[s][target]) for name, s in chosen.items()}, notes)
+
+
+def _chosen_stems(folder: Path, stems: list[str], test: str | None, notes: list[str]) -> dict[str, str]:
+    named = [stem for stem in stems if stem in _SPLIT_NAMES]
+    chosen = {_SPLIT_NAMES[stem]: stem for stem in named}
+    if len(chosen) < len(named):
+        twice = ", ".join(stem for stem in named if stem != TRAIN)
+        raise InputError(f"{folder} has the validation set under several names ({twice}); keep one of them.")
+    tests = [stem for stem in stems if stem.startswith("test")]
+    if test is not None and test not in tests:
+        raise InputError(f"{folder} has no test set {test!r}; it has {', '.join(tests) or 'none'}.")
+    if tests:
+        chosen[TEST] = test or tests[0]
+    if len(tests) > 1 and test is None:
+        notes.append(f"{len(tests)} test sets are there ({', '.join(tests)}); {tests[0]} is used.")
+    return chosen
+
+
+def _check_languages(folder: Path, files: dict[str, dict[str, Path]], source: str, target: str) -> None:
+    there = sorted({language for stem in files.values() for language in stem})
+    for language in (source, target):
+        if language not in there:
+            raise InputError(
+                f"{folder} has no files ending in .{language}; the languages there are {', '.join(there)}."
+            )
+
+
+def _tables_in(folder: Path, source: str, target: str) -> SourceSplits:
+    stems = {p: _split_name(re.sub(r"\.tsv(\.gz)?$", "", p.name)) for p in sorted(folder.glob("*.tsv*"))}
+    tables = {name: path for path, name in stems.items() if name}
+    if not tables:
+        names = sorted(p.name for p in folder.iterdir())
+        raise InputError(
+            f"{folder} has no paired files such as train.{source} and train.{target} (plain or .gz) and no train.tsv; "
+            f"it has {', '.join(names[:8]) or 'nothing in it'}{', ...' if len(names) > 8 else ''}."
+        )
+    return SourceSplits({name: _pairs_with_labels(_columns(path, source, target)) for name, path in tables.items()})
+
+
+def from_table(path: Path, source: str, target: str) -> SourceSplits:
+    """Splits from one tab-separated file: source, target and, if the header has them, ``split`` and ``phenomena``.
+
+    A first row that names both languages is the header; without one the columns are source, then target. Phenomena
+    are names with commas between, by which scores are given apart.
+    """
+    columns = _columns(path, source, target)
+    pairs = _pairs_with_labels(columns)
+    if columns.split is None:
+        return SourceSplits({TRAIN: pairs}, divisible=True)
+    rows: dict[str, list[int]] = {}
+    for i, name in enumerate(columns.split):
+        split = _split_name(name.strip())
+        if split is None:
+            raise InputError(f"{path}: the split column must say train, validation or test, not {name!r}.")
+        rows.setdefault(split, []).append(i)
+    return SourceSplits({split: pairs.keep(chosen) for split, chosen in rows.items()})
+
+
+class _Columns(NamedTuple):
+    """The columns of a table that mean something to us; those that are not there are None."""
+
+    source: list[str]
+    target: list[str]
+    split: list[str] | None
+    phenomena: list[str] | None
+
+
+def _pairs_with_labels(columns: _Columns) -> Pairs:
+    if columns.phenomena is None:
+        return Pairs(columns.source, columns.target)
+    names = [frozenset(name.strip() for name in cell.split(",") if name.strip()) for cell in columns.phenomena]
+    return Pairs(columns.source, columns.target, names)
+
+
+def _columns(path: Path, source: str, target: str) -> _Columns:
+    rows = [line.rstrip("\r").split("\t") for line in read_lines(path)]
+    header = [cell.strip().lower() for cell in rows[0]]
+    named = {source.lower(), target.lower()} <= set(header)
+    _check_widths(path, rows, f"name them in a first row with {source} and {target}", named=named)
+    rows = rows[1:] if named else rows
+    if not rows:
+        raise InputError(f"{path} has a header and no rows; give one pair on each line.")
+    names = header if named else [source.lower(), target.lower()]
+    column = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    return _Columns(column[source.lower()], column[target.lower()], column.get("split"), column.get("phenomena"))
+
+
+def _check_widths(path: Path, rows: list[list[str]], fix: str, *, named: bool) -> None:
+    width = len(rows[0])
+    if width < 2:
+        raise InputError(f"{path} has no tab in its first line; a table needs the source, a tab and the target.")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != width:
+            raise InputError(f"{path}: line {number} has {len(row)} columns where line 1 has {width}.")
+    if not named and width > 2:
+        raise InputError(f"{path} has {width} columns; {fix}, or keep two columns.")
+
+
+class Dataset(NamedTuple):
+    """A Hugging Face dataset as ``hf:NAME:CONFIGURATION@REVISION`` names it; all but the name may be left out."""
+
+    name: str
+    configuration: str | None = None
+    revision: str | None = None  # a commit, a tag or a branch
+
+
+def parse_dataset(text: str) -> Dataset:
+    """What comes after ``hf:``, in its parts.
+
+    >>> parse_dataset("hf:wmt/wmt14:de-en@b199e406369ec1b7634206d3ded5ba45de2fe696").revision[:7]
+    'b199e40'
+    >>> parse_dataset("hf:bentrevett/multi30k")
+    Dataset(name='bentrevett/multi30k', configuration=None, revision=None)
+    """
+    whole = text.removeprefix("hf:")
+    # a folder's name may have an @ in it
+    words, at, revision = (whole, "", "") if Path(whole).is_dir() else whole.partition("@")
+    name, colon, configuration = words.partition(":")
+    if not name:
+        raise InputError("hf: needs the name of a dataset after it, for instance hf:bentrevett/multi30k.")
+    if (at and not revision.strip()) or (colon and not configuration.strip()):
+        raise InputError(f"{text!r} ends too soon: write hf:NAME, hf:NAME:CONFIGURATION or either with @REVISION.")
+    return Dataset(name, configuration or None, revision or None)
+
+
+def from_hub(dataset: Dataset, source: str, target: str) -> SourceSplits:
+    """Splits from a Hugging Face dataset, by name or local folder, through the ``datasets`` library.
+
+    Its rows hold the sentences as columns named by the languages, or in one ``translation`` dictionary. A dataset
+    without a revision is whatever its owner has put there last, and the notes say so.
+    """
+    name = dataset.name
+    loaded = _load_dataset(dataset)
+    splits: dict[str, Pairs] = {}
+    for key in loaded:
+        split = _split_name(str(key))
+        if split is not None:
+            splits[split] = _hub_pairs(loaded[key], name, source, target)
+    if TRAIN not in splits:
+        raise InputError(f"The dataset {name} has no split 'train'; it has {', '.join(map(str, loaded)) or 'none'}.")
+    return SourceSplits(splits, [_describe_dataset(dataset)], divisible=len(splits) == 1)
+
+
+def _describe_dataset(dataset: Dataset) -> str:
+    if dataset.revision is not None:
+        return f"The dataset was taken at its revision {dataset.revision}."
+    if Path(dataset.name).exists():
+        return "The dataset is a folder of this machine."
+    return f"The dataset was taken as it is today; hf:{dataset.name}@REVISION (a commit) gives the same one for ever."
+
+
+def _load_dataset(dataset: Dataset) -> Mapping[Any, Any]:
+    require("A Hugging Face dataset", "datasets")
+    import datasets
+
+    name, configuration, revision = dataset
+    saved = (Path(name) / "dataset_dict.json").is_file()
+    if saved and revision is not None:
+        raise InputError(f"{name} is a folder of this machine, which has no revisions; leave @{revision} out.")
+    try:
+        loaded = (
+            datasets.load_from_disk(name) if saved else datasets.load_dataset(name, configuration, revision=revision)
+        )
+    except Exception as error:  # the library raises its own, and those of four others
+        reason = (str(error).strip().splitlines() or [""])[0][:200]
+        raise InputError(
+            f"The Hugging Face dataset {name!r} could not be loaded ({type(error).__name__}: {reason}); "
+            "check its name and revision and the network, or give a folder of text files instead."
+        ) from error
+    return loaded if isinstance(loaded, Mapping) else {TRAIN: loaded}
+
+
+def _hub_pairs(rows: Any, name: str, source: str, target: str) -> Pairs:
+    columns = list(rows.column_names)
+    if source in columns and target in columns:
+        pairs = Pairs(list(rows[source]), list(rows[target]))
+    elif "translation" in columns and {source, target} <= set(rows[0]["translation"]):
+        both = rows["translation"]
+        pairs = Pairs([row[source] for row in both], [row[target] for row in both])
+    else:
+        inside = f" and translation holds {', '.join(rows[0]['translation'])}" if "translation" in columns else ""
+        raise InputError(
+            f"The dataset {name} has no columns {source} and {target}: its columns are {', '.join(columns)}{inside}."
+        )
+    if not all(isinstance(text, str) for text in [*pairs.source, *pairs.target]):
+        raise InputError(f"The dataset {name} has something other than text in its columns {source} and {target}.")
+    return pairs
+
+
+def _split_name(name: str) -> str | None:
+    return _SPLIT_NAMES.get(name) or (TEST if name.startswith("test") else None)

@@ -1,0 +1,142 @@
+"""From scores to sentences, and from sentences to translations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from regard.progress import Progress
+from regard.results import Result
+from regard.translator.data.batches import Batch, EncodedPairs, table
+from regard.translator.data.vocabulary import EOS, PAD, SOS, UNK
+
+
+class TranslationModel(nn.Module):
+    """What training, scoring and reports need of a model; its kinds differ in everything else.
+
+    A batch's target tokens are counted with <sos> and <eos>; a model that is given its <sos> (``says_sos`` False) has
+    nothing to say there. :meth:`scores` is enough to be trained and scored: the losses below score every place and
+    leave padding out. Our own kinds replace them by ways that never hold all scores.
+    """
+
+    says_sos = True
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Scores (pairs, places, words) at every target place of the batch; at all but the first if <sos> is given."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy of the batch's target tokens, to be trained on."""
+        scores, labels = self.scores(batch).flatten(0, 1), self._labels(batch).flatten()
+        return F.cross_entropy(scores, labels, ignore_index=PAD, label_smoothing=smoothing)
+
+    def agreeing_loss(self, batch: Batch, *, agreement: float, smoothing: float = 0.0) -> Tensor:
+        """The mean of two passes' losses, which dropout makes differ, and how far apart their words' probabilities are.
+
+        See :mod:`regard.translator.models.losses`.
+        """
+        labels = self._labels(batch).flatten()
+        said = labels != PAD
+        scores = torch.stack(self.scores(batch.twice()).chunk(2)).flatten(1, 2)[:, said]
+        log_p = torch.log_softmax(scores, dim=-1)
+        p = log_p.exp()
+        apart = ((p[0] - p[1]) * (log_p[0] - log_p[1])).sum(-1).mean()
+        twice = labels[said].repeat(2)
+        return F.cross_entropy(scores.flatten(0, 1), twice, label_smoothing=smoothing) + agreement / 4 * apart
+
+    def token_count(self, batch: Batch) -> int:
+        """How many target tokens that is a mean over."""
+        return len(batch.labels) - (0 if self.says_sos else len(batch))
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        """-log p of each target token of the batch, sentence after sentence; 0 for a given <sos>; never smoothed."""
+        scores, labels = self.scores(batch), self._labels(batch)
+        losses = scores.new_zeros(batch.target.shape)
+        # all places but a given <sos>, whose column stays 0
+        losses[:, -labels.shape[1] :] = F.cross_entropy(scores.transpose(1, 2), labels, reduction="none")
+        return losses.flatten()[batch.wanted]
+
+    def _labels(self, batch: Batch) -> Tensor:
+        return batch.target if self.says_sos else batch.target[:, 1:]
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
+        """Target ids without markers, and their log-probability, for every row; ``beam`` hypotheses are kept."""
+        raise NotImplementedError
+
+    def attention(self, source: Tensor) -> Tensor:
+        """Attention weights (batch, layers, heads, target places, source length) of its own translation."""
+        raise NotImplementedError
+
+    def cannot_say(self, encoded: EncodedPairs) -> int:
+        """How many of the pairs have probability 0 whatever the weights; training leaves them out."""
+        return 0
+
+
+class SupportsTranslate(Protocol):
+    """What decoding needs of a model: target ids without markers, and their log-probability, for every row."""
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]: ...
+    def eval(self) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Translations(Result):
+    """What ``run.translate`` returns, sentence by sentence."""
+
+    source: list[str]
+    target: list[str]
+    log_probability: list[float]  # of the written tokens and <eos>, as the model sees them
+    cut: list[int]  # which sentences (counted from 0) were too long and read only in part
+    left_out: list[str]  # one sentence for each that had characters which were not read, with its number from 1
+    doubts: list[str]  # one sentence for each translation that deserves no trust, with its number from 1
+
+    def __str__(self) -> str:
+        return "\n".join(self.target)
+
+
+def translate_ids(
+    model: SupportsTranslate,
+    sources: Sequence[list[int]],
+    *,
+    beam: int = 1,
+    batch: int = 100,
+    progress: Progress | None = None,
+) -> list[tuple[list[int], float]]:
+    """Target ids without markers and their log-probability, in the order of ``sources``."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # like lengths together
+    written: dict[int, tuple[list[int], float]] = {}
+    model.eval()
+    with torch.no_grad():
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            results = model.translate(table([sources[i] for i in rows]), beam=beam)
+            written |= dict(zip(rows, results, strict=True))
+            if progress is not None:
+                progress(len(written), len(order))
+    return [written[i] for i in range(len(sources))]
+
+
+def best_tokens(scores: Tensor) -> list[tuple[list[int], float]]:
+    """The best word at every place after <sos>, up to the first <eos>, with the log-probability of them all.
+
+    ``scores`` is (batch, places, words). Padding, <sos> and <unk> are never written; where no place prefers <eos>
+    every place is written. Since the places are independent no search is needed: each word is the best there.
+
+    >>> scores = torch.full((1, 4, 6), -9.0)
+    >>> scores[0, 0, 2] = scores[0, 1, 5] = scores[0, 2, 3] = scores[0, 3, 4] = 9.0  # <sos> 5 <eos> 4
+    >>> best_tokens(scores)[0][0]
+    [5]
+    """
+    log_p = torch.log_softmax(scores, dim=-1)[:, 1:]
+    log_p[:, :, [PAD, SOS, UNK]] = -torch.inf
+    values, words = log_p.max(dim=-1)
+    results = []
+    for row, value in zip(words.tolist(), values.tolist(), strict=True):
+        end = row.index(EOS) if EOS in row else len(row)
+        results.append((row[:end], sum(value[: end + 1])))
+    return results

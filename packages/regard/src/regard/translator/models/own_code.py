@@ -1,0 +1,86 @@
+"""Somebody's own translator from a file: ``my.py:NAME`` becomes something that the translator can train and score.
+
+``NAME`` may be a class, a function that returns a module (or a class), or a module. A class is given every size whose
+meaning its constructor's names tell (:mod:`regard.tracing.constructor_arguments`); a function only those that it has no
+default for, since it may belong to weights of one size. What cannot be guessed is declared in the file, by
+``REGARD = {"arguments": {"my_size": "width"}}``.
+
+The file is run as your own code, with your rights: only name files that you trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from regard.errors import InputError
+from regard.sandbox.containment import contain
+from regard.symmetry.maps import load_named
+from regard.tracing.constructor_arguments import chosen_arguments
+from regard.translator.models.own_translator import OwnCode, describe_error
+
+LIMIT = 600.0  # seconds that making a model may take, loading its weights included
+
+
+def load_code(spec: str) -> OwnCode:
+    """The model that ``my.py:NAME`` names; its file is run once, now."""
+    path = spec.rpartition(":")[0]
+    with contain(spec, limit=LIMIT):
+        module, thing = load_named(spec)
+    declared = _declared_arguments(getattr(module, "REGARD", {}), spec)
+    if not (isinstance(thing, nn.Module) or callable(thing)):
+        raise InputError(f"{spec} is a {type(thing).__name__}; name a class, a function that returns a module, or one.")
+
+    def make(sizes: Mapping[str, Any]) -> nn.Module:
+        with contain(spec, limit=LIMIT):
+            return _make_module(thing, declared, sizes, spec)
+
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    fresh = not isinstance(thing, nn.Module)
+    return OwnCode(name=spec, path=path, digest=digest, make=make, fresh=fresh)
+
+
+def _declared_arguments(declared: Any, spec: str) -> dict[str, Any]:
+    arguments = declared.get("arguments", {}) if isinstance(declared, dict) else None
+    if not isinstance(arguments, dict):
+        raise InputError(
+            f'{spec}: REGARD must look like {{"arguments": {{"my_size": "width"}}}}, not {declared!r:.60}.'
+        )
+    return arguments
+
+
+def _make_module(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> nn.Module:
+    made = thing
+    for _ in range(2):  # a function may return a class
+        if not isinstance(made, nn.Module):
+            made = _call_with_sizes(made, declared, sizes, spec)
+    if not isinstance(made, nn.Module):
+        kind = "a class" if isinstance(made, type) else f"a {type(made).__name__}"
+        raise InputError(f"{spec} gave {kind}; it must give a torch module that maps ids (N, T) to scores.")
+    return made
+
+
+def _call_with_sizes(thing: Any, declared: Mapping[str, Any], sizes: Mapping[str, Any], spec: str) -> Any:
+    if not callable(thing):
+        return thing
+    try:
+        if isinstance(thing, type):
+            chosen, _ = chosen_arguments(thing, declared, sizes)
+        else:
+            taken = inspect.signature(thing).parameters
+            chosen, _ = chosen_arguments(thing, {n: role for n, role in declared.items() if n in taken}, sizes)
+            chosen = {n: value for n, value in chosen.items() if n in declared or taken[n].default is taken[n].empty}
+    except (InputError, ValueError) as error:
+        raise InputError(f"{spec}: {error}") from None
+    try:
+        return thing(**chosen)
+    except (Exception, SystemExit) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in chosen.items()) or "nothing"
+        raise InputError(
+            f"{spec} raised {describe_error(error, spec.rpartition(':')[0])} when called with {given}; fix it first."
+        ) from None

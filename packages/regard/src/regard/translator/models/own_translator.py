@@ -1,0 +1,223 @@
+"""A person's own model among ours: whatever maps ids (N, T) to scores (N, T, target words).
+
+It is trained, scored and read off like the one-layer encoder. Every sentence is given padded to the same number of
+places (the longest sentence and two markers), so that what a sentence gets does not depend on the batch it is in,
+whether the model hides padding or reads it. Whatever it does wrong is said in one sentence that names its line.
+
+This file runs no file: who names one, and loads it, hands an :class:`OwnCode` over
+(:func:`regard.translator.models.own_code.load_code` makes it from ``my.py:NAME``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from regard.errors import InputError
+from regard.translator.data.batches import Batch
+from regard.translator.data.vocabulary import FIRST_WORD, PAD
+from regard.translator.decoding.translation import TranslationModel, best_tokens
+from regard.translator.models.encoder import pad_to_length
+from regard.translator.runs.settings import Settings
+
+KIND = "own"  # model.kind of a run whose model is somebody's own
+_TRIED = 3  # sentences of the first trial: not the number of anything else
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnCode:
+    """A model that can be made: its name as given, its file and a digest of it, and what makes it from sizes.
+
+    ``make`` gets the sizes under these names: source_words, target_words, width, heads, head_width, inner, longest,
+    layers, pad, dropout, device, expansion, eps. ``fresh`` is False where it gives one and the same module every time.
+    """
+
+    name: str
+    path: str
+    digest: str
+    make: Callable[[Mapping[str, Any]], nn.Module]
+    fresh: bool = True
+
+
+class OwnTranslator(TranslationModel):
+    """``inner``, called with ids (N, places) and checked: scores (N, places, words) must come back."""
+
+    def __init__(self, inner: nn.Module, *, code: OwnCode, places: int, words: int) -> None:
+        super().__init__()
+        self.inner, self.code, self.places, self.words = inner, code, places, words
+
+    def forward(self, source: Tensor) -> Tensor:
+        """Scores at every place of ``source``, which is padded to the model's places first."""
+        ids = pad_to_length(source, self.places)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the answer
+                answer = self.inner(ids.clone())  # a model that writes into its input must not spoil ours
+        except (Exception, SystemExit) as error:
+            given = f"ids of shape {tuple(ids.shape)} from 0 to {int(ids.max())}"
+            fix = "give it as many places and words" if isinstance(error, IndexError) else "fix it first"
+            raise InputError(
+                f"{self.code.name} raised {describe_error(error, self.code.path)} for {given}; {fix}."
+            ) from None
+        return self._check_answer(answer, ids)
+
+    def scores(self, batch: Batch) -> Tensor:
+        return self(batch.source)[:, : batch.target.shape[1]]  # type: ignore[no-any-return]
+
+    def loss(self, batch: Batch, *, smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy of the batch's target tokens, <sos> and <eos> included."""
+        wanted = self.scores(batch).flatten(0, 1).index_select(0, batch.wanted)
+        return F.cross_entropy(wanted, batch.labels, label_smoothing=smoothing)
+
+    def token_losses(self, batch: Batch) -> Tensor:
+        """-log p of each target token of the batch, sentence after sentence; each must be a number."""
+        wanted = self.scores(batch).flatten(0, 1).index_select(0, batch.wanted)
+        losses = F.cross_entropy(wanted, batch.labels, reduction="none")
+        if bool(losses.isnan().any()):
+            raise InputError(f"{self.code.name} gives scores that are NaN or infinite; make them finite first.")
+        if bool(losses.isposinf().any()):
+            raise InputError(
+                f"{self.code.name} gives probability 0 to a target token, which makes its perplexity infinite; leave "
+                "every word a finite score."
+            )
+        return losses
+
+    def translate(self, source: Tensor, *, beam: int = 1) -> list[tuple[list[int], float]]:
+        """The best word at every place, and the log-probability; the places are independent, so there is no beam."""
+        return best_tokens(self(source))
+
+    def attention(self, source: Tensor) -> Tensor:
+        """Not known from outside; ``regard model capture`` records what a module computes inside."""
+        raise InputError(f"{self.code.name} does not say its attention weights; see regard model capture --help.")
+
+    def _check_answer(self, answer: Any, ids: Tensor) -> Tensor:
+        name, wanted = self.code.name, (*ids.shape, self.words)
+        if isinstance(answer, tuple) and answer and isinstance(answer[0], Tensor):
+            answer = answer[0]  # scores, and something beside them
+        if not isinstance(answer, Tensor):
+            raise InputError(f"{name} returned {type(answer).__name__}; it must return scores (N, T, target words).")
+        if tuple(answer.shape) != wanted:
+            raise InputError(
+                f"{name} turned ids {tuple(ids.shape)} into {tuple(answer.shape)}; scores {wanted} are wanted: one for "
+                f"each of the {self.words:,} target words at each place."
+            )
+        if not answer.is_floating_point():
+            raise InputError(f"{name} returned {str(answer.dtype).removeprefix('torch.')}; scores must be floats.")
+        return answer
+
+
+def build_own(
+    code: OwnCode, settings: Settings, source_words: int, target_words: int, *, to_train: bool = True
+) -> OwnTranslator:
+    """The model, its weights drawn from the seed, tried out on a few sentences.
+
+    One ``to_train`` must also have all its weights where an optimiser and a checkpoint find them.
+    """
+    sizes = own_sizes(settings, source_words, target_words)
+    model = _build_translator(code, sizes, settings)
+    ids = _some_ids(model.places, source_words)
+    model.eval()
+    with torch.no_grad():
+        first = model(ids)
+        _check_scores(first, code.name)
+        if not torch.equal(first, model(ids)):
+            raise InputError(
+                f"{code.name} gives other scores for the same ids in eval(); let nothing be random there (dropout: "
+                "nn.Dropout, or F.dropout with training=self.training)."
+            )
+        # 1e-3: kernels sum in another order for another batch size
+        if not torch.allclose(model(ids[:1]), first[:1], rtol=1e-3, atol=1e-3):
+            raise InputError(
+                f"{code.name} gives a sentence other scores in another batch; let no sentence read another one."
+            )
+        if code.fresh and to_train:
+            _check_registered(model, _build_translator(code, sizes, settings, other=True), ids, first)
+    return model.train()
+
+
+def own_sizes(settings: Settings, source_words: int, target_words: int) -> dict[str, Any]:
+    """The sizes that a constructor may ask for, by their meaning."""
+    model = settings.model
+    return {
+        "source_words": source_words,
+        "target_words": target_words,
+        "width": model.width,
+        "heads": model.heads,
+        "head_width": model.head_width,
+        "inner": model.feed_forward,
+        "longest": settings.data.longest + 2,
+        "layers": model.layers,
+        "pad": PAD,
+        "dropout": model.dropout,
+        "device": "cpu",
+        "expansion": max(1, model.feed_forward // model.width),  # some constructors ask for a factor instead of a width
+        "eps": 1e-5,  # torch's own of LayerNorm
+    }
+
+
+def _build_translator(
+    code: OwnCode, sizes: Mapping[str, Any], settings: Settings, *, other: bool = False
+) -> OwnTranslator:
+    with torch.random.fork_rng(devices=[]):
+        # other weights, so that what a state_dict does not carry over shows
+        torch.manual_seed(settings.training.seed + other)
+        inner = code.make(sizes)
+    return OwnTranslator(inner.to("cpu"), code=code, places=sizes["longest"], words=sizes["target_words"])
+
+
+def _some_ids(places: int, words: int) -> Tensor:
+    """A few sentences of different lengths, one of them as long as can be."""
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(FIRST_WORD, max(words, FIRST_WORD + 1), (_TRIED, places), generator=draw).clamp_(max=words - 1)
+    for row in range(1, _TRIED):
+        ids[row, max(1, places // (row + 1)) :] = PAD
+    return ids
+
+
+def _check_scores(scores: Tensor, name: str) -> None:
+    if not bool(torch.log_softmax(scores, dim=-1).isfinite().any(dim=-1).all()) or bool(scores.isnan().any()):
+        raise InputError(f"{name} gives scores that are NaN or infinite; make them finite first.")
+    sums = scores.sum(-1)
+    if bool((scores >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        raise InputError(
+            f"{name} gives probabilities (at each place they sum to 1), and the loss has a softmax of its own; return "
+            "the scores before the softmax, or its logarithm."
+        )
+
+
+def _check_registered(model: OwnTranslator, other: OwnTranslator, ids: Tensor, first: Tensor) -> None:
+    """Refuse a model whose checkpoint would not bring it back: what is in no state_dict is neither trained nor kept."""
+    state = model.inner.state_dict()
+    strange = [key for key, value in state.items() if not isinstance(value, Tensor)]
+    if strange or not any(p.requires_grad for p in model.parameters()):
+        what = f"keeps {strange[0]!r}, which is no tensor, in its state" if strange else "has no weights to train"
+        raise InputError(f"{model.code.name} {what}; make its layers attributes of the module.")
+    try:
+        other.inner.load_state_dict(state)
+    except RuntimeError:  # other names, or other shapes
+        raise InputError(
+            f"{model.code.name} is another model every time it is made; make it from its arguments."
+        ) from None
+    other.eval()
+    if not torch.equal(other(ids), first):
+        raise InputError(
+            f"{model.code.name} has weights that its state_dict does not hold, so they are neither trained nor kept; "
+            "use nn.Parameter, register_buffer and nn.ModuleList instead of plain tensors and lists."
+        )
+
+
+def describe_error(error: BaseException, path: str) -> str:
+    """An exception in a few words, with the last line of the file ``path`` that it came through."""
+    message = str(error).strip().partition("\n")[0].rstrip(".")[:200]
+    where = os.path.abspath(path)  # as Python calls the file it runs
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
+    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{what} (line {lines[-1]})" if lines else what

@@ -1,0 +1,205 @@
+"""The part of the page about one run: curve, scores, translations, attention, settings, commands."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from regard.progress import duration
+from regard.translator.data.corpus import Pairs
+from regard.translator.engines.run import load_run, uses_search
+from regard.translator.models.own_translator import KIND
+from regard.translator.reports import figures, tables
+from regard.translator.reports.paragraphs import run_paragraph
+from regard.translator.runs.records import Record
+
+_GROUP_HEAD = ["pairs", "BLEU", "chrF", "exact", "perplexity"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredRun:
+    """A run with its scores, and the pairs they are of; ``why_not`` says why there are none."""
+
+    record: Record
+    scores: dict[str, Any] | None
+    pairs: Pairs | None
+    scored_on: str
+    why_not: str = ""
+
+
+def run_section(run: ScoredRun, anchor: str, *, first: bool) -> str:
+    """One run, whole."""
+    r = run.record
+    parts = [
+        tables.heading(2, f"Run {r.name}", anchor, "first" if first else ""),
+        _state(r),
+        tables.paragraph(run_paragraph(run)),
+        _headline(run),
+        tables.heading(3, "Learning curve"),
+        _curve(r),
+    ]
+    if run.why_not:
+        parts.append(tables.paragraph(f"Not scored: {run.why_not}", "warn"))
+    if run.scores is not None and run.pairs is not None:
+        parts += _scores(run.scores, run.scored_on)
+        parts += [
+            tables.heading(3, "Translations, from the best to the worst at even distances"),
+            tables.legend(),
+            tables.samples(
+                run.pairs, {"translation": run.scores["translations"]}, lowercase=r.settings.vocabulary.lowercase
+            ),
+            attention_maps([("", r)], run.pairs),
+        ]
+    return "".join([*parts, _data(r), _settings(r), run_commands(r)])
+
+
+def attention_maps(runs: list[tuple[str, Record]], pairs: Pairs, *, sentences: int = 2) -> str:
+    """What each written word read, for a few middling sentences, all layers that read the source and all heads."""
+    # about 8 words: long enough for attention to have a choice, short enough for a map on a page
+    order = sorted(range(len(pairs)), key=lambda i: (abs(len(pairs.source[i].split()) - 8), i))
+    parts = [tables.heading(3, "Attention: which source word (columns) each written word (rows) reads")]
+    ours = [(name, record) for name, record in runs if record.settings.model.kind != KIND]
+    if len(ours) < len(runs):
+        parts.append(tables.paragraph("A model of one's own does not tell what it read, so no map of it is drawn."))
+    opened = [(name, load_run(record.folder)) for name, record in ours]
+    for i in order[: sentences if opened else 0]:
+        maps = []
+        for name, run in opened:
+            read = run.attention(pairs.source[i], cut=True)
+            layers, heads = read.weights.shape[:2]
+            for layer, head in itertools.product(range(layers), range(heads)):
+                where = f"layer {layer}, head {head}" if layers > 1 else f"head {head}"
+                title = f"{name + ', ' if name else ''}{where}"
+                table = read.weights[layer, head].tolist()
+                picture = figures.attention_map(table, read.rows, read.columns, title=f"{title}: {pairs.source[i]}")
+                maps.append(f"<div>{tables.paragraph(title)}{picture}</div>")
+        kinds = {run.settings.model.kind for _, run in opened}
+        caption = " ".join([pairs.source[i], "Darker is more; every row sums to 1.", *map(_how_to_read, sorted(kinds))])
+        parts.append(tables.figure(f'<div class="maps">{"".join(maps)}</div>', caption))
+    return "".join(parts)
+
+
+def _how_to_read(kind: str) -> str:
+    """What to know about the maps of a kind of model."""
+    if kind == "encoder-decoder":
+        return "Decoder layers and heads are counted from 0; <sos> is given, not said, so its row is empty."
+    if kind == "ctc":
+        return (
+            "Layers, those after the places were split, and heads are counted from 0; a word's row is what its first "
+            "slot reads, and <sos> and <eos> have the first and the last slot."
+        )
+    return "Heads are counted from 0."
+
+
+def run_commands(r: Record) -> str:
+    code = f" --model {r.about['code']['name']}" if r.settings.model.kind == KIND and "code" in r.about else ""
+    again = f"regard translator train {r.folder / 'settings.toml'}{code} --out runs/again"
+    return tables.heading(3, "Commands") + tables.commands(
+        [r.about.get("command", ""), f"{again}   # the same run once more", f"regard translator score {r.folder}{code}"]
+    )
+
+
+def group_table(title: str, groups: list[dict[str, Any]]) -> str:
+    """Scores by length or by phenomenon."""
+    rows = [
+        [g["name"], f"{g['pairs']:,}", f"{g['bleu']:.1f}", f"{g['chrf']:.1f}", f"{g['exact']:.1%}",
+         "-" if g["perplexity"] is None else f"{float(g['perplexity']):.2f}"]
+        for g in groups
+    ]  # fmt: skip
+    return tables.table([title, *_GROUP_HEAD], rows)
+
+
+def _state(r: Record) -> str:
+    total = r.settings.training.epochs
+    if r.finished:
+        return ""
+    cut = " Its log ends in the middle of a line, which is left out." if r.log.cut else ""
+    return tables.paragraph(f"This run is not finished: {len(r.epochs)} of {total} epochs are done.{cut}", "warn")
+
+
+def _headline(run: ScoredRun) -> str:
+    r, best = run.record, run.record.best
+    boxes = [
+        (f"{best.perplexity:.2f}", "best validation perplexity, counting <sos>"),
+        (f"{best.perplexity_without_sos:.2f}", "the same without <sos>"),
+        (f"{best.epoch} of {r.settings.training.epochs}", "best epoch"),
+    ]
+    if run.scores is not None:
+        boxes += [
+            (f"{run.scores['perplexity']['counting_sos']:.2f}", "perplexity of the scored pairs, counting <sos>"),
+            (f"{run.scores['all']['bleu']:.1f}", "BLEU"),
+            (f"{run.scores['all']['chrf']:.1f}", "chrF"),
+        ]
+    boxes += [(f"{r.about.get('parameters', 0):,}", "weights"), (duration(r.cpu_seconds), "CPU time of training")]
+    return tables.facts(boxes)
+
+
+def _curve(r: Record) -> str:
+    counting = not uses_search(r.settings)  # the others are given <sos>, and their loss is without it
+    lines = [
+        figures.Line(name="validation", y=[e.perplexity if counting else e.perplexity_without_sos for e in r.epochs]),
+        # a run that went wrong may have a loss whose exponential is no float (above e^709)
+        figures.Line(name="training", y=[math.exp(min(e.training_loss, 700)) for e in r.epochs]),
+    ]
+    smoothed = r.settings.training.smoothing > 0
+    caption = (
+        f"Perplexity {'counting' if counting else 'without'} <sos>, on a logarithmic scale. The training curve is the "
+        "mean over an epoch while the "
+        + (
+            "weights change, with label smoothing and dropout in it, so it is not a perplexity to compare."
+            if smoothed
+            else "weights change, with dropout in it."
+        )
+    )
+    svg = figures.curves(lines, title=f"Learning curve of {r.name}", x_label="epoch", y_label="perplexity")
+    return tables.figure(svg, caption)
+
+
+def _scores(scores: dict[str, Any], scored_on: str) -> list[str]:
+    parts = [tables.heading(3, "Scores"), tables.paragraph(f"Scored on {scored_on}, with the best epoch's weights.")]
+    whole = [scores["all"], *([scores["fitting"]] if scores["fitting"]["pairs"] < scores["all"]["pairs"] else [])]
+    parts.append(group_table("", whole))
+    signatures = f"BLEU {scores['bleu_signature']}; chrF {scores['chrf_signature']}."
+    parts.append(tables.paragraph(signatures, "lead"))
+    for title, key in (("source length", "by_length"), ("phenomenon", "by_phenomenon")):
+        if scores[key]:
+            rows = [(g["name"], [figures.Dot(value=g["bleu"])]) for g in scores[key]]
+            pairs = [f"{g['pairs']:,} pairs" for g in scores[key]]
+            svg = figures.dots(rows, title=f"BLEU by {title}", x_label="BLEU", zero=True, note=pairs.__getitem__)
+            parts += [tables.heading(3, f"BLEU by {title}"), tables.figure(svg, ""), group_table(title, scores[key])]
+    return parts
+
+
+def _data(r: Record) -> str:
+    corpus = r.about.get("corpus", {})
+    rows = [
+        [name, *(f"{s[key]:,}" for key in ("pairs", "source_tokens", "target_tokens", "source_types", "target_types"))]
+        for name, s in corpus.get("splits", {}).items()
+    ]
+    if not rows:
+        return ""
+    leaks = [f"{k['sources']} source sentences of {k['second']} are in {k['first']} too." for k in corpus["leaks"]]
+    vectors = [f"{side}: {v['spec']}" for side, v in (r.about.get("vectors") or {}).items() if v]
+    said = [*corpus.get("notes", []), *leaks, *(f"Word vectors of the {v}." for v in vectors)]
+    return "".join(
+        [
+            tables.heading(3, f"Data: {corpus['name']}, {corpus['source_language']} to {corpus['target_language']}"),
+            tables.table(["split", "pairs", "source tokens", "target tokens", "source types", "target types"], rows),
+            tables.paragraph(" ".join(said) or "No source sentence is in two splits."),
+            tables.paragraph(f"Fingerprint (sha256): {r.about['fingerprint']}", "lead"),
+        ]
+    )
+
+
+def _settings(r: Record) -> str:
+    versions = ", ".join(f"{name} {value}" for name, value in (r.about.get("versions") or {}).items())
+    return "".join(
+        [
+            tables.heading(3, "Settings"),
+            tables.paragraph("Bold: different from the coursework's defaults.", "lead"),
+            tables.settings_table(r.settings),
+            tables.paragraph(f"Versions: {versions}.", "lead"),
+        ]
+    )

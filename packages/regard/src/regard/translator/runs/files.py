@@ -1,0 +1,78 @@
+"""The files of a run, written so that a stop at any moment loses nothing.
+
+| file | what |
+|---|---|
+| ``run.json`` | versions, seed, data fingerprint, sizes: everything that makes the run what it is |
+| ``settings.toml`` | every setting, commented |
+| ``vocabulary.json`` | both vocabularies |
+| ``last.safetensors`` | weights, their averages, optimiser, and how far the run is: what a resumed run continues from |
+| ``best.safetensors`` | weights (averaged, if the run averages) with the lowest validation perplexity so far |
+| ``usual.json`` | the words it was trained on and how sure it is of ordinary sentences; from the end of the training |
+| ``log.jsonl`` | one JSON object per line: steps and epochs (:mod:`regard.translator.runs.log`) |
+
+All are written by :func:`regard.files.write_file`, whole or not at all, and all but the settings, which people may
+read and write, carry a SHA-256 that is checked when they are read (:mod:`regard.translator.runs.sealed_json`,
+:mod:`regard.translator.runs.checkpoint_files`). No random state is stored because none is needed: order and dropout are
+functions of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError, RegardError
+from regard.files import PARTIAL, Lock, read_file
+from regard.translator.runs.sealed_json import seal, unseal
+
+RUN, SETTINGS, VOCABULARY, USUAL = "run.json", "settings.toml", "vocabulary.json", "usual.json"
+LAST, BEST = "last.safetensors", "best.safetensors"
+
+
+def json_file(content: dict[str, Any]) -> bytes:
+    """A JSON file that knows its own digest."""
+    return seal(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def read_json(path: Path, *, otherwise: str = "train the run again") -> Any:
+    """A JSON file of ours, if nothing in it has changed since it was written; ``otherwise``: the other way out."""
+    try:
+        return unseal(read_file(path))
+    except InputError:  # it is no file at all
+        raise
+    except FileNotFoundError:
+        raise InputError(f"There is no {path}: {path.parent} is not a run; give the folder that train wrote.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = str(error)[:120]
+        raise InputError(f"{path} is damaged ({reason}); restore it from a copy, or {otherwise}.") from None
+
+
+@contextlib.contextmanager
+def explain_errors(folder: Path, what: str) -> Iterator[None]:
+    """One sentence where what a folder says cannot be; files of earlier versions have no digest to tell sooner."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder} does not describe a {what} ({type(error).__name__}: {str(error)[:80]}); restore its files "
+            "from a copy, or give another folder."
+        ) from error
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the run folder for this process, and clear away what a killed one was writing."""
+    lock = Lock(folder)
+    if not lock.acquire(wait=False):
+        raise InputError(f"Another process is training in {folder}; wait for it, stop it, or give another --out.")
+    try:
+        for leftover in folder.glob(f".*{PARTIAL}"):
+            leftover.unlink(missing_ok=True)
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,296 @@
+"""The same model, data and budget with each embedding, several seeds: which differ, and which only seem to.
+
+A comparison is a folder:
+
+| file | what |
+|---|---|
+| ``comparison.json`` | the settings, variants, seeds and the data's fingerprint |
+| ``runs/NAME-seedK/`` | ordinary run folders |
+| ``scores/NAME-seedK.json`` | each run's scores on the test set (validation, where there is no test set) |
+
+A comparison that was stopped goes on where it stopped. Two runs of one seed see the same pairs in the same order, so
+differences are taken seed by seed; what the order of the data does to both cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.errors import InputError
+from regard.files import create_folder, write_file
+from regard.progress import STOPPING, Notify, duration, ignore
+from regard.translator.data.corpus import Corpus, Pairs
+from regard.translator.engines.run import load_run, uses_search
+from regard.translator.models.own_translator import OwnCode
+from regard.translator.runs.files import json_file, lock_folder
+from regard.translator.runs.records import Record, check_comparable, is_finished, read_record
+from regard.translator.runs.settings import Settings, with_new_settings
+from regard.translator.scoring.scores import score
+from regard.translator.scoring.significance import SAMPLES, SEED, Bootstrap, check_samples, paired_bootstrap
+from regard.translator.studies.comparison_record import PLAN, read_comparison, read_plan
+from regard.translator.studies.summary import Comparison, Results, shared_nll, summarise
+from regard.translator.studies.variants import Variant, read_variants
+from regard.translator.training.budget import cpu_seconds_a_run
+from regard.translator.training.loop import Watch, train
+from regard.translator.training.preparation import PreparedData, load_data, prepare
+
+
+def compare(
+    settings: Settings,
+    embeddings: Sequence[str],
+    out: str | Path,
+    *,
+    seeds: int = 3,
+    watch: Watch | None = None,
+    say: Notify | None = None,
+    command: str = "",
+) -> Comparison:
+    """Train ``settings`` with each of ``embeddings`` (:mod:`regard.translator.studies.variants`) and ``seeds`` seeds.
+
+    The first seed is the settings' own, the others follow it. A folder with another comparison is refused; more
+    embeddings or more seeds may be added to one.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds must be 1 or more, not {seeds}; 3 give an interval.")
+    _check_folder(settings, Path(out))
+    # vectors are read variant by variant: here only the words and the text count, which decide the side of a file
+    data = prepare(settings.with_changes(['embedding.source="learned"', 'embedding.target="learned"']))
+    variants = read_variants(embeddings, settings, data)
+    first = settings.training.seed
+    return compare_variants(
+        settings, variants, list(range(first, first + seeds)), out, corpus=data.corpus, watch=watch, say=say,
+        command=command,
+    )  # fmt: skip
+
+
+def compare_variants(
+    base: Settings,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    out: str | Path,
+    *,
+    corpus: Corpus | None = None,
+    watch: Watch | None = None,
+    say: Notify | None = None,
+    command: str = "",
+) -> Comparison:
+    """Train and score every variant with every seed into the folder ``out``, then compare; goes on where it stopped."""
+    folder, say = Path(out), say or ignore
+    corpus = load_data(base) if corpus is None else corpus
+    _open(folder, base, variants, seeds, corpus, command)
+    with lock_folder(folder):
+        for variant in variants:
+            if variant.note:
+                say(variant.note)
+        jobs = [(variant, seed) for seed in seeds for variant in variants]  # whole seeds first
+        ready = _estimate(folder, jobs, corpus, say)
+        for number, (variant, seed) in enumerate(jobs, 1):
+            run = _run_folder(folder, variant, seed)
+            if not is_finished(run):
+                say(f"run {number} of {len(jobs)}: {variant.name}, seed {seed}")
+                wanted = _with_seed(variant.settings, seed)
+                # popped, so that what was prepared for the estimate is let go of after its run
+                data = ready.pop(wanted, None) or prepare(wanted, corpus)
+                train(wanted, run, prepared=data, watch=watch, command=command)
+        # after all training: the test set is read when nothing can be chosen by it any more
+        for variant, seed in jobs:
+            _score_once(folder, variant, seed, corpus, say)
+    return read_comparison(folder)
+
+
+def compare_runs(
+    folders: Sequence[str | Path],
+    *,
+    beam: int = 1,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    say: Notify | None = None,
+    own: OwnCode | None = None,
+) -> Comparison:
+    """Compare finished runs: those that differ in the seed alone are one entry.
+
+    Runs of different data are refused. Where target vocabularies differ, perplexity is left out and the others stand:
+    BLEU, chrF, and nats per character. If one run ignores case, BLEU and chrF ignore it for all. Every two entries are
+    also compared by a paired bootstrap with ``samples`` draws of the test sentences from ``seed``. Runs that search
+    their translations do it with ``beam``. Runs of somebody's ``own`` model open with its code.
+    """
+    check_samples(samples)
+    records, say = [read_record(folder) for folder in folders], say or ignore
+    if not records:
+        raise InputError("There is nothing to compare; give two run folders or more.")
+    check_comparable(records)
+    groups = group_by_seed(records)
+    corpus = load_data(records[0].settings)
+    pairs, scored_on = evaluation_pairs(corpus)
+    check_same_data(records[0], corpus)
+    lowercase = {r.settings.vocabulary.lowercase for r in records}
+    results: Results = {name: [] for name in groups}
+    for name, record in ((name, record) for name, members in groups.items() for record in members):
+        say(f"scoring {record.folder}")
+        run = load_run(record.folder, own=own)
+        scores = score(run, pairs, beam=beam if uses_search(run.settings) else 1, lowercase=any(lowercase))
+        results[name].append((record, scores.to_dict()))
+    return summarise(
+        results,
+        sorted({r.settings.training.seed for r in records}),
+        folder="",
+        scored_on=scored_on,
+        notes=[
+            *(["BLEU and chrF ignore case, because some of these runs do."] if len(lowercase) > 1 else []),
+            *([f"Runs that search their translations did it with a beam of {beam}."] if beam > 1 else []),
+        ],
+        bootstrap=bootstrap_of(results, pairs, lowercase=any(lowercase), samples=samples, seed=seed),
+    )
+
+
+def bootstrap_of(
+    results: Results, pairs: Pairs, *, lowercase: bool, samples: int = SAMPLES, seed: int = SEED
+) -> Bootstrap | None:
+    """The paired bootstrap between every two variants, from their scored translations; None of a single one."""
+    if len(results) < 2:
+        return None
+    compared, _ = shared_nll(results)
+    nats = {name: [scores["likelihood"]["nats"] for _, scores in runs] for name, runs in results.items()}
+    return paired_bootstrap(
+        {name: [scores["translations"] for _, scores in runs] for name, runs in results.items()},
+        pairs.target,
+        lowercase=lowercase,
+        nats=nats if compared else None,
+        characters=next(iter(results.values()))[0][1]["likelihood"]["lengths"],
+        samples=samples,
+        seed=seed,
+    )
+
+
+def group_by_seed(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Runs that differ in the seed alone, together; named by their folders."""
+    groups: list[list[Record]] = []
+    for record in sorted(records, key=lambda r: r.settings.training.seed):
+        if not record.finished:
+            raise InputError(f"The run in {record.folder} is not finished; give its train command again first.")
+        alike = [g for g in groups if _with_seed(g[0].settings, 0) == _with_seed(record.settings, 0)]
+        mine = next((g for g in alike if all(r.settings != record.settings for r in g)), None)
+        if alike and mine is None:
+            raise InputError(f"{record.folder} and {alike[0][0].folder} are the same run twice; leave one out.")
+        if mine is None:
+            groups.append([record])
+        else:
+            mine.append(record)
+    names = [_common_name(group) for group in groups]
+    if len(set(names)) < len(names):  # folders of one name in different places
+        names = [str(group[0].folder) for group in groups]
+    return dict(zip(names, groups, strict=True))
+
+
+def evaluation_pairs(corpus: Corpus) -> tuple[Pairs, str]:
+    """The test pairs, or the validation pairs where there are none, and how to call them."""
+    if corpus.test is not None:
+        return corpus.test, f"the test set of {corpus.name} ({len(corpus.test):,} pairs)"
+    return corpus.validation, f"the validation set of {corpus.name} ({len(corpus.validation):,} pairs)"
+
+
+def _check_folder(settings: Settings, folder: Path) -> None:
+    """Refuse a folder that cannot be right before minutes of reading."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another --out.")
+    if folder.is_dir() and any(folder.iterdir()):
+        _check_plan(read_plan(folder), settings, folder)
+
+
+def _open(
+    folder: Path, base: Settings, variants: Sequence[Variant], seeds: Sequence[int], corpus: Corpus, command: str
+) -> None:
+    plan = {
+        "settings": base.to_dict(),
+        "fingerprint": corpus.fingerprint,
+        "scored_on": evaluation_pairs(corpus)[1],
+        "seeds": list(seeds),
+        "variants": [{"name": v.name, "slug": v.slug, "note": v.note} for v in variants],
+        "command": command,
+    }
+    text = json_file(plan)
+    empty = not folder.exists() or not any(folder.iterdir())
+    if empty and create_folder(folder, {PLAN: text}):  # else somebody has begun one in it meanwhile
+        return
+    old = read_plan(folder)
+    _check_plan(old, base, folder)
+    if old["fingerprint"] != corpus.fingerprint:
+        raise InputError(f"{folder} holds a comparison on other data than there is now; give another --out.")
+    missing = [v["name"] for v in old["variants"] if v["name"] not in {w.name for w in variants}]
+    if missing or not set(old["seeds"]) <= set(seeds):
+        had = ", ".join(v["name"] for v in old["variants"])
+        raise InputError(
+            f"{folder} holds a comparison of {had} with {len(old['seeds'])} seeds; ask for at least these, or give "
+            "another --out."
+        )
+    # the same comparison may have been asked for by another command line
+    if old | {"command": ""} != plan | {"command": ""}:
+        write_file(folder / PLAN, text)  # more variants or seeds than before
+
+
+def _check_plan(plan: dict[str, Any], settings: Settings, folder: Path) -> None:
+    ours = settings.to_dict()
+    theirs = with_new_settings(plan["settings"], ours)
+    for section, content in ours.items():
+        for key, value in content.items():
+            if (there := theirs[section][key]) != value:
+                raise InputError(
+                    f"{folder} holds a comparison with other settings ({section}.{key}: asked for {value!r}, there "
+                    f"{there!r}); give another --out."
+                )
+
+
+def _estimate(
+    folder: Path, jobs: Sequence[tuple[Variant, int]], corpus: Corpus, say: Notify
+) -> dict[Settings, PreparedData]:
+    """Say the CPU time of what is left, from a few steps of each variant; returns what was prepared for that."""
+    left = [(v, seed) for v, seed in jobs if not is_finished(_run_folder(folder, v, seed))]
+    if not left:
+        say(f"all {len(jobs)} runs are there")
+        return {}
+    seconds: dict[str, float] = {}
+    ready: dict[Settings, PreparedData] = {}
+    for variant, seed in left:
+        if variant.name not in seconds:
+            wanted = _with_seed(variant.settings, seed)
+            ready[wanted] = prepare(wanted, corpus)
+            seconds[variant.name] = cpu_seconds_a_run(wanted, ready[wanted])
+    total = sum(seconds[v.name] for v, _ in left)
+    say(f"{len(left)} of {len(jobs)} runs to train, about {duration(total)} of CPU time in all; {STOPPING}")
+    return ready
+
+
+def _score_once(folder: Path, variant: Variant, seed: int, corpus: Corpus, say: Notify) -> None:
+    run = _run_folder(folder, variant, seed)
+    path = folder / "scores" / f"{run.name}.json"
+    if path.exists():
+        return
+    say(f"scoring {run.name}")
+    scores = score(load_run(run), evaluation_pairs(corpus)[0])
+    path.parent.mkdir(exist_ok=True)
+    write_file(path, json_file(scores.to_dict()))
+
+
+def check_same_data(record: Record, corpus: Corpus) -> None:
+    """Raise InputError where a run's data is not what it was."""
+    if record.about["fingerprint"] != corpus.fingerprint:
+        raise InputError(f"{record.settings.data.path} has other data now than when {record.folder} was trained.")
+
+
+def _run_folder(folder: Path, variant: Variant, seed: int) -> Path:
+    (folder / "runs").mkdir(exist_ok=True)
+    return folder / "runs" / f"{variant.slug}-seed{seed}"
+
+
+def _with_seed(settings: Settings, seed: int) -> Settings:
+    return replace(settings, training=replace(settings.training, seed=seed))
+
+
+def _common_name(group: Sequence[Record]) -> str:
+    """The folder's name, without the part that numbers the seed."""
+    name = str(group[0].folder)
+    tail = f"-seed{group[0].settings.training.seed}"
+    return Path(name.removesuffix(tail) if len(group) > 1 else name).name

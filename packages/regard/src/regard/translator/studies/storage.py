@@ -1,0 +1,192 @@
+"""Where a study's trials are kept, and how a worker that died is known for dead.
+
+| storage | for | a worker is dead when |
+|---|---|---|
+| ``journal.jsonl`` in the study's folder | any number of processes on one machine | nobody holds the trial's lock |
+| PostgreSQL | any number of machines | it gave no sign of life for a while: Optuna's heartbeat |
+
+A trial whose worker died has failed, and Optuna's retry callback tries it again under a new number: from its
+checkpoint where that is at hand, otherwise from its beginning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from regard.errors import InputError
+from regard.files import Lock
+from regard.translator.runs.checkpoint_files import missing_digest_note
+from regard.translator.runs.sealed_json import SealedLines
+
+if TYPE_CHECKING:
+    import optuna
+
+JOURNAL, LOCKS, TRIALS = "journal.jsonl", "locks", "trials"
+
+
+class Storage(Protocol):
+    """What a search needs of the place where its trials are."""
+
+    shown: str  # its address as it may be printed and written down, without a password; "" for the folder's journal
+    place: str  # where this worker is: one that confirms again in the same place goes on with what it has
+
+    def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
+        """The study; made if it is not there and ``create`` is true."""
+
+    def notes(self) -> list[str]:
+        """What to know about it before the first trial."""
+
+    def exclusive_access(self) -> contextlib.AbstractContextManager[None]:
+        """Nobody else chooses a trial, or declares one dead, meanwhile."""
+
+    def fail_dead_trials(self, study: optuna.Study) -> None:
+        """Make failures of the running trials whose workers are dead; call it inside :meth:`exclusive_access`."""
+
+    def claim_trial(self, number: int) -> contextlib.AbstractContextManager[None]:
+        """Be known as the one who works on a trial; enter it inside :meth:`exclusive_access`."""
+
+    def claim_confirmation(self) -> contextlib.AbstractContextManager[bool]:
+        """The right to confirm, which one worker has; False: another one has it."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+    def explain_errors(self) -> contextlib.AbstractContextManager[None]:
+        """The storage's errors as one sentence."""
+
+    def wait_if_away(self) -> contextlib.AbstractContextManager[None]:
+        """Where the storage stops answering inside, wait until it answers again; InputError if that takes too long."""
+
+
+class JournalFile:
+    """Optuna's journal in the study's folder, each line of it sealed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / JOURNAL
+        self.shown, self.place = "", ""
+        self.lines, self.cut = SealedLines(self.path), False
+
+    def open(self, *, create: bool = False, pruner: Any = None) -> optuna.Study:
+        optuna = import_optuna()
+        if not create and not self.path.exists():
+            raise InputError(f"The study in {self.folder} has no trial yet; give its tune command again.")
+        begun = [int(run.name) for run in (self.folder / TRIALS).glob("[0-9]*") if run.name.isdecimal()]
+        try:
+            # a worker first waits until nobody is in the middle of a line; a reader may have no right to lock
+            with self._lock("journal") if create else contextlib.nullcontext():
+                self.lines.read()
+            self.cut = self.cut or self.lines.cut
+            storage = optuna.storages.JournalStorage(_backend(self.lines, self._lock("journal")))
+            study = load_study(optuna, storage, "study", create, pruner)
+            if (last := max(begun, default=-1)) >= len(study.get_trials(deepcopy=False)):
+                raise ValueError(f"trial {last} is missing, whose run is there")
+            return study
+        except InputError:  # a line that is not whole, already in one sentence
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:  # Optuna's
+            raise InputError(
+                f"{self.path} is damaged ({error}); restore it from a copy, or give another --out."
+            ) from None
+
+    def notes(self) -> list[str]:
+        cut = f"{self.path} ends in the middle of a line, where a worker was stopped: it is left out."
+        return [cut] * self.cut + ([] if self.lines.has_all_seals else [missing_digest_note(self.path)])
+
+    @contextlib.contextmanager
+    def exclusive_access(self) -> Iterator[None]:
+        with self._lock("study"):
+            yield
+
+    def fail_dead_trials(self, study: optuna.Study) -> None:
+        failed = import_optuna().trial.TrialState.FAIL
+        for trial in study.get_trials(deepcopy=False):
+            lock = self._lock(f"{trial.number:04d}")
+            if trial.state.name == "RUNNING" and lock.acquire(wait=False):  # claims are exclusive, so it was nobody's
+                study.tell(trial.number, state=failed)
+                lock.release()
+
+    @contextlib.contextmanager
+    def claim_trial(self, number: int) -> Iterator[None]:
+        with self._lock(f"{number:04d}"):
+            yield
+
+    @contextlib.contextmanager
+    def claim_confirmation(self) -> Iterator[bool]:
+        lock = self._lock("confirm")
+        try:
+            yield lock.acquire(wait=False)
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        return None
+
+    @contextlib.contextmanager
+    def explain_errors(self) -> Iterator[None]:
+        yield  # its only errors are the system's, which come as one sentence
+
+    @contextlib.contextmanager
+    def wait_if_away(self) -> Iterator[None]:
+        yield
+
+    def _lock(self, name: str) -> Lock:
+        (self.folder / LOCKS).mkdir(exist_ok=True)
+        return Lock(self.folder / LOCKS / name)
+
+
+def _backend(lines: SealedLines, lock: Lock) -> Any:
+    """The journal for Optuna: sealed lines, written by one process at a time."""
+    from optuna.storages.journal import BaseJournalBackend
+
+    class SealedJournal(BaseJournalBackend):  # type: ignore[misc]
+        def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
+            return lines.read()[log_number_from:]
+
+        def append_logs(self, logs: list[dict[str, Any]]) -> None:
+            with lock:
+                lines.append(logs)
+
+    return SealedJournal()
+
+
+def open_storage(folder: Path, url: str | None) -> Storage:
+    """The storage at ``url``, after checking that it answers; without one, the journal in the folder."""
+    if url is None:
+        return JournalFile(folder)
+    from regard.translator.studies.postgres import Postgres
+
+    return Postgres(url, folder)
+
+
+def without_password(text: str) -> str:
+    """A text with the passwords of the addresses in it left out; also where an @ of a password is not written %40.
+
+    >>> without_password("tune --storage postgresql://ann:secret@db/studies")
+    'tune --storage postgresql://ann@db/studies'
+    >>> without_password("postgresql://ann:se@cret@db/studies")
+    'postgresql://ann@db/studies'
+    >>> without_password("postgresql://db/studies?user=ann&password=secret")
+    'postgresql://db/studies?user=ann&password='
+    """
+    return re.sub(r"(\bpassword=)[^&\s'\"]*", r"\1", re.sub(r"(://[^:@/\s]*):[^@\s]*@([^/?\s]*@)?", r"\1@", text))
+
+
+def import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise InputError("tune needs Optuna: pip install 'regard[translator]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # what went wrong is said by us, once
+    return optuna
+
+
+def load_study(optuna: Any, storage: Any, name: str, create: bool, pruner: Any) -> Any:
+    if create:
+        return optuna.create_study(
+            storage=storage, study_name=name, direction="minimize", load_if_exists=True, pruner=pruner
+        )
+    return optuna.load_study(storage=storage, study_name=name)

@@ -1,0 +1,126 @@
+"""Who may use the lab: whoever was handed the token, in the browser it was handed to.
+
+Another account of this machine can reach the port, and can send any Host and Origin it likes, so neither proves
+anything about who asks. A random token does: it stands in the address that the lab prints and opens, once; the answer
+puts a cookie in its place and sends the browser on to the same address without the token, so that what is copied from
+the address bar carries no secret. The browser is opened through a file that only its owner can read, because a command
+line is public on many systems.
+
+What the cookie does not stop: a browser sends it to other ports of this address too, as with every notebook server. Do
+not open somebody else's server on 127.0.0.1 in the same browser.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+WORD = "token"
+
+
+class Access:
+    """The token and the cookie of one lab.
+
+    >>> access = Access(port=8321)
+    >>> access.has_cookie(access.cookie.partition(";")[0]), access.has_cookie(None), access.has_cookie("x=y")
+    (True, False, False)
+    >>> access.without_token("/copy", [("eps", "1"), ("token", access.token)])
+    '/copy?eps=1'
+    >>> access.without_token("/copy", [("token", "guess")]) is None
+    True
+    """
+
+    def __init__(self, *, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.embed_pass = secrets.token_urlsafe(32)  # for frames, which get no cookie (see embedding)
+        self._name, self._value = f"regard-{port}", secrets.token_urlsafe(32)
+
+    @property
+    def cookie(self) -> str:
+        """Not for scripts, not for other sites, gone with the browser."""
+        return f"{self._name}={self._value}; Path=/; HttpOnly; SameSite=Strict"
+
+    def has_cookie(self, cookies: str | None) -> bool:
+        """Is ours among the cookies of a request? One look at each: http.cookies takes seconds for some headers."""
+        pairs = (cookie.strip().partition("=") for cookie in (cookies or "").split(";"))
+        return any(name == self._name and _equal(value, self._value) for name, _, value in pairs)
+
+    def is_embed_pass(self, given: str | None) -> bool:
+        """Is it the pass of a frame?"""
+        return given is not None and _equal(given, self.embed_pass)
+
+    def without_token(self, path: str, words: Sequence[tuple[str, str]]) -> str | None:
+        """The address that a right token opens; None where there is no token, or a wrong one."""
+        given = [value for name, value in words if name == WORD]
+        if len(given) != 1 or not _equal(given[0], self.token):
+            return None
+        rest = urlencode([(name, value) for name, value in words if name != WORD])
+        here = "/" + quote(path.lstrip("/\\"))  # "//elsewhere" and "/\\elsewhere" would leave this server
+        return here + (f"?{rest}" if rest else "")
+
+
+def _equal(given: str, secret: str) -> bool:
+    return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
+
+
+def is_own_request(fetch_site: str | None) -> bool:
+    """Was the request made by the user's hand or by a page of ours? Browsers say so in Sec-Fetch-Site; old ones do not.
+
+    >>> is_own_request("same-origin"), is_own_request(None), is_own_request("cross-site"), is_own_request("same-site")
+    (True, True, False, False)
+    """
+    return fetch_site in (None, "none", "same-origin")
+
+
+def access_page(target: str) -> str:
+    """The page for whoever comes without the cookie."""
+    here = html.escape(target, quote=True)
+    return _page(
+        "This page belongs to a lab",
+        f"""<p>The lab runs for the person who started it. If that is you, and this browser has opened it before,
+<a href="{here}">go on</a>.</p>
+<p>Otherwise open the address that <code>regard lab</code> printed when it was started, the one with
+<code>token=</code> in it, and come back to this link. Not started yet? Type <code>regard lab</code> in a
+terminal.</p>""",
+    )
+
+
+def refusal_page(sentence: str, start: str) -> str:
+    """The page for a person whose address is refused: why, and the way to the lab's start."""
+    way = f'<p><a href="{html.escape(start, quote=True)}">Go to the start of the lab</a>.</p>'
+    return _page("The lab has no such page", f"<p>{html.escape(sentence)}</p>\n{way}")
+
+
+def _page(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><link rel="stylesheet" href="/lab.css"></head>
+<body><main><div><h1>{title}</h1>
+{body}
+</div></main></body></html>
+"""
+
+
+@contextmanager
+def private_link(address: str) -> Iterator[str]:
+    """The address of a file, readable by its owner alone, that sends a browser to ``address``."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)  # a packaged browser may not see /tmp
+        handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html", dir=cache)
+    except OSError:
+        handle, name = tempfile.mkstemp(prefix="regard-lab-", suffix=".html")
+    there = html.escape(address, quote=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">The lab</a>\n'
+        )
+    try:
+        yield Path(name).as_uri()
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,243 @@
+"""The pages as files: opened from file:// in a real browser they work, and nobody is asked for anything."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+
+import pytest
+
+from lab_browser import browser, dragged, number, settled, weights
+from regard.cli import main
+from regard.errors import InputError
+from regard.lab import export
+from regard.lab.grids import Grid, grids, nearby_grids, page_actions
+from regard.lab.offline_copy import single_file_page
+from regard.lab.page import pages
+from regard.lab.pages import copy
+from regard.lab.script_bundle import bundle
+from regard.lab.state import State
+
+pytest.importorskip("uplot", reason="the lab is not installed: pip install 'regard[lab]'")
+
+__all__ = ["browser"]  # a fixture
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two pages with few states, so that an export takes a moment."""
+    monkeypatch.setattr("regard.lab.grids.STARTS", {name: copy.STARTS[name] for name in ("square", "three axes")})
+    monkeypatch.setattr("regard.lab.grids.NORMS", (2.0, 6.0))
+    monkeypatch.setattr("regard.lab.grids.DIRECTIONS", 2)
+    monkeypatch.setattr("regard.lab.grids.EPS", ("0.1",))
+    monkeypatch.setattr("regard.lab.pages.rank.MATRICES", ("gaussian", "square"))
+
+
+@pytest.fixture
+def sheet(browser):
+    """A tab that remembers what it asked for and what went wrong."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.asked, page.wrong = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("pageerror", lambda error: page.wrong.append(str(error)))
+    page.on("console", lambda said: page.wrong.append(said.text) if said.type in ("error", "warning") else None)
+    yield page
+    context.close()
+    assert all(url.startswith(("file:", "data:", "blob:", "about:")) for url in page.asked), page.asked
+    assert not page.wrong
+
+
+def slid(sheet, name, word):
+    sheet.locator(f"input[name={name}]").fill(word)
+    settled(sheet)
+
+
+def test_a_copy_in_files_answers_as_the_lab_does(small, sheet, tmp_path):
+    said = export(tmp_path / "out", pages=["copy", "rank"])
+    size = sum(file.stat().st_size for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert (said.pages, said.size) == (["copy", "rank"], size)
+    assert f"{size / 1e6:.1f} MB" in str(said)
+    assert size < 1_500_000
+    sheet.goto((tmp_path / "out" / "index.html").as_uri())
+    settled(sheet)
+    start = copy.PAGE.answer(State({}, start=copy.PAGE.start))
+    assert weights(sheet) == pytest.approx([row["weight"] for row in start.picture["keys"]], rel=1e-5)
+    assert not sheet.is_visible("text=Add a key")  # what needs Python is not there
+    slid(sheet, "norm", "5.7")  # the nearest that is held, in the same direction
+    assert number(sheet, "own-norm") == pytest.approx(6, abs=0.01)
+    before = number(sheet, "shortest-norm")
+    sheet.locator("input[name=eps]").fill("9")  # eps = 1 is not held; 0.1 is nearer than 0.01
+    settled(sheet)
+    assert "eps=0.1" in sheet.url
+    assert number(sheet, "shortest-norm") < before
+    dragged(sheet, "#point-0 .disc", -60, 60)  # keys stay where they are held
+    assert "holds only what was computed before" in sheet.text_content("#trouble")
+    assert "keys=1,1;" in sheet.url
+    assert sheet.text_content("table.keys tbody tr >> nth=0 >> td >> nth=0") == "1, 1"
+    dragged(sheet, "#point-q .disc", -250, 150)  # to the other direction that is held
+    assert "q=-" in sheet.url
+    sheet.select_option("[name=start]", "three axes")
+    settled(sheet)
+    assert sheet.locator("table.keys tbody tr").count() == 3
+    sheet.go_back()
+    settled(sheet)
+    assert sheet.locator("table.keys tbody tr").count() == 5
+    sheet.click("nav a:has-text('Rank')")
+    settled(sheet)
+    assert sheet.url.split("#")[0].endswith("rank.html")
+    slid(sheet, "rank", "7")
+    assert "rank=7" in sheet.url
+    assert sheet.locator("canvas.heat").count() == 3
+
+
+def test_an_arrow_key_goes_on_to_the_next_state_that_is_held(small, sheet, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.lab.grids.SPREADS", ("0", "0.5", "0.8", "2"))
+    monkeypatch.setattr("regard.lab.grids.SCALES", ("20", "40"))
+    export(tmp_path / "out", pages=["copy", "noise"])
+    sheet.goto((tmp_path / "out" / "noise.html").as_uri())
+    settled(sheet)
+    for key, spread in (
+        ("Right", "0.8"),
+        ("Right", "2"),
+        ("Right", "2"),
+        ("Left", "0.8"),
+        ("Left", "0.5"),
+        ("Left", "0"),
+    ):
+        sheet.press("input[name=spread]", f"Arrow{key}")
+        settled(sheet)
+        assert f"spread={spread}&" in sheet.url
+        assert sheet.input_value("input[name=spread]") == spread
+    for _ in range(8):  # faster than the answers come
+        sheet.keyboard.press("ArrowRight", delay=0)
+    settled(sheet)
+    assert "spread=2&" in sheet.url
+    sheet.press("input[name=scale]", "ArrowRight")
+    settled(sheet)
+    assert "scale=40" in sheet.url
+    sheet.go_back()
+    settled(sheet)
+    assert "scale=20" in sheet.url
+    sheet.goto((tmp_path / "out" / "copy.html").as_uri())
+    settled(sheet)
+    for norm in (6, 6):
+        sheet.press("input[name=norm]", "ArrowRight")
+        settled(sheet)
+        assert number(sheet, "own-norm") == pytest.approx(norm, abs=0.01)
+
+
+def test_what_is_not_held_is_refused_in_one_sentence(small, sheet, tmp_path):
+    export(tmp_path / "out", pages=["rank"])
+    sheet.goto((tmp_path / "out" / "rank.html").as_uri())
+    settled(sheet)
+    assert not sheet.is_visible("#matrix")
+    sheet.goto((tmp_path / "out" / "rank.html").as_uri() + "#matrix=example:nothing&rank=1")
+    sheet.reload()
+    settled(sheet)
+    assert "holds only what was computed before" in sheet.text_content("#trouble")
+    assert "The page is shown as it begins." in sheet.text_content("#trouble")
+
+
+def unpacked(file):
+    """The answers in a file of an export, as text."""
+    letters = re.fullmatch(r'regardStored\.put\(\d+, "(.+)"\);\n', file.read_text(encoding="utf-8"))[1]
+    return zlib.decompress(base64.b64decode(letters)).decode()
+
+
+def test_hidden_answers_are_in_no_file(small, tmp_path):
+    export(tmp_path / "whole", pages=["copy"])
+    export(tmp_path / "hidden", pages=["copy"], hide=["answers"])
+    for name, there in (("whole", True), ("hidden", False)):
+        held = "".join(unpacked(file) for file in sorted((tmp_path / name / "data").iterdir()))
+        assert ("shortest" in held, "design" in held) == (there, there)
+        assert held.count('"weight"') > 50
+        page = (tmp_path / name / "copy.html").read_text(encoding="utf-8")
+        assert ("Weights are shares of a cake" in page) == there  # the tour, which explains
+    claims = {shown for grid in grids("claims", frozenset({"answers"})) for shown in grid.axes["show"]}
+    assert claims == {"picture"}
+
+
+def test_a_page_of_one_piece_needs_no_files(sheet, tmp_path):
+    page = single_file_page("copy", {"keys": "1,0; 0,1; 1,1", "q": "3,1", "to": "2"})
+    assert not re.search(r'(?:src|href)="files/', page)
+    (tmp_path / "page.html").write_text(f'<iframe srcdoc="{page.replace("&", "&amp;").replace(chr(34), "&quot;")}"'
+                                        ' width="1200" height="760"></iframe>', encoding="utf-8")  # fmt: skip
+    sheet.goto((tmp_path / "page.html").as_uri())
+    frame = sheet.frames[1]
+    frame.wait_for_selector("body[data-busy=no] table.keys")
+    assert frame.locator("table.keys tbody tr").count() == 3
+    frame.locator("input[name=norm]").fill("6")
+    frame.wait_for_function("Math.abs(document.querySelector('[data-number=own-norm]').dataset.value - 6) < 0.01")
+
+
+def test_an_export_touches_no_folder_of_somebody_elses(small, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("precious")
+    with pytest.raises(InputError, match="mine is there already and not empty; name another, or --force"):
+        export(tmp_path / "mine", pages=["rank"])
+    with pytest.raises(InputError, match="mine is not an earlier export of the lab, and is left as it is"):
+        export(tmp_path / "mine", pages=["rank"], force=True)
+    with pytest.raises(InputError, match=r"notes.txt is a file, not a folder; name another\."):
+        export(tmp_path / "mine" / "notes.txt", pages=["rank"])
+    with pytest.raises(InputError, match=r"There is no folder .*nowhere to write out into; make it first"):
+        export(tmp_path / "nowhere" / "out", pages=["rank"])
+    with pytest.raises(InputError, match="There is no page sphere; the pages are copy, noise"):
+        export(tmp_path / "out", pages=["sphere"])
+    with pytest.raises(InputError, match="No page was named; the pages are copy, noise"):
+        export(tmp_path / "out", pages=[])
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+    export(tmp_path / "out", pages=["rank"])
+    (tmp_path / "out" / "left.txt").write_text("from before")
+    told = []
+    export(tmp_path / "out", pages=["rank"], force=True, progress=lambda done, total: told.append((done, total)))
+    assert not (tmp_path / "out" / "left.txt").exists()
+    assert told[-1][0] == told[-1][1] == len(told)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mine", "out"]  # nothing is left beside it
+
+
+@pytest.mark.parametrize("name", ["copy", "noise", "order", "rank", "translator", "claims", "models"])
+def test_the_first_state_of_a_page_is_its_start_and_every_state_can_be_read(name):
+    held = grids(name)
+    start = {word: value for word, value in pages()[name].start.items() if word != "do"}
+    first = next(held[0].states())
+    assert set(first) <= set(start)
+    for grid in held:
+        assert not set(grid.fixed) & set(grid.axes)
+        assert all(len(set(values)) == len(values) for values in grid.axes.values())
+        for action in grid.deeds.values():
+            count = len(grid.axes[action["word"]])
+            assert len(action.get("numbers", [0] * count)) == count
+    if name not in ("translator", "models", "copy"):
+        assert {**first} == {word: start[word] for word in first}
+    assert sum(1 for grid in held for _ in grid.states()) < 1500
+
+
+def test_a_start_of_the_page_on_copying_is_held():
+    there = [next(grid.states()) for grid in grids("copy")]
+    for name, words in page_actions("copy").items():
+        assert words in there, name
+
+
+def test_a_few_states_around_one():
+    (line,) = nearby_grids("rank", {"matrix": "1,0; 0,1", "rank": "2"}, frozenset())
+    assert line == Grid(fixed={"matrix": "1,0; 0,1"}, axes={"rank": ("2", "1", "3", "4", "5", "6", "7", "8")})
+
+
+@pytest.mark.parametrize("options", [["--hide", "answers"], ["--runs", "mine"], ["--no-browser"]])
+def test_options_before_the_verb_are_not_passed_over(options, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["regard", "lab", *options, "export", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert "Options come behind the verb: regard lab export DIR --hide answers." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_script_that_cannot_be_bundled_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "odd.js").write_text('import * as all from "./parts.js";\n')
+    monkeypatch.setattr("regard.lab.script_bundle.static_files", lambda: {"/odd.js": tmp_path / "odd.js"})
+    with pytest.raises(ValueError, match=r"/odd.js: 'import \* as all from .* cannot be bundled"):
+        bundle(["/odd.js"])

@@ -1,1 +1,0 @@
-"""One file per page; each defines a ``PAGE``."""

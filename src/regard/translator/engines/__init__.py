@@ -1,1 +1,0 @@
-"""A trained model in somebody else's engine: written down for it, and translated with."""

@@ -1,1 +1,0 @@
-"""Many runs with a question: embeddings compared, settings searched."""

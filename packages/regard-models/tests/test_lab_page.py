@@ -45,6 +45,7 @@ def asked(**words):
     return page.answer(State(words, start=page.start, **where))
 
 
+@pytest.mark.slow
 def test_without_a_model_the_packages_own_run_is_looked_at(tmp_path):
     assert lab_page._newest_run(tmp_path) == "example"
     seen = lab_page.attention_page_data("example", "")

@@ -628,6 +628,7 @@ tensor_entries = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(header=st.dictionaries(st.text(max_size=3), tensor_entries | json_values, max_size=2) | json_values,
        body=st.binary(max_size=80))  # fmt: skip
@@ -635,6 +636,7 @@ def test_random_safetensors_headers(folder: Path, header: object, body: bytes) -
     load_or_refuse(folder, tensors(header, body), ".safetensors")
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_flipped_bytes(folder: Path, data: st.DataObject) -> None:

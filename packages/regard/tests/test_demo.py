@@ -21,6 +21,7 @@ PICTURE = demo.Stop(
 )
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_commands_said(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "TOUR", (PICTURE, demo.Stop("", "", "regard --version")))
     said = []
@@ -66,6 +67,7 @@ def test_two_variants_are_compared_by_phenomenon_the_largest_difference_first(tm
     assert demo.phenomenon_table(tmp_path) == ""  # nothing was compared
 
 
+@pytest.mark.slow
 def test_the_page_says_what_to_do_next_with_commands_that_exist(tmp_path, monkeypatch):
     page = quiet(tmp_path, monkeypatch, demo.Stop("One", "", "regard"))
     for wish in ("regard lab --runs", "regard claims average-of-two --answer", "regard translator train", "make docs"):

@@ -274,7 +274,7 @@ def test_json_is_read_in_one_place():
 
 # Folders of tests that stand for no folder of a package: what tests share, and what is tested as a whole.
 SHARED = {"fuzz", "grammar", "coursework/checker/styles", "attention_zoo", "healthy", "mutants"}
-# Read through what stands on them: folders, cells and solutions by the grader, mistakes by the checker and by compare, the
+# Read through what stands on them: folders, cells and solutions by the grader, mistakes by the checker, the
 # parts of a server by the lab.
 TESTED_FROM_ABOVE = {"grading", "grading/solutions", "mistakes/rewrites", "web"}
 HOMES = [pytest.param(home, home.parents[1] / "tests", id=home.name) for home in (HOME, MODELS)]

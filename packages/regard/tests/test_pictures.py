@@ -20,6 +20,7 @@ def drawn() -> Result:
     return design.copy(np.eye(2), 0, eps=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", pictures.ENDINGS)
 def test_every_ending_is_written_as_what_it_says(ending: str, tmp_path: Path) -> None:
     for name in (f"a{ending}", f"b{ending.upper()}"):
@@ -28,6 +29,7 @@ def test_every_ending_is_written_as_what_it_says(ending: str, tmp_path: Path) ->
     assert len(list(tmp_path.iterdir())) == 2, "nothing else is left in the folder"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".png", ".pdf"])
 def test_the_same_picture_is_the_same_file(ending: str, tmp_path: Path) -> None:
     for name in ("a", "b"):

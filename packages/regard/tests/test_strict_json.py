@@ -56,6 +56,7 @@ def test_long_names_are_cut():
         parse_json(f'{{"{name}": 1, "{name}": 2}}')
 
 
+@pytest.mark.slow
 def test_many_names_and_many_lines_stay_quick():
     """In processor time, which no load stretches: a table of 200,000 names, one of them twice at its very end."""
     names = ", ".join(f'"{n}": {n}' for n in range(200_000))

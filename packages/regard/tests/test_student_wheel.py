@@ -31,6 +31,7 @@ def python(built, *words, cwd):
     )
 
 
+@pytest.mark.slow
 def test_none_of_ours_is_in_it(built) -> None:
     files = {
         path.relative_to(built / "regard").as_posix(): path.read_text()
@@ -99,6 +100,7 @@ def test_it_runs_the_public_checks_of_an_assignment(built, tmp_path) -> None:
     assert (nothing.returncode, "empty has 0 submissions" in nothing.stderr) == (2, True), nothing.stderr
 
 
+@pytest.mark.slow
 def test_it_lists_what_it_checks(built, tmp_path) -> None:
     done = python(built, "-m", "regard", "claims", cwd=tmp_path)
     assert "average-of-two: query(keys, a, b, eps)\n" in done.stdout, done.stderr

@@ -26,6 +26,7 @@ rows = arrays(
 )
 
 
+@pytest.mark.slow
 @given(rows)
 def test_no_weight_is_off_by_more_than_a_255th_of_the_largest_in_its_row(weights):
     largest, codes = encode(weights)

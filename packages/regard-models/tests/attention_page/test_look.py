@@ -228,6 +228,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
 @pytest.mark.parametrize("shape", [(1, 1, 6, 9), (2, 3, 70, 5)])
 def test_figures(shape, ending, tmp_path):

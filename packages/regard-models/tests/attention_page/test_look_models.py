@@ -33,6 +33,7 @@ def run(*words):
     return done
 
 
+@pytest.mark.slow
 def test_a_module_of_torch_has_influence_and_keeps_its_mode():
     torch.manual_seed(0)
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.5), 2)

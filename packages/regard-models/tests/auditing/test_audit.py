@@ -126,17 +126,20 @@ def test_the_model_is_left_as_it_was() -> None:
     assert torch.get_default_dtype() is default
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     runs = [audit(bugs_second(), (tiny.ids(),), causal=True, properties=["causality"], seed=3) for _ in range(2)]
     assert [f.size for f in runs[0].findings] == [f.size for f in runs[1].findings]
 
 
+@pytest.mark.slow
 def test_in_a_test_of_ones_own() -> None:
     assert assert_healthy(tiny.Gpt(), (tiny.ids(),), causal=True, properties=["causality"]).answer
     with pytest.raises(AssertionError, match=r"is not healthy:\ncausality, intervention: FAIL(.|\n)*Where: blocks\.1"):
         assert_healthy(bugs_second(), (tiny.ids(),), causal=True, properties=["causality"])
 
 
+@pytest.mark.slow
 def test_causality_is_not_demanded_of_those_who_do_not_claim_it() -> None:
     class Unclaimed(nn.Module):
         def __init__(self):

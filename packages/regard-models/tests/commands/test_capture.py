@@ -80,6 +80,7 @@ def test_capture_as_json(run, folder):
     assert "eval mode" not in done.output
 
 
+@pytest.mark.slow
 def test_ablation_with_everything(run, folder):
     done = run("patch", "my.py:build", "--ablate", "uniform", "--csv", "e.csv", "--plot", "e.svg", "--layers", "0")
     assert done.exit_code == 0

@@ -267,6 +267,7 @@ def test_the_norm_of_the_annotated_transformer() -> None:
     assert found.equal_if == ("the norm divides by sqrt(variance + 1e-6), the variance by n",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", sampled(FUNCTIONS, every=3, others=TABLE))
 def test_a_function_at_the_output(value: str) -> None:
     [entry] = [one for one in library.OUTPUT if one.value == value]

@@ -109,6 +109,7 @@ def test_a_planted_slip_is_named(slip: str, words: str) -> None:
     assert set(found.equal_if) <= {words, "attention is causal"}, found.equal_if
 
 
+@pytest.mark.slow
 def test_the_other_way_round_the_other_is_named() -> None:
     assert compare(Port(), Port("from 1"), (IDS,)).equal_if == ("positions are counted from 1",)
     assert compare(Port(), Port("from 2"), (IDS,)).equal_if == ("positions are counted from 2",)

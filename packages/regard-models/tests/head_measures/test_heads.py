@@ -225,6 +225,7 @@ def _product(gpt2):
 FAMILIES = ["BERT", "Llama", "Mistral (grouped, window)", "T5", "BART", "Qwen-3", "GPT-OSS (sinks)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(FAMILIES, every=3))
 def test_everything_at_once_on_every_family(name):
     model, inputs = family(name, "eager")

@@ -94,6 +94,7 @@ def test_the_exit_code_is_that_of_the_set(claims) -> None:
     assert claims("sequence", "figure", "--check", "--set", "d=2")[0] == 1
 
 
+@pytest.mark.slow
 def test_a_question_of_a_set_has_a_template_and_a_picture(claims, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = claims("cse151b-hw4", "1A.ii", "--template", "mine.py")

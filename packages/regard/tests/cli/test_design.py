@@ -117,6 +117,7 @@ def hidden(tmp_path):
     return tmp_path / "hidden.npy"
 
 
+@pytest.mark.slow
 def test_the_four_exit_codes(regard, hidden):
     assert regard("design", "copy", "--keys", SQUARE, 0)[0] == 0
     assert regard("design", "copy", "--keys", SQUARE, 4)[0] == 1
@@ -256,6 +257,7 @@ def test_a_picture_gives_forbidden_keys_no_weight():
     assert len(pictures.sketch(design.copy(np.eye(40), 3, eps=0.1), np.eye(40)).axes) == 1
 
 
+@pytest.mark.slow
 def test_one_key_without_an_answer_costs_the_others_nothing(regard, hidden, monkeypatch):
     code, out, _ = regard("design", "copy", hidden, 0, 119, 3)
     assert code == 3

@@ -36,6 +36,7 @@ def run(*words, code=0):
 GRADE = ("grade", "subs", "--assignment", "a.toml")
 
 
+@pytest.mark.slow
 def test_a_class_is_graded(place) -> None:
     said = json.loads(run(*GRADE, "--secret", "secret.txt", "--no-sandbox", "--workers", "1", "--json"))
     assert said["rows"][0]["points"] == 1
@@ -60,6 +61,7 @@ def test_what_is_refused(place, monkeypatch) -> None:
     assert not (place / "grades").exists()
 
 
+@pytest.mark.slow
 def test_public_checks(place) -> None:
     assert "1: public checks passed" in run("grade", "subs/ada.py", "--assignment", "a.toml", "--public")
     (place / "subs" / "bob.py").write_text(RIGHT)

@@ -126,6 +126,7 @@ def test_a_sketch_is_checked_too(run, monkeypatch):
     assert (code, json.loads(out)["checked"]["stated"]) == (1, 1.0)
 
 
+@pytest.mark.slow
 def test_plot(run, tmp_path):
     assert run("a.npy", "--rank", "2", "--plot", "s.svg")[0] == 0
     assert (tmp_path / "s.svg").read_text().startswith("<?xml")

@@ -20,6 +20,7 @@ def noise(regard):
     return partial(regard, "noise")
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_python_says(noise, tmp_path: Path) -> None:
     file = tmp_path / "model.toml"
     file.write_text("orthonormal = 3\nisotropic = 0.1\n")
@@ -99,6 +100,7 @@ def test_names_of_files_are_checked_before_the_work(
     assert f"Cannot write '{words[1]}'" in said
 
 
+@pytest.mark.slow
 def test_a_whole_run_prints_one_sentence_and_no_traceback() -> None:
     words = [sys.executable, "-m", "regard", "noise", "compare", "--keys", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -24,6 +24,7 @@ def test_every_label_finds_itself_and_has_a_claim(name: str, label: str) -> None
     assert all(label in claim.source_in(name).labels for claim in asked.claims)
 
 
+@pytest.mark.slow
 def test_every_claim_is_found_in_every_set_that_has_it() -> None:
     pairs = [(claim, source) for claim in claims.values() for source in claim.sources]
     asked = {name: [one.name for one in regard.claims.of(name).claims] for name in {source.name for _, source in pairs}}
@@ -134,6 +135,7 @@ def test_the_claims_whose_premises_differ_are_these() -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_question_can_be_answered_no_and_a_list_is_a_report() -> None:
     assert not claims.of("cs224n", "1-4ii").check().answer
     assert claims.of("self", "d ii").check().answer

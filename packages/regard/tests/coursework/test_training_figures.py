@@ -198,6 +198,7 @@ def test_from_a_run(folders: Path) -> None:
     assert str(folders) not in record_training.checked_json(made) + log
 
 
+@pytest.mark.slow
 def test_from_a_comparison(folders: Path) -> None:
     made, log = record_training.from_folders("embeddings", [folders / "vectors"])
     assert [entry.name for entry in made.comparison.entries] == ["learned", "positions=none"]
@@ -364,6 +365,7 @@ def test_without_torch_the_verdict_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert found[0].status is Status.MEASURED
 
 
+@pytest.mark.slow
 def test_reading_a_record_needs_no_torch() -> None:
     code = (
         "import sys; from regard.coursework.catalogue import claims; claims['translator-trained'].check();"

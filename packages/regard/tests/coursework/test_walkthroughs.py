@@ -159,6 +159,7 @@ def test_the_answers_say_what_the_claims_say(hook: ModuleType) -> None:
 # with and without answers
 
 
+@pytest.mark.slow
 def test_answers_are_folded_into_the_page(hook: ModuleType) -> None:
     page = PAGES["attention-position-svd"].read_text(encoding="utf-8")
     whole = hook.with_answers(page)
@@ -250,6 +251,7 @@ exclude_docs: answers/
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", ["yes", "no"])
 def test_the_site_builds_both_ways(answers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, build = pytest.importorskip("mkdocs.config"), pytest.importorskip("mkdocs.commands.build")

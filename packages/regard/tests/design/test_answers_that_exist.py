@@ -80,6 +80,7 @@ def numbers_after(words, text):
     return [Fraction(found) for found in re.findall(rf"{words} ([-+.e\d]*\d)", text)]
 
 
+@pytest.mark.slow
 def test_a_budget_is_stated_as_the_certificate_has_it():
     """Two keys far from the origin, where float64 has lost the digits by which what is reached falls short of 0.8."""
     rng = np.random.default_rng(28)
@@ -144,6 +145,7 @@ def test_what_python_prints_names_what_python_has():
 # suprema that are not attained --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_third_is_approached_and_never_reached():
     copied = true(design.copy(LINE, 0, eps=2.0), LINE)
     assert not copied.reachable
@@ -310,6 +312,7 @@ def test_a_divergence_that_was_asked_for_is_a_bound_of_the_one_there_is():
     assert "norm 0, KL divergence at most 0.5." in found.details()
 
 
+@pytest.mark.slow
 def test_a_query_of_1e306_is_found():
     keys = np.array([[0, 1e-306], [-1, 0], [1, 0]])
     assert true(design.copy(keys, 0, eps=0.5), keys).norm == pytest.approx(math.log(4) * 1e306, rel=1e-9)
@@ -350,6 +353,7 @@ def test_the_smallest_face_is_found_exactly():
         assert all(side <= 0 for side in sides)
 
 
+@pytest.mark.slow
 def test_exact_arithmetic_knows_when_to_give_up():
     keys = np.random.default_rng(0).standard_normal((120, 101))
     assert keys.size * 101 > LARGEST
@@ -373,6 +377,7 @@ def test_integers_that_float64_rounds_are_refused(dtype):
         design.verify_winnable(rows, verdict.to_dict())
 
 
+@pytest.mark.slow
 def test_few_keys_in_many_dimensions_are_few():
     keys = np.random.default_rng(0).standard_normal((5, 307))
     keys[-1] = (keys[0] + keys[1]) / 2

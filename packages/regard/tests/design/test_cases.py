@@ -84,6 +84,7 @@ def outcome(question, folder):
     return "answer"
 
 
+@pytest.mark.slow
 def test_extreme_finite_numbers_end_in_an_answer_or_a_sentence(tmp_path):
     drawn = [extreme_case(seed) for seed in range(120)]
     assert {question.family for question in drawn} == {family.__name__ for family in EXTREMES}

@@ -556,6 +556,7 @@ def true(certificate, keys):
     return True
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(MADE)), st.data())
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_changes_are_refused_rejected_or_harmless(name, data):

@@ -90,6 +90,7 @@ def test_a_whole_number_that_a_float_would_round_is_refused(given: dict[str, Any
 SHAPES = [None, [3], [3, 2, 1], [3, 0], [0, 2], [3, -2], [True, 2], [3, 2.0], "ab", {"3": 2}, [[3], [2]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

@@ -65,6 +65,7 @@ grids = st.tuples(st.integers(1, 7), st.integers(1, 3)).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(grids, st.data())
 @settings(max_examples=150, deadline=None)
 def test_integer_grids_are_decided_as_enumeration_decides_them(K, data):
@@ -74,6 +75,7 @@ def test_integer_grids_are_decided_as_enumeration_decides_them(K, data):
     assert holds_exactly(K, found)
 
 
+@pytest.mark.slow
 @given(
     arrays(np.float64, (5, 2), elements=st.sampled_from([0.1, 0.2, 0.3, 0.6, 0.9, 0.7, 1e-8, 1e8, -0.3, 1e16])),
     st.integers(0, 4),

@@ -125,6 +125,7 @@ def test_the_largest_entropy_gives_the_ceiling(seed):
     assert found.inside == inside
 
 
+@pytest.mark.slow
 @given(st.integers(3, 7), st.integers(1, 3), st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_query_gets_past_a_ceiling(n, d, data):
@@ -183,6 +184,7 @@ def test_the_table_counts_and_reports_progress():
     assert found.answer
 
 
+@pytest.mark.slow
 def test_a_key_in_the_middle_of_a_line_beside_a_point():
     keys = np.concatenate([np.outer(np.arange(39.0), [1, 1, 1]), [[5, 5, 6.5]]])
     assert checked(keys, 20).ceiling < 0.03

@@ -195,6 +195,7 @@ def test_translating_the_keys_changes_nothing(keys, eps, offset):
         assert moved.bound == pytest.approx(plain.bound, rel=1e-9)
 
 
+@pytest.mark.slow
 @given(key_sets(least=3), epsilons, st.randoms(use_true_random=False))
 @few
 def test_permuting_the_keys_permutes_the_answer(keys, eps, random):

@@ -285,6 +285,7 @@ def test_bad_questions_are_refused_in_one_sentence(ask, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_certified_is_said_so():
     keys = np.random.default_rng(0).standard_normal((120, 101))  # too many numbers for exact arithmetic
     keys[-1] = (keys[0] + keys[1]) / 2

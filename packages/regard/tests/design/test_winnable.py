@@ -191,6 +191,7 @@ def test_a_certificate_for_other_rows_is_refused(rows, result):
         verify_winnable(rows, {"ways": "c"})
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_from_its_checkpoint(rows, result, tmp_path, monkeypatch):
     def stop(done, total):
         raise KeyboardInterrupt
@@ -226,6 +227,7 @@ def test_a_checkpoint_of_other_rows_or_of_nothing_is_refused(rows, tmp_path):
         winnable(rows, jobs=1, checkpoint=path)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_verdicts(rows, result):
     assert winnable(rows, jobs=2).ways == result.ways
 

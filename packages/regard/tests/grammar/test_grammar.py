@@ -312,6 +312,7 @@ def test_articles_endings_and_nouns_agree(pairs: list[Pair]) -> None:
     assert len(checked) > 30
 
 
+@pytest.mark.slow
 def test_bare_articles_agree(pairs: list[Pair]) -> None:
     allowed: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for (word, _), places in licensed().items():

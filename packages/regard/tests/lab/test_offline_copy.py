@@ -173,6 +173,7 @@ def test_a_page_of_one_piece_needs_no_files(sheet, tmp_path):
     frame.wait_for_function("Math.abs(document.querySelector('[data-number=own-norm]').dataset.value - 6) < 0.01")
 
 
+@pytest.mark.slow
 def test_an_export_touches_no_folder_of_somebody_elses(small, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("precious")
@@ -215,6 +216,7 @@ def test_the_first_state_of_a_page_is_its_start_and_every_state_can_be_read(name
     assert sum(1 for grid in held for _ in grid.states()) < 1500
 
 
+@pytest.mark.slow
 def test_a_start_of_the_page_on_copying_is_held():
     there = [next(grid.states()) for grid in grids("copy")]
     for name, words in page_actions("copy").items():

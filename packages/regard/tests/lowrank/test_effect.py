@@ -27,6 +27,7 @@ def variation(p, q):
     return np.abs(p - q).sum() / 2
 
 
+@pytest.mark.slow
 @given(scores, nudges, sizes)
 @settings(max_examples=300, deadline=None)
 def test_both_bounds_hold(s, d, e):
@@ -38,6 +39,7 @@ def test_both_bounds_hold(s, d, e):
     assert variation(before, after) <= lowrank.variation_bound(e, before.max()) + 1e-13
 
 
+@pytest.mark.slow
 @given(scores, st.lists(st.booleans(), min_size=5, max_size=5), sizes)
 @settings(max_examples=300, deadline=None)
 def test_the_worst_nudges_stay_inside_the_sharper_bound(s, signs, e):

@@ -97,6 +97,7 @@ def test_two_heads_lose_what_the_negative_draws_cost() -> None:
     assert unresolved == pytest.approx(steady_limit(5, resolved=False), abs=5e-4)
 
 
+@pytest.mark.slow
 def test_comparison_splits_the_error_by_the_sign_of_the_score() -> None:
     result = compare(keys=5, spread=0.5, iso=0.05, scale=6.0)
     generator = np.random.default_rng(0)
@@ -116,6 +117,7 @@ def test_comparison_splits_the_error_by_the_sign_of_the_score() -> None:
         assert off[~negative].mean() == pytest.approx(above, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_conditional_curves_average_to_the_whole() -> None:
     result = compare(keys=3, spread=0.5, iso=0.02, scale=4.0)
     x, f = result.lengths, np.exp(-((result.lengths - 1) ** 2) / (2 * 0.52)) / np.sqrt(2 * np.pi * 0.52)
@@ -205,6 +207,7 @@ def test_optimised_queries_beat_the_designed_ones_within_the_budget() -> None:
         assert abs(found.error - error(model, found.queries)) <= 2 * found.error_accuracy
 
 
+@pytest.mark.slow
 def test_optimise_works_for_correlated_and_for_fixed_keys() -> None:
     joint = np.kron(np.array([[1.0, 0.5], [0.5, 1.0]]), np.eye(2)) * 0.2
     found = optimise(NoiseModel(means=np.eye(2), joint=joint), heads=1, max_norm=3.0, starts=0, points=64)

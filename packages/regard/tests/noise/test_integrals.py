@@ -89,6 +89,7 @@ def test_cross_moments_of_two_keys(rho: float) -> None:
     assert abs(pair[0, 1] - (w @ (1 / (1 + np.exp(-s)) / (1 + np.exp(t))) @ w)) <= estimate
 
 
+@pytest.mark.slow
 def test_equal_heads_are_one_head() -> None:
     model, q = gaussian_setting(7), one_head(7, 3.0)
     one, twice = study(model, q), study(model, np.repeat(q, 2, axis=0))

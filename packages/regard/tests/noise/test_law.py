@@ -103,6 +103,7 @@ def test_nearly_fixed_scores_by_the_characteristic_function() -> None:
         assert rate.accuracy < 1e-6
 
 
+@pytest.mark.slow
 def test_two_methods_for_a_hundred_keys_agree() -> None:
     own, others = (
         law(1.0, 0.3),

@@ -114,6 +114,7 @@ def test_wrong_options_of_a_study_are_named(options: dict[str, object], message:
         study(NoiseModel(means=np.eye(2), isotropic=1.0), [1.0, 1.0], **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_values_carry_the_moments_of_the_weights() -> None:
     generator = np.random.default_rng(1)
     V = generator.normal(size=(5, 3))

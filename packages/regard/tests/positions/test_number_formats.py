@@ -131,6 +131,7 @@ def test_float32_first_pair_up_to_two_to_the_24() -> None:
     assert rows[0].tobytes() == rows[1].tobytes()
 
 
+@pytest.mark.slow
 def test_spacing_proves_what_the_search_finds() -> None:
     proved = positions(dim=16, length=3000, format="bfloat16")
     assert "Proof: equal rows would be within" in proved.reasons[0]

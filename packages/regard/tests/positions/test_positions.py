@@ -94,6 +94,7 @@ def test_figures_up_to_ten_million(dim: int, offset: int, squared: float) -> Non
     assert found.high - found.low <= 4 * math.ulp(found.high)
 
 
+@pytest.mark.slow
 def test_continued_fraction_and_search_agree() -> None:
     for dim, last in ((2, 10**6), (4, 10**6), (8, 10**7)):
         quick, slow = nearest_offset(dim, last), nearest_module._nearest_by_search(dim, last, 10000, 10**9, None)
@@ -142,6 +143,7 @@ def test_effort_stops_a_search_and_says_so() -> None:
 # tables, rotary
 
 
+@pytest.mark.slow
 @given(st.integers(2, 40), st.integers(1, 5), st.integers(0, 10**6))
 @settings(deadline=None)
 def test_nearest_rows_against_all_pairs(n: int, d: int, seed: int) -> None:
@@ -252,6 +254,7 @@ def test_rotate_refuses_other_counts() -> None:
         rotate(np.ones((2, 4)), [1.0])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_found_out() -> None:
     with pytest.raises(CouldNotFindOut, match="for float64 to be sure"):
         positions(dim=2, length=10**18, format="float64")

@@ -78,6 +78,7 @@ def test_scale_costs_no_digits(scale):
     assert (rad < 1e-14).all()
 
 
+@pytest.mark.slow
 @given(arrays(np.float64, (4, 3), elements=st.integers(-3, 3).map(float)), st.data())
 @settings(deadline=None)
 def test_strict_wins_and_ties_are_told_apart(K, data):

@@ -141,6 +141,7 @@ def test_json_and_parameters(regard) -> None:
     assert data["counterexample"]["given"] == {"n": 50, "eps": 0.3}
 
 
+@pytest.mark.slow
 def test_what_it_prints_is_shown_and_cut(regard) -> None:
     code, out, _ = regard("copying-condition", "--answer", "my.py:talks", "--json")
     data = json.loads(out)
@@ -154,6 +155,7 @@ def test_what_it_prints_cannot_pass_for_an_answer(regard) -> None:
     assert regard("copying-condition", "--answer", "my.py:noise", "--limit", "60")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -285,6 +287,7 @@ def test_a_clock_runs_while_the_code_does() -> None:
             Clock(limit)
 
 
+@pytest.mark.slow
 def test_being_slow_is_no_way_to_pass() -> None:
     def slow(n, eps):
         time.sleep(0.1)
@@ -394,6 +397,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_one_that_does_not_read_is_stopped(tmp_path: Path) -> None:
     """More is sent than a pipe holds, and nobody takes it."""
     file = tmp_path / "deaf.py"
@@ -487,6 +491,7 @@ def f(x):
 OWN_ERROR = "def f(x):\n    raise SyntaxError('own', ('my.py', {line}, 1, ''))\n"
 
 
+@pytest.mark.slow
 def test_a_line_of_thousands_of_digits_is_no_line(tmp_path: Path) -> None:
     with (
         Runner("my.py", function="f", arguments=("x",), clock=Clock(60), code=LYING.encode()) as room,
@@ -499,6 +504,7 @@ def test_a_line_of_thousands_of_digits_is_no_line(tmp_path: Path) -> None:
             assert room.call({"x": 1.0})["raised"] == {"type": "SyntaxError", "message": "own", "line": 2}
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_no_bytes_are_more_than_a_refusal(line: bytes) -> None:
     try:

@@ -138,6 +138,7 @@ def test_what_is_outside_the_library_gets_no_name(strange: tuple[str, str, str])
     assert f"No mistake we know gives the numbers of: {stage}" in str(found)
 
 
+@pytest.mark.slow
 def test_what_queries_and_keys_exchanged_would_explain_is_said() -> None:
     turned = diagnosed(planted("feature_first", rows_of("feature_first", "weights-turned")))
     assert any(note.startswith("the softmax over the queries") for note in turned.notes)
@@ -163,6 +164,7 @@ def test_a_difference_below_float32_is_not_called_float32() -> None:
     assert not any("float32" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_padding_may_be_hidden_or_read_unless_the_model_asked_for_says() -> None:
     hides, reads = text_of("einsums"), text_of("plain")
     assert diagnosed(hides, padding="masked").answer
@@ -188,6 +190,7 @@ STRUCTURE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "style", "pairs"), STRUCTURE, ids=[row[0] for row in STRUCTURE])
 def test_the_structure_is_looked_at(name: str, style: str, pairs: tuple[str, ...]) -> None:
     found = diagnosed(planted(style, pairs), tries=8_000)
@@ -199,6 +202,7 @@ def test_the_structure_is_looked_at(name: str, style: str, pairs: tuple[str, ...
         assert name in said
 
 
+@pytest.mark.slow
 def test_float32_inside_is_noticed_and_no_mistake() -> None:
     found = diagnosed(planted("plain", ("self.word(ids) +", "self.word(ids).float().double() +")))
     assert found.answer

@@ -113,6 +113,7 @@ def test_a_matrix_of_one_number_is_not_made_of_what_was_drawn() -> None:
     assert is_made_of(np.tile(drawn[:4], (2, 1)), drawn, times=2)  # one head, used twice
 
 
+@pytest.mark.slow
 def test_parts_are_judged_on_what_was_drawn_too() -> None:
     import torch
 

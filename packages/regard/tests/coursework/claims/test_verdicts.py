@@ -114,6 +114,7 @@ def verdict(name: str, reading: int, **parameters: float):
     return claim.readings[reading].check(**claim.resolve_parameters(**parameters))
 
 
+@pytest.mark.slow
 def test_every_reading_comes_to_its_verdict(table) -> None:
     found = {row.claim: [v.status for v in row.verdicts] for row in table.rows}
     assert {name: found[name] for name in EXPECTED} == EXPECTED

@@ -43,6 +43,7 @@ def test_the_five_that_ship_can_be_solved_and_not_be_cheated(name, tmp_path) -> 
     assert found.answer, str(found)
 
 
+@pytest.mark.slow
 def test_a_true_bound_that_is_far_off_does_not_pass(tmp_path) -> None:
     found = check_assignment(
         read(tmp_path, '[[question]]\nid = "b"\nclaim = "singular-tail"\nwithin = 2\n'), jail=Tier.NONE

@@ -113,6 +113,7 @@ def points(found):
 # marks
 
 
+@pytest.mark.slow
 def test_right_and_wrong(place) -> None:
     found = graded(place)
     assert points(found) == {"ada": [10, 5], "carl": [2, 0]}  # without n - 1 it is right for the smallest n
@@ -157,6 +158,7 @@ def test_every_student_has_other_numbers_and_another_secret_other_ones(place) ->
     assert len(set(seeds)) == len(seeds) == 12
 
 
+@pytest.mark.slow
 def test_nothing_is_run_twice(place, monkeypatch) -> None:
     assert graded(place).graded == 4
 
@@ -172,6 +174,7 @@ def test_nothing_is_run_twice(place, monkeypatch) -> None:
     assert more.changed == ("ada: 15 -> 25 (1: 10 -> 20)", "carl: 2 -> 4 (1: 2 -> 4)")
 
 
+@pytest.mark.slow
 def test_a_mended_question_is_run_again_and_the_differences_are_said(known) -> None:
     graded(known)
     (known / "a.toml").write_text(
@@ -324,6 +327,7 @@ def test_what_time_cut_short_is_open_and_tried_again_with_more_time(place) -> No
     assert next(row for row in found.rows if row.student == "slow").open == 0
 
 
+@pytest.mark.slow
 def test_what_this_machine_cannot_run_is_no_zero_and_is_not_kept(place, monkeypatch) -> None:
     monkeypatch.setattr(
         grader, "_examine_job", lambda job: Outcome(status=Status.NOT_RUN, reason="no process can be started")
@@ -385,6 +389,7 @@ def test_a_group_has_its_own_numbers(place) -> None:
     assert len(jobs) == 6
 
 
+@pytest.mark.slow
 def test_a_group_that_is_called_like_a_student_does_not_get_that_ones_mark(known) -> None:
     hand_in(known, eve=WRONG)
     (known / "s.csv").write_text("id,group\nada,\neve,ADA\nmal,ada\n")
@@ -456,6 +461,7 @@ def test_honest_files_with_the_habits_of_other_systems(known) -> None:
     assert "line 4: TabError" in said["tabs"]
 
 
+@pytest.mark.slow
 def test_a_notebook_is_told_by_cells(known) -> None:
     cells = [
         {"cell_type": "code", "source": "import math"},
@@ -531,6 +537,7 @@ def test_what_ran_is_said(tier, place) -> None:
     assert points(found) == {"ada": [10, 5], "carl": [2, 0]}
 
 
+@pytest.mark.slow
 def test_pages_and_tables_do_nothing_with_what_students_write(known) -> None:
     hand_in(known, **{"=cmd()": RIGHT, "<b>x": "raise ValueError('</script><script>')"})
     graded(known)
@@ -543,6 +550,7 @@ def test_pages_and_tables_do_nothing_with_what_students_write(known) -> None:
     assert as_csv([["@x", "-1", "+1e5", "-x"]]) == "'@x,-1,+1e5,'-x\r\n"
 
 
+@pytest.mark.slow
 def test_what_students_see_never_says_that_all_is_right(known) -> None:
     graded(known)
     page = (known / "grades" / "students" / "ada.html").read_text()

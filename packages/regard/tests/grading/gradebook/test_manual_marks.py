@@ -38,6 +38,7 @@ def regraded(place, students=None):
     return write_marks(place / "grades", pile, grade(pile, place / "grades", jail=Tier.NONE, workers=1))
 
 
+@pytest.mark.slow
 def test_a_mark_is_overruled_and_shown_and_stays(known) -> None:
     regraded(known)
     said = overrule(known / "grades", "CARL", "1", points=7, reason=" right for\ntwo keys <b> ")
@@ -59,6 +60,7 @@ def test_a_mark_is_overruled_and_shown_and_stays(known) -> None:
     assert (kept["points"], kept["automatic"], kept["overruled"]) == (7, 2, "right for two keys <b>")
 
 
+@pytest.mark.slow
 def test_it_stays_when_the_question_is_mended_and_says_what_would_be_now(known) -> None:
     regraded(known)
     overrule(known / "grades", "carl", "1", points=7, reason="almost")

@@ -116,6 +116,7 @@ def test_a_dropped_condition_is_a_false_neighbour() -> None:
     assert [one.holds for one in both] == [True, False]
 
 
+@pytest.mark.slow
 def test_students_have_other_statements_and_marks_by_right_minus_wrong(tmp_path) -> None:
     text = '[[question]]\nid = "s"\nkind = "statements"\nclaim = "copying-condition"\ncount = 4\nfunction = "holds"'
     task = read(tmp_path, text).tasks[0]
@@ -167,6 +168,7 @@ PERPLEXITY = (
 )
 
 
+@pytest.mark.slow
 def test_perplexity_is_computed_from_scores(tmp_path) -> None:
     task = read(tmp_path, PERPLEXITY, hidden_json=HIDDEN).tasks[0]
     uniform = run(task, "import numpy as np\ndef scores(source, prefix): return np.zeros(4)")

@@ -238,6 +238,7 @@ def ran(base, *, user=None, python=sys.executable):
     return json.loads((base / "results" / "results.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(jails.tier_obstacle(Tier.LANDLOCK)), reason="no Landlock here")
 def test_the_pack_grades_in_the_second_tier_and_keeps_its_secret(unpacked) -> None:
     (unpacked / "submission" / "hw.py").write_text(CODE)

@@ -170,6 +170,7 @@ def test_the_built_in_corpus_both_ways() -> None:
     assert short == forth.train.keep(kept)
 
 
+@pytest.mark.slow
 @needs_multi30k
 def test_multi30k_with_the_courseworks_filter() -> None:
     report = load_corpus(MULTI30K, maximum_tokens=18).report
@@ -295,6 +296,7 @@ def test_other_mistakes(tmp_path: Path) -> None:
 # --- Hugging Face datasets, on local ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["columns", "translation"])
 def test_a_saved_dataset(tmp_path: Path, shape: str) -> None:
     datasets = pytest.importorskip("datasets", reason="the datasets package is not installed")

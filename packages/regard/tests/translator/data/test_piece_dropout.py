@@ -102,6 +102,7 @@ def settings(tmp_path_factory):
     return tiny(data, *PIECES, "piece_dropout=0.3", "dropout=0.2", "batching=equal-length", "batch_tokens=40")
 
 
+@pytest.mark.slow
 def test_a_run_is_a_function_of_the_seed_and_a_resumed_one_ends_with_the_same_bits(settings, tmp_path):
     steps: list[int] = []
     train(settings, tmp_path / "whole", watch=lambda event: steps.append(event.step))

@@ -107,6 +107,7 @@ def test_pieces_spell_any_text_of_known_characters(pieces: BPEVocabulary, text: 
         assert pieces.decode(pieces.encode(text)) == " ".join(text.split())
 
 
+@pytest.mark.slow
 @given(anything)
 def test_any_text_can_be_encoded(pieces: BPEVocabulary, text: str) -> None:
     words = WordVocabulary.build(TEXT)

@@ -16,6 +16,7 @@ from regard.translator.runs.example import FOLDER
 ROUNDING = 2e-5  # float32 through some hundred products and sums, several tokens added up; 3e-6 was seen
 
 
+@pytest.mark.slow
 def test_the_same_words_numbers_and_weights_as_torch():
     ours, theirs = load_numpy_run(FOLDER), load_run("example")
     odd = ["der zweifellos", "?", "der hund " * 20]  # an unknown word, a single mark, longer than it was trained for

@@ -165,6 +165,7 @@ def test_both_decoders_report_the_probability_of_what_they_say(seed, beam, slots
         assert math.exp(value) == pytest.approx(everything[tuple(w - 3 for w in ids)], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_long_search_does_not_underflow():
     log_p = written_only(some_log_p(0, 2000, 30)).float()
     ids, value = prefix_beams(log_p, torch.tensor([2000]), beam=3)[0]
@@ -340,6 +341,7 @@ def ctc_run(folder, *changes: str) -> Settings:
     return tiny(data, "model.kind=ctc", "layers=2", "decoder_layers=1", "dropout=0.1", "average=0.9", *changes)
 
 
+@pytest.mark.slow
 def test_a_run_trains_resumes_scores_and_reports(tmp_path):
     chosen = ctc_run(tmp_path, "epochs=3", "joint=true", "tied=true", "learning_rate=0.01")
     result = train(chosen, tmp_path / "one")

@@ -189,6 +189,7 @@ GOOD = [*DEEP, "layers=2", "decoder_layers=1", *TIED, "dropout=0.1", "smoothing=
 GOOD += ["batching=equal-length", "batch_tokens=40", "warmup=5", "schedule=cosine", "learning_rate=0.01"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 6, 9, 13])
 def test_a_run_stopped_anywhere_ends_with_the_same_bits(data, tmp_path, step):
     settings = tiny(data, *GOOD)
@@ -260,6 +261,7 @@ def test_a_file_of_vectors_is_for_the_one_matrix_of_a_tied_model(data, tmp_path)
     assert variant.settings.embedding.source == variant.settings.embedding.target == spec
 
 
+@pytest.mark.slow
 def test_the_last_checkpoint_has_both_weights_and_opens_with_the_averaged_ones(data, tmp_path):
     settings = tiny(data, *GOOD)
     train(settings, tmp_path / "run")
@@ -289,6 +291,7 @@ def test_an_average_is_the_recursion():
         average.restore("x", {})
 
 
+@pytest.mark.slow
 def test_pretrained_vectors_on_both_sides_open_without_their_file(data, tmp_path):
     file = tmp_path / "vectors.txt"
     draw = np.random.default_rng(0)

@@ -62,6 +62,7 @@ def sheets(page: str) -> Paper:
     return kept[0]
 
 
+@pytest.mark.slow
 def test_every_word_of_the_page_is_on_the_sheets_and_inside_them(made):
     report([made / "one", made / "compared", made / "tuned"], made / "page.html", author="Ada <Lovelace>")
     page = (made / "page.html").read_text()
@@ -146,6 +147,7 @@ def test_what_a_font_lacks_is_no_fault():
     assert pdf.report_pdf(page, title="t").startswith(b"%PDF-")
 
 
+@pytest.mark.slow
 def test_a_long_table_repeats_its_head_and_a_wide_one_fits():
     rows = "".join(f"<tr><td>row{i}</td><td class='n'>{i}</td></tr>" for i in range(120))
     head = "<thead><tr><th>name</th><th class='n'>number</th></tr></thead>"

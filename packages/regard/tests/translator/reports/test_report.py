@@ -210,6 +210,7 @@ def test_attention_is_darker_for_more():
     assert shades[2] == 0
 
 
+@pytest.mark.slow
 def test_everything_on_one_page(made, tmp_path):
     folder, _ = made
     got = report([folder / "one", folder / "compared", folder / "tuned"], tmp_path / "r.html", command="regard report")
@@ -250,6 +251,7 @@ def test_labels_of_the_built_in_corpus_are_shown(tmp_path):
     assert "separable verb" in text
 
 
+@pytest.mark.slow
 def test_runs_that_compare_are_compared(made, tmp_path):
     folder, _ = made
     runs = sorted((folder / "compared" / "runs").iterdir())
@@ -267,6 +269,7 @@ def test_runs_that_compare_are_compared(made, tmp_path):
         assert f">{d.low:+.{digits}f} to {d.high:+.{digits}f}</td>" in row
 
 
+@pytest.mark.slow
 def test_runs_that_do_not_compare_are_listed_with_the_reason(made, tmp_path):
     folder, settings = made
     train(settings.with_changes(["longest=4"]), tmp_path / "shorter")

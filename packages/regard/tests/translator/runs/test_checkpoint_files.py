@@ -191,6 +191,7 @@ def test_altered_facts_of_an_earlier_version_are_one_sentence(home, tmp_path, ch
         train(settings, tmp_path / "half")
 
 
+@pytest.mark.slow
 def test_bits_of_an_earlier_version_are_never_a_traceback(home, tmp_path):
     """Without a digest nobody can notice all of them; what is noticed is one sentence."""
     shutil.copytree(home[0] / "half", tmp_path / "half")

@@ -177,6 +177,7 @@ def test_half_a_line_is_told_of_a_run_that_was_stopped_and_refused_of_one_that_e
         read_log(tmp_path)
 
 
+@pytest.mark.slow
 def test_random_bytes_are_never_a_traceback(tmp_path):
     """Bytes overwritten anywhere in a log, sealed or of an earlier version: read as it was, or one sentence."""
     draw, path = random.Random(3), tmp_path / LOG

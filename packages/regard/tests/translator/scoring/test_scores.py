@@ -67,6 +67,7 @@ def test_perplexity_never_knows_of_smoothing(tmp_path):
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_token_losses_keep_the_order_of_the_pairs(run):
     pairs = Pairs(["ein hund", "der mann sieht", "katze"], ["a dog", "the man sees", "cat"])
     encoded = encode(pairs, run.source, run.target, longest=6)

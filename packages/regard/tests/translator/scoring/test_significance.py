@@ -35,6 +35,7 @@ def noisy(references: list[str], share: float, seed: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from([0.2, 0.3, 0.35]), st.booleans())
 def test_the_p_value_is_sacrebleus(seed, share, lowercase):
@@ -56,6 +57,7 @@ def test_the_p_value_is_sacrebleus(seed, share, lowercase):
     assert f"case:{'lc' if lowercase else 'mixed'}" in ours.signatures["BLEU"]
 
 
+@pytest.mark.slow
 def test_the_interval_against_scoring_every_draw_anew():
     references = corpus(17, 3)
     systems = {"one": [noisy(references, 0.4, 4)], "two": [noisy(references, 0.2, 5), noisy(references, 0.3, 6)]}
@@ -73,6 +75,7 @@ def test_the_interval_against_scoring_every_draw_anew():
         assert d.p == pytest.approx((1 + np.sum(np.abs(gaps - gaps.mean()) >= abs(d.difference))) / 42)
 
 
+@pytest.mark.slow
 def test_between_equal_systems_the_two_sided_p_is_honest_and_sacrebleus_is_not():
     """Mean scores of sentences whose true difference is 0: alarms at 5 % come in 5 % of cases, and in about 11 %."""
     draw = np.random.default_rng(0)

@@ -151,6 +151,7 @@ def test_variants_refused(toy, texts, message):
         read_variants(texts, settings, prepare(settings))
 
 
+@pytest.mark.slow
 def test_the_runs_are_ordinary_and_the_numbers_theirs(found):
     _, result = found
     assert [e.name for e in result.entries] == ["learned", "positions=none"]
@@ -191,6 +192,7 @@ def test_again_trains_nothing_and_a_seed_more_trains_only_it(found, toy, tmp_pat
         compare(settings, ["learned"], small, seeds=2)
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_ends_with_the_same_numbers(found, tmp_path):
     settings, result = found
     out = tmp_path / "stopped"
@@ -246,6 +248,7 @@ def test_other_data_under_the_same_name_is_refused(tmp_path):
         compare(settings, ["learned"], tmp_path / "out", seeds=1)
 
 
+@pytest.mark.slow
 def test_finished_runs_compare_as_the_comparison_did(found):
     _, result = found
     got = compare_runs([run for e in result.entries for run in e.runs])

@@ -241,6 +241,7 @@ def test_interrupted_in_a_trial_it_goes_on_at_once_from_its_checkpoint(base, tmp
     assert table(found) == table(tune(settings, tmp_path / "b" / "study", **options))
 
 
+@pytest.mark.slow
 def test_a_worker_that_seemed_dead_lets_go_of_its_trial(base, tmp_path, server, impatient):
     """Its trial has failed in the books: it stops at the end of the epoch, and the trial is tried again."""
     folder, settings = base
@@ -295,6 +296,7 @@ def test_one_worker_confirms(base, tmp_path, server):
         tune(settings, tmp_path / "b" / "study", **(options | {"trials": 4}))
 
 
+@pytest.mark.slow
 def test_two_workers_of_a_folder_confirm_once(base, tmp_path):
     folder, settings = base
     storage = JournalFile(tmp_path)
@@ -401,6 +403,7 @@ def test_a_storage_that_does_not_answer(base, tmp_path, monkeypatch, regard):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_half_a_line_is_cut_before_the_next_is_written(base, tmp_path):
     """Another process was killed while it wrote; this one has the journal open already and goes on writing."""
     folder, settings = base

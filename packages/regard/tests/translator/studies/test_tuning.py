@@ -80,6 +80,7 @@ def test_what_was_tried(base):
     assert json.loads(found.to_json())["best"]["number"] == found.best.number
 
 
+@pytest.mark.slow
 def test_what_a_pruned_trial_could_expect(base):
     """By hand: the geometric mean of what complete trials still gained."""
     *_, found = base
@@ -91,6 +92,7 @@ def test_what_a_pruned_trial_could_expect(base):
         assert trial.expected <= trial.perplexity
 
 
+@pytest.mark.slow
 def test_the_same_seed_tries_the_same(base, tmp_path):
     folder, settings, found = base
     again = tune(settings, tmp_path / "again", trials=4, space=folder / "space.toml")
@@ -193,6 +195,7 @@ def test_half_a_line_in_the_journal_is_forgotten(base, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_confirmation_opens_the_test_set_once_and_closes_the_study(base, tmp_path, monkeypatch):
     folder, settings, _ = base
     opened: list[str] = []
@@ -221,6 +224,7 @@ def test_confirmation_opens_the_test_set_once_and_closes_the_study(base, tmp_pat
     assert "Confirmed with seeds the search never saw" in str(got)
 
 
+@pytest.mark.slow
 def test_cheap_trials_first_then_the_best_of_them_on_all_pairs(base, tmp_path):
     folder, settings, whole = base
     thin = settings.with_changes(["data.share=0.3"])
@@ -240,6 +244,7 @@ def test_cheap_trials_first_then_the_best_of_them_on_all_pairs(base, tmp_path):
     assert study.trials[0].perplexity == whole.trials[0].perplexity  # on all pairs, as ever
 
 
+@pytest.mark.slow
 def test_a_cheap_study_is_confirmed_on_all_pairs(base, tmp_path):
     folder, settings, _ = base
     thin = settings.with_changes(["data.share=0.3"])
@@ -417,6 +422,7 @@ def test_numbers_refused(base, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_hyperband_and_no_pruning_run(base, tmp_path):
     folder, settings, _ = base
     for pruner in ("hyperband", "none"):
@@ -440,6 +446,7 @@ def test_importance_finds_what_matters_and_leaves_the_rest():
     assert importances(space, tried, [3.0] * 40) == []
 
 
+@pytest.mark.slow
 def test_watching_stops_and_resumes_inside_a_trial(base, tmp_path):
     folder, settings, found = base
     with pytest.raises(StopError):

@@ -254,6 +254,7 @@ def test_one_pass_over_the_weights_is_adamw():
         torch.testing.assert_close(w.detach().double(), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_whole_run_is_the_run_with_the_plain_loss(tmp_path, monkeypatch):
     """No dropout and the same batches: the same run up to rounding."""
     data = write_corpus(tmp_path / "toy", 40)

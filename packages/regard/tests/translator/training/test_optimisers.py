@@ -95,6 +95,7 @@ def test_a_weight_without_a_gradient_stays():
     assert torch.equal(layer.weight.detach(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [[], DEEP])
 def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path, kind):
     data = write_corpus(tmp_path / "toy", 40)

@@ -167,6 +167,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(data, tmp_path, launch
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_an_error_that_all_find_is_said_once(data, tmp_path, launcher):
     settings = tiny(data, *SHARED, "batch=7")
     codes, said = run(launcher, settings, tmp_path / "run", size=2)

@@ -24,7 +24,7 @@ quick: $(VENV)/.ready
 	  $(TESTS)/rigor $(TESTS)/subspace $(TESTS)/symmetry $(TESTS)/lowrank $(TESTS)/noise/test_model.py $(TESTS)/positions/test_number_formats.py \
 	  $(TESTS)/design/test_certificate.py $(TESTS)/design/test_verbs.py $(TESTS)/design/test_key_ceiling.py
 
-# Some seven minutes on two idle cores (15 of processor time): everything that protects users, but for what drives a browser, and of long
+# Four and a half minutes on two idle cores: everything that protects users, but for what drives a browser, and of long
 # tables of cases a sample.
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"

@@ -35,6 +35,10 @@ HONEST_SKIPS = re.compile(
 )
 
 collect_ignore = ["regard/tests/fixtures"]  # files of earlier versions, Python among them, and no tests
+EXTRAS = {  # the package, and how its absence is told
+    "torch": r"No module named 'torch'|(needs|and|,) torch\b.* not installed|No package metadata was found for torch",
+    "regard_models": r"No module named 'regard_models'|needs regard-models, which is not installed",
+}
 LONGEST = "test_every_line_runs_in_an_empty_folder"  # minutes
 
 
@@ -49,20 +53,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    return honest(without_torch((yield), str(item.path)))
+    return honest(without_extras((yield), str(item.path)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report = yield  # of a whole file, which may be passed over because a package is missing
-    return honest(without_torch(report, str(collector.path)))
+    return honest(without_extras(report, str(collector.path)))
 
 
-def without_torch(report: Any, path: str) -> Any:
-    """The report; where there is no torch, what failed for want of it was passed over (`make soak`, another Python)."""
-    missing = r"No module named 'torch'|(needs|and|,) torch\b.* not installed|No package metadata was found for torch"
-    if report.failed and find_spec("torch") is None and re.search(missing, str(report.longrepr)):
-        report.outcome, report.longrepr = "skipped", (path, 0, "torch is not installed")
+def without_extras(report: Any, path: str) -> Any:
+    """The report; what failed for want of torch or of regard-models, where they are not installed, was passed over.
+
+    So regard is tested alone, and on a Python for which there is no torch (`make soak`).
+    """
+    for package, missing in EXTRAS.items():
+        if report.failed and find_spec(package) is None and re.search(missing, str(report.longrepr)):
+            report.outcome, report.longrepr = "skipped", (path, 0, f"{package} is not installed")
     return report
 
 

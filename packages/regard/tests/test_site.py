@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
+from lab_browser import browser  # noqa: F401
 from places import ROOT
 
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'regard[docs]'")
@@ -44,7 +45,7 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser):
+def page(browser):  # noqa: F811
     """A tab that keeps the addresses it asked for, and what went wrong in it."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(30_000)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from regard.cli import app  # noqa: E402
+from regard.cli import whole_app  # noqa: E402
 from regard.errors import InputError  # noqa: E402
 from regard.sandbox.containment import SHOWN, contain  # noqa: E402
 from regard_models.inputs.input_roles import Mask, Polarity  # noqa: E402
@@ -227,7 +227,7 @@ def test_whose_tokens_a_declared_mask_is_about(hidden, of_source, of_target) -> 
 def test_transformers_that_is_missing_or_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setattr("regard_models.inputs.huggingface.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"need transformers: pip install 'regard\[models\]' transformers"):
+    with pytest.raises(InputError, match=r"need transformers: pip install regard-models transformers"):
         load(str(tmp_path))
     monkeypatch.setattr("regard_models.inputs.huggingface.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -312,5 +312,5 @@ def test_options_of_the_command_line(file: Path) -> None:
         (["--mask", "padding_mask"], "--mask 'padding_mask' is not understood; write NAME=keep"),
         (["--limit", "0"], "--limit is 0; it must be above 0"),
     ):
-        run = CliRunner().invoke(app, ["model", "audit", f"{file}:build", *words])
+        run = CliRunner().invoke(whole_app(["model"]), ["model", "audit", f"{file}:build", *words])
         assert message in str(run.exception)

@@ -51,7 +51,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         yield from commands(one, (*words, name))
 
 
-PROGRAM = typer.main.get_command(cli.app)
+PROGRAM = typer.main.get_command(cli.whole_app([]))
 VERBS = dict(commands(PROGRAM))
 TRIED = [verb for verb in VERBS if verb in CHEAP]
 

@@ -8,6 +8,7 @@ verbs return through :func:`regard.cli.output.show`.
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Sequence
@@ -96,10 +97,10 @@ def whole_app(words: Sequence[str]) -> typer.Typer:
     added = load_plugins(COMMANDS)
     if words and words[0] not in added and (COMMANDS, words[0]) in BROUGHT_BY:
         raise missing_plugin(COMMANDS, words[0], what=f"regard {words[0]}")
-    for name, group in added.items():
-        if name not in own:
-            app.add_typer(group, name=name)
-    return app
+    whole = copy.copy(app)
+    named = [typer.models.TyperInfo(group, name=name) for name, group in added.items() if name not in own]
+    whole.registered_groups = [*app.registered_groups, *named]
+    return whole
 
 
 def main() -> None:

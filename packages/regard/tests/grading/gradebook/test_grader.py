@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from places import SOURCE, TESTS
 from processes import running, wait_until
 from regard.errors import InputError
 from regard.grading.assignments.assignment_check import check_assignment
@@ -220,7 +221,7 @@ def another_grader(place, *, jail=Tier.NONE, workers=1):
         "    except t.InputError as error: sys.exit(str(error))"
     )
     here = Path(__file__).parent
-    words = [sys.executable, "-c", code, place, here, here.parent, jail.value, str(workers)]
+    words = [sys.executable, "-c", code, place, here, TESTS, jail.value, str(workers)]
     return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
 
 
@@ -495,7 +496,7 @@ def open_place(place):
 def test_no_submission_changes_anothers_mark_or_gets_its_own_by_force(tier, open_place) -> None:
     place = open_place
     honest = points(graded(place))
-    source = str(Path(grader.__file__).parents[2])
+    source = str(SOURCE.parent)
     for path in HOSTILE:
         text = path.read_text(encoding="utf-8")
         for word, there in {

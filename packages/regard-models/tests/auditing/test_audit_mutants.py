@@ -1,6 +1,6 @@
 """The proof of the audit: every observable bug is caught, nearly always with its culprit, and nobody else is accused.
 
-What is observable was decided before the audit was run (tests/models/mutants/table.py); so were the culprits.
+What is observable was decided before the audit was run (mutants/table.py); so were the culprits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of attention that people reported in public projects, each rebuilt in a small model of tests/models/healthy.
+"""Faults of attention that people reported in public projects, each rebuilt in a small model of ``healthy``.
 
 The kinds are the seven of the study "Why attention fails" (docs/models-wild.md), the sorting is ours. What would show
 each was written down before an audit was run on it: a property of the audit, or None where only a comparison with the

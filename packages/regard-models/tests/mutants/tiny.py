@@ -1,4 +1,4 @@
-"""Bugs, one each, in the small Transformers of tests/models/healthy/tiny.py."""
+"""Bugs, one each, in the small Transformers of healthy/tiny.py."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from regard.mistakes.reference_switches import FORMULAS
 from tiers import sampled
 
 WORDS = {"heads-summary", "the-cone-of-keys", "order-blindness-hurts", "translator-trained"}
-CODE = {"translator"}  # a whole model, checked in tests/coursework/transformer
+CODE = {"translator"}  # a whole model, checked in coursework/checker
 
 
 # right answers, each as a student might write it

@@ -553,7 +553,7 @@ def test_every_formula_of_a_claim_can_be_set(name):
 # Tasks -------------------------------------------------------------------------------------------------------------
 
 
-def waited(tasks, function, **words):
+def wait_for_task(tasks, function, **words):
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         found = tasks.ask(function, **words)
@@ -565,19 +565,19 @@ def waited(tasks, function, **words):
 def test_tasks_bring_back_results_and_sentences():
     tasks = BackgroundTasks("regard.lab.pages.claims")
     with pytest.raises(InputError, match="There is no claim 'no'"):
-        waited(tasks, "check_claim", claim="no", parameters={}, proof=False)
-    assert waited(tasks, "check_claim", claim="singular-tail", parameters={}, proof=False)["status"] == "HOLDS"
+        wait_for_task(tasks, "check_claim", claim="no", parameters={}, proof=False)
+    assert wait_for_task(tasks, "check_claim", claim="singular-tail", parameters={}, proof=False)["status"] == "HOLDS"
     with pytest.raises(CouldNotFindOut, match="This went wrong: AttributeError"):
-        waited(tasks, "nothing")
+        wait_for_task(tasks, "nothing")
     tasks.close()
 
 
 def test_a_task_that_takes_too_long_is_stopped_and_the_next_one_is_done():
     tasks = BackgroundTasks("regard.web.background_tasks", longest=0.01)  # less than a process takes to start
     with pytest.raises(CouldNotFindOut, match=r"It took more than 0\.01 seconds; the lines below do the same"):
-        waited(tasks, "echo")
+        wait_for_task(tasks, "echo")
     tasks.longest = 60.0
-    assert waited(tasks, "echo", word="again") == {"word": "again"}
+    assert wait_for_task(tasks, "echo", word="again") == {"word": "again"}
     tasks.close()
 
 
@@ -592,15 +592,15 @@ def no_thread_fails(monkeypatch):
 @pytest.mark.usefixtures("no_thread_fails")
 def test_a_process_that_died_while_nobody_asked_is_told_and_the_next_question_starts_another():
     tasks = BackgroundTasks("regard.web.background_tasks")
-    assert waited(tasks, "echo", word="before") == {"word": "before"}
+    assert wait_for_task(tasks, "echo", word="before") == {"word": "before"}
     first = tasks._process
     for how, told in ((signal.SIGKILL, r"\(killed: perhaps memory ran out\)"), (signal.SIGTERM, r"\(signal 15\)")):
         dead = tasks._process
         dead.send_signal(how)
         os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
         with pytest.raises(CouldNotFindOut, match=f"The process that works for this page has ended {told}; ask again,"):
-            waited(tasks, "echo", word=how)
-        assert waited(tasks, "echo", word=how) == {"word": how}
+            wait_for_task(tasks, "echo", word=how)
+        assert wait_for_task(tasks, "echo", word=how) == {"word": how}
         assert tasks._process is not dead
     assert tasks._process is not first
     tasks.close()
@@ -610,14 +610,14 @@ def test_a_process_that_died_while_nobody_asked_is_told_and_the_next_question_st
 def test_a_process_that_dies_at_work_or_in_the_middle_of_its_line_is_told():
     tasks = BackgroundTasks("os")
     with pytest.raises(CouldNotFindOut, match=r"The process that worked on this ended \(exit code 7\); ask again, or"):
-        waited(tasks, "_exit", status=7)
-    assert waited(tasks, "fspath", path="here") == "here"
+        wait_for_task(tasks, "_exit", status=7)
+    assert wait_for_task(tasks, "fspath", path="here") == "here"
     tasks.close()
     half = [sys.executable, "-c", "import sys; sys.stdout.write('{\"result\"'); sys.stdout.flush(); input()"]
     tasks._process = subprocess.Popen(half, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with pytest.raises(CouldNotFindOut, match=r"The process that worked on this ended \(exit code 0\)"):
-        waited(tasks, "fspath", path="there")
-    assert waited(tasks, "fspath", path="there") == "there"
+        wait_for_task(tasks, "fspath", path="there")
+    assert wait_for_task(tasks, "fspath", path="there") == "there"
     tasks.close()
 
 
@@ -628,9 +628,9 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(monkeypatch):
     with pytest.raises(
         CouldNotFindOut, match=r"The process for this could not be used \(TypeError: .*\); ask again, or"
     ):
-        waited(tasks, "echo")
+        wait_for_task(tasks, "echo")
     monkeypatch.setattr(background_tasks, "_start_process", start)
-    assert waited(tasks, "echo", word="again") == {"word": "again"}
+    assert wait_for_task(tasks, "echo", word="again") == {"word": "again"}
     tasks.close()
 
 
@@ -639,9 +639,9 @@ def test_a_process_that_was_started_early_does_the_tasks_of_its_module_and_no_ot
     started = background_tasks._early["regard.web.background_tasks"]
     others, tasks = BackgroundTasks("regard.lab.pages.claims"), BackgroundTasks("regard.web.background_tasks")
     with pytest.raises(CouldNotFindOut, match="This went wrong: AttributeError"):
-        waited(others, "nothing")
+        wait_for_task(others, "nothing")
     assert others._process is not started
-    assert waited(tasks, "is_imported", name="wave") == {"imported": True}
+    assert wait_for_task(tasks, "is_imported", name="wave") == {"imported": True}
     assert tasks._process is started
     others.close()
     tasks.close()
@@ -674,7 +674,7 @@ def test_of_waiting_tasks_only_the_newest_is_done():
         time.sleep(0.01)
     assert [tasks.ask("echo", word=number) for number in range(1, 5)] == [None] * 4
     may_go.set()
-    assert waited(tasks, "echo", word=4) == {"word": 4}
+    assert wait_for_task(tasks, "echo", word=4) == {"word": 4}
     assert done == [0, 4]
 
 
